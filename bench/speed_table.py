@@ -5,7 +5,7 @@ from typing import Any
 
 from cells import RESULTS, read, threads
 
-from isopix.cli.bench import format_seconds
+from isopix.cli.bench import format_ratio, format_seconds
 
 OWN = "isopix"
 
@@ -72,6 +72,5 @@ def ratio(comparison: dict[str, Any]) -> str:
     """Return the ratio of the medians and, with repeats, its range: slowest against fastest repeat."""
     own, peer = (comparison[side] for side in SIDES)
     low, high = peer["min"] / own["max"], peer["max"] / own["min"]
-    value = comparison["speedup"]
-    digits = 1 if value >= 1 else 2
-    return f"{value:.{digits}f}×" + (f" ({low:.1f}× to {high:.1f}×)" if comparison["n"] > 1 else "")
+    spread = f" ({format_ratio(low)} to {format_ratio(high)})" if comparison["n"] > 1 else ""
+    return format_ratio(comparison["speedup"]) + spread

@@ -90,11 +90,14 @@ class ForwardFlops(NamedTuple):
 def model_cost(network: Network, flops: ForwardFlops) -> ModelCost:
     """Return the cost of a network whose forward pass takes these FLOPs per image.
 
-    Training takes three times the forward pass. All blocks are counted in full, although a masked objective
-    computes the last transformer block only at the positions in the loss.
+    Training takes three times the forward pass, and that of the blocks once more where they are recomputed.
+    All blocks are counted in full, although a masked objective computes the last transformer block only at
+    the positions in the loss.
     """
-    forward = flops.stem + flops.depth * flops.block + flops.head
-    return ModelCost(num_parameters(network), forward, 3 * forward)
+    blocks = flops.depth * flops.block
+    forward = flops.stem + blocks + flops.head
+    again = blocks if network.backbone.recompute else 0
+    return ModelCost(num_parameters(network), forward, 3 * forward + again)
 
 
 def num_parameters(network: Network) -> int:

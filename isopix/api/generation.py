@@ -56,9 +56,9 @@ def sample(
     in its `samples` folder. Image i is a function of the seed and i. `temperature` below 1 sharpens the
     distribution; `top_k` and `top_p` truncate it. With `precision` bf16 keys and values are rounded to bf16,
     and on GPUs matrix products, too; it is by default fp32, or that of the model. With `compile` the step is
-    compiled, which takes some ten seconds once; by default on GPUs.
+    compiled by torch.compile, which takes 10 to 30 seconds in each process; by default on GPUs.
 
-    Raises ValueError for a masked model and for impossible arguments.
+    Raises ValueError for a masked model and for invalid arguments.
     """
     with _opened(run, device) as (folder, model):
         sampling = SamplingConfig(
@@ -99,8 +99,9 @@ def complete(
     """Complete images from their first rows, half of them by default, with an autoregressive run; saves a PNG
     grid in its `samples` folder.
 
-    The images are those given, or the first `count` of a split of `data` or of the run's own dataset. Raises
-    ValueError for a masked model and for impossible arguments.
+    The images are those given, or the first `count` of a split of `data` or of the run's own dataset; each
+    is completed `each` times. The other arguments are those of `sample`. Raises ValueError for a masked
+    model and for invalid arguments.
     """
     with _opened(run, device) as (folder, model):
         loaded = model.loaded

@@ -55,7 +55,10 @@ class Benchmark(Generic[S]):
         missing = [module for module in self.needs if importlib.util.find_spec(module) is None]
         if missing:
             return f"{', '.join(missing)} is not installed: pip install 'isopix[bench]'"
-        return None if size in self.sizes else f"no size for {size}; sizes for: {', '.join(self.sizes)}"
+        if size in self.sizes:
+            return None
+        devices = [each for each in self.sizes if each != TINY]
+        return "it has no tiny size" if size == TINY else f"it has sizes for {', '.join(devices)} only"
 
     def run(self, size: str, watch: Stopwatch) -> dict[str, Any]:
         """Measure it; return what was measured, in which sizes, the checks, and a comparison with each peer.

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from isopix.benchmarks.benchmark import TINY
 from isopix.benchmarks.run import BenchmarkPlan, machine_record, run_benchmarks
 from isopix.cli.console import Device, Json, Positive, say, show_json, show_table, warn
 from isopix.core.device import reuse_freed_memory, select_device
@@ -27,7 +28,7 @@ Repeats = Annotated[
     int | None,
     Parameter(
         validator=Positive,
-        help="Measurements of each alternative. Default: 5; on CUDA 10, fewer where they take long.",
+        help="Measurements of each variant. Default: 5 (on GPUs up to 10).",
     ),
 ]
 Minutes = Annotated[float | None, Parameter(help="Start no benchmark after N minutes.")]
@@ -46,27 +47,29 @@ def bench(
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Measure speed next to the peers that are installed, after a check of correctness on the device.
+    """Compare speed with transformers, scikit-learn and plain PyTorch, and check the results on this device.
 
-    Each benchmark compares the numbers of both sides, then times them in turn in this process; each side
-    counts with its best alternative, such as eager and compiled. The file is written after every benchmark,
-    so that Ctrl-C keeps those that are done. transformers, a peer, comes with: pip install 'isopix[bench]'
+    Each benchmark compares the outputs of both sides, then times them alternately; the fastest variant of
+    each counts, such as eager or compiled. The file is written after every benchmark, so that Ctrl-C keeps
+    those that are done. All of them take about half an hour on two cores. To compare with transformers:
+    pip install 'isopix[bench]'
 
     Example: isopix bench --only training sampling --out speed.json
 
     Parameters
     ----------
     out
-        JSON file with the machine, the versions, the checks, and the times of all alternatives; how the time
-        grows with the size is drawn next to it.
+        JSON file with the machine, the versions, the checks, and the times of all variants. The benchmark
+        `growth` also writes its figure: NAME-growth.png.
     """
     reuse_freed_memory()
     plan = BenchmarkPlan(
         device=select_device(device), only=only or (), repeats=repeats, minutes=minutes, tiny=tiny
     )
     found: dict[str, Any] = {**machine_record(plan), "benchmarks": []}
-    if out is not None and not out.parent.is_dir():
-        raise ValueError(f"--out {out}: {out.parent} is not a folder")
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        wrong = f"{out} is a folder; give a file" if out.is_dir() else f"{out.parent} is not a folder"
+        raise ValueError(f"--out {out}: {wrong}")
     try:
         for record in run_benchmarks(plan, started=lambda name: warn(f"{name} ...")):
             found["benchmarks"].append(record)
@@ -81,6 +84,8 @@ def bench(
     failed = [each["name"] for each in found["benchmarks"] if each["state"] == "failed"]
     if failed:
         raise RuntimeError(f"failed: {', '.join(failed)}")
+    if all(each["state"] == "skipped" for each in found["benchmarks"]):
+        raise RuntimeError("all benchmarks were skipped")
 
 
 def _draw_growth(record: Mapping[str, Any], out: Path) -> None:
@@ -96,9 +101,10 @@ def _print_benchmarks(found: Mapping[str, Any], out: Path | None) -> None:
         if record["state"] == "measured"
         for comparison in record["comparisons"]
     ]
+    note = "; tiny sizes, the times mean nothing" if found["size"] == TINY else ""
     title = f"isopix {found['isopix']}, {found['device']}, {found['threads']} threads, torch {found['torch']}"
     if rows:
-        show_table(title, ["work", "peer", "isopix", "peer's", "ratio", "n"], rows)
+        show_table(title + note, ["work", "peer", "isopix", "peer's", "ratio", "n"], rows)
     for record in records:
         if record["state"] == "measured":
             say(f"{record['name']}: {record['checked']}")
@@ -117,9 +123,14 @@ def _row(comparison: Mapping[str, Any], item: str) -> tuple[str, ...]:
         f"{comparison['task']}{f', {alternative}' if alternative else ''}",
         comparison["peer"],
         *(f"{format_seconds(each)}/{item}" for each in times),
-        f"{comparison['speedup']:.2f}×",
+        format_ratio(comparison["speedup"]),
         str(comparison["n"]),
     )
+
+
+def format_ratio(ratio: float) -> str:
+    """Format a ratio with two significant digits: `0.94×`, `1.3×`, `216×`."""
+    return f"{ratio:.2g}×" if ratio < 100 else f"{ratio:.0f}×"
 
 
 def format_seconds(seconds: float) -> str:

@@ -75,10 +75,11 @@ TopP = Annotated[
     float | None, Parameter(help="Sample from the most likely colors whose probabilities add up to p.")
 ]
 SamplingPrecision = Annotated[
-    Precision, Parameter(help="Precision of cached keys and values, and on GPUs of matrix products.")
+    Precision, Parameter(help="Precision of the KV cache, and on GPUs of matrix products.")
 ]
 Compile = Annotated[
-    bool | None, Parameter(help="Compile the step that samples a pixel, for many images. Default: on GPUs.")
+    bool | None,
+    Parameter(help="Use torch.compile, which takes 10 to 30 s and pays for many images. Default: on GPUs."),
 ]
 Split = Annotated[
     Literal["train", "validation", "test"] | None,

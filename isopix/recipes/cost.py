@@ -24,6 +24,7 @@ SMALL = 0.1
 def recipe_cost(recipe: Recipe) -> ModelCost:
     """Return the number of parameters and the FLOPs per image."""
     network = recipe.outline()
+    network.backbone.recompute = recipe.train.recompute
     return model_cost(network, _forward_flops(recipe, network))
 
 

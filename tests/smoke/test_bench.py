@@ -44,7 +44,7 @@ def test_the_table_and_the_file_have_every_comparison(isopix: Run) -> None:
             assert set(comparison) == COMPARISON
             assert set(comparison["isopix_seconds"]) == {"n", "median", "min", "max", "first_call"}
             assert comparison["n"] == 2
-            assert f"{comparison['speedup']:.2f}×" in out
+            assert bench.format_ratio(comparison["speedup"]) in out
     assert "palette fit" in out
     assert "wrote speed.json" in out
 
@@ -93,3 +93,12 @@ def test_times_have_three_digits_and_a_unit() -> None:
     times = [0.0, 1.234e-7, 2.5e-5, 0.0123456, 1.5, 75.0]
     shown = [bench.format_seconds(each) for each in times]
     assert shown == ["0 µs", "0.123 µs", "25 µs", "12.3 ms", "1.5 s", "75 s"]
+
+
+def test_a_folder_as_file_and_benchmarks_that_are_all_skipped_are_errors(isopix: Run) -> None:
+    code, _, err = isopix(*TINY_RUN, "--only", "probe", "--out", ".")
+    assert (code, err) == (2, "isopix: --out .: . is a folder; give a file\n")
+    code, out, err = isopix(*TINY_RUN, "--only", "training.igpt-s")
+    assert code == 1
+    assert "training.igpt-s: skipped, it has no tiny size" in out
+    assert err.endswith("all benchmarks were skipped\n")

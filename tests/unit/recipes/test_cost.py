@@ -57,3 +57,14 @@ def test_only_what_the_device_has_in_total_is_a_limit() -> None:
 def test_small_recipes_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isopix.recipes.cost.recipe_memory", None)
     assert check_memory(_recipe("batch_size=4", "data.size=8"), total=8 * GIB, free=8 * GIB) == ""
+
+
+def test_recomputed_blocks_cost_one_more_forward_pass_of_the_blocks() -> None:
+    plain, again = (
+        recipe_cost(registry.resolve("igpt.tiny", assignments=[f"train.recompute={given}"]).recipe)
+        for given in ("false", "true")
+    )
+    positions, width, keys = 1024, 128, (1024 + 1) / 2
+    block = positions * (24 * width**2 + 4 * keys * width)
+    assert again.training_flops - plain.training_flops == int(4 * block)
+    assert again.forward_flops == plain.forward_flops
