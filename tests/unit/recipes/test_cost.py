@@ -3,7 +3,7 @@
 import pytest
 
 from isopix.recipes import registry
-from isopix.recipes.cost import check_memory, recipe_memory
+from isopix.recipes.cost import check_memory, recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 
 GIB = 2**30
