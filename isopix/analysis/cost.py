@@ -112,7 +112,7 @@ def training_memory(
 
     The sum of 16 bytes per parameter, all tensors saved for the backward pass, and the gradient of the head's
     float32 outputs at the positions in the loss, which is allocated while all activations are still held. Of
-    blocks that are recomputed, the inputs of all and the tensors of one.
+    blocks that are recomputed, the inputs of all and the other tensors of one.
 
     The network may be built under `FakeTensorMode`: only masks and codes are computed. The step is a CPU's;
     GPU kernels and compiled code save other tensors. Gradients of other layers and allocator overhead come on
@@ -147,18 +147,15 @@ def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) ->
     backbone = model.network.backbone
     if not backbone.recompute or not backbone.depth:
         return saved()
-    inputs: list[int] = []
-    hooks = [
-        block.register_forward_pre_hook(lambda _, tokens: inputs.append(tokens[0].nbytes))
-        for block in backbone.blocks
-    ]
+    calls: list[int] = []  # of blocks that are recomputed: their inputs are saved, and nothing else of them
+    hooks = [block.register_forward_pre_hook(lambda *_: calls.append(1)) for block in backbone.blocks]
     outside = saved()
     for hook in hooks:
         hook.remove()
     backbone.recompute = False
     blocks = saved() - outside
     backbone.recompute = True
-    return outside + sum(inputs) + blocks // backbone.depth
+    return outside + blocks // max(1, len(calls))
 
 
 def decoded_positions(objective: ObjectiveSpec, codec: Codec) -> int:

@@ -13,14 +13,16 @@ import torch
 from jaxtyping import Float64, UInt8
 from torch import Tensor
 
+from isopix.core.device import check_compiler
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images, Tokens
 from isopix.generate.memory import images_at_once
 from isopix.generate.sampling_config import NextCodes, NextLogits, SamplingConfig
-from isopix.model.kv_cache import KVCache
+from isopix.model.kv_cache import AttentionCache, KVCache
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 
+RECOMPILE_LIMIT = 64  # each model, precision and batch size is compiled about three times
 UniformNumbers = Float64[Tensor, "_ N Q"]  # from 0 to 1, one for each code of each sample
 Progress = Callable[[int, int], None]  # called with the number of positions sampled and the total
 SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
@@ -63,7 +65,7 @@ def decode_steps(
             cache.repeat_batch(samples_per_prompt)
     step = _draw(network, tokens, start, sampling, uniform[:, start])
     yield step
-    decode_next = _compiled_decode_next() if sampling.compiles_on(network.device) else _decode_next
+    decode_next = _compiled_decode_next() if _compiles(sampling, network.device, caches) else _decode_next
     for position in range(start + 1, backbone.grid.positions):
         step = decode_next(network, step.codes, position, caches, sampling, uniform[:, position])
         yield step
@@ -83,8 +85,19 @@ def _decode_next(
     return _draw(network, tokens, position, sampling, uniform)
 
 
+def _compiles(sampling: SamplingConfig, device: torch.device, caches: Sequence[KVCache]) -> bool:
+    """Whether the step is compiled. Raises ValueError if it should be and cannot."""
+    possible = all(isinstance(cache, AttentionCache) for cache in caches)
+    if sampling.compile:
+        check_compiler()
+        if not possible:
+            raise ValueError("compile=true is possible for attention only; other blocks give wrong samples")
+    return sampling.compiles_on(device) and possible
+
+
 @cache
 def _compiled_decode_next() -> Callable[..., DecodeStep]:
+    torch._dynamo.config.recompile_limit = max(RECOMPILE_LIMIT, torch._dynamo.config.recompile_limit)
     return torch.compile(_decode_next)
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from isopix.core.config import config
-from isopix.core.device import Precision, autocast, compiles_by_default
+from isopix.core.device import PRECISIONS, Precision, autocast, compiles_by_default
 from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.types import Codes
 
@@ -37,6 +37,12 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision is {self.precision!r}; allowed: {', '.join(PRECISIONS)}")
+        if self.compile is not None and not isinstance(self.compile, bool):
+            raise ValueError(f"compile is {self.compile!r}; allowed: True, False, None")
+        if self.top_k is not None and (isinstance(self.top_k, bool) or not isinstance(self.top_k, int)):
+            raise ValueError(f"top_k is {self.top_k!r}; allowed: a whole number of at least 1, None")
         if not 0 < self.temperature < math.inf:
             raise ValueError(
                 f"temperature {self.temperature} must be a finite number greater than 0; "

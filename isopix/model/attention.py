@@ -108,7 +108,8 @@ def _attend_shared(q: Heads, prompt: SharedRows, k: Heads, v: Heads) -> Heads:
     q = q / math.sqrt(q.shape[-1])
     by_prompt = q.reshape(len(prompt.keys), -1, *q.shape[1:]).squeeze(3).transpose(1, 2)  # [P heads B/P size]
     to_prompt = (by_prompt @ prompt.keys.mT).transpose(1, 2).reshape(*q.shape[:3], -1)
-    weights = torch.cat([to_prompt, q @ k.mT], -1).softmax(-1, dtype=torch.float32).to(v.dtype)
+    scores = torch.cat([to_prompt, q @ k.mT], -1)
+    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(v.dtype)
     to_prompt, to_own = weights[..., : -k.shape[2]], weights[..., -k.shape[2] :]
     by_prompt = to_prompt.reshape(len(prompt.keys), -1, *to_prompt.shape[1:]).squeeze(3).transpose(1, 2)
     return (by_prompt @ prompt.values).transpose(1, 2).reshape(q.shape) + to_own @ v

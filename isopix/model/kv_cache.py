@@ -88,7 +88,7 @@ class AttentionCache(KVCache):
     def repeat_batch(self, times: int) -> None:
         """Have `times` sequences continue each prompt, next to one another."""
         keys, values = self.first.rows, self.second.rows
-        if times == 1 or (keys.is_cpu and keys.dtype != torch.float32):  # whose products are slow on a CPU
+        if times == 1 or (keys.is_cpu and keys.dtype == torch.bfloat16):  # its products are slow
             super().repeat_batch(times)
             return
         self.shared = SharedRows(keys.contiguous(), values.contiguous())

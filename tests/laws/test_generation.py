@@ -55,12 +55,16 @@ def test_keys_and_values_in_bf16_change_logits_by_rounding_only(samples: int) ->
     model = cases.busy_model(recipe)
     prompt, streams = cases.images(recipe, 2), [(0, "paint", image) for image in range(2 * samples)]
     found: dict[str, Tensor] = {}
+    codes = list[Tensor]()
     for precision in get_args(Precision):
         settings = {"start": 13, "samples_per_prompt": samples}
         uniform = uniform_numbers(model.network, streams)
         sampling = SamplingConfig(precision=precision)
-        first, *_ = decode_steps(model, prompt, sampling=sampling, uniform=uniform, **settings)
-        found[precision] = first.logits.log_softmax(-1)
+        steps = decode_steps(model, prompt, sampling=sampling, uniform=uniform, **settings)
+        first, second, *_ = steps
+        found[precision] = torch.stack([first.logits, second.logits]).log_softmax(-1)
+        codes.append(first.codes)
+    assert torch.equal(*codes)  # else the second logits would be of other codes
     assert not torch.equal(*found.values())
     torch.testing.assert_close(*found.values(), rtol=0.02, atol=0.02)
 

@@ -24,3 +24,12 @@ def test_images_at_once_fill_half_of_the_free_memory(monkeypatch: pytest.MonkeyP
     for free, expected in ((20 * each, 10), (7 * each, 3), (0, 1)):
         monkeypatch.setattr(memory, "free_memory", lambda device, free=free: free)
         assert memory.images_at_once(network, "fp32") == expected
+
+
+def test_keys_and_values_in_bf16_take_half_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
+    network = cases.network(recipe)
+    each = memory.cache_bytes(network, "fp32")
+    assert memory.cache_bytes(network, "bf16") == each // 2
+    monkeypatch.setattr(memory, "free_memory", lambda device: 20 * each)
+    assert [memory.images_at_once(network, precision) for precision in ("fp32", "bf16")] == [10, 20]

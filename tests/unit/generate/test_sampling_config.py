@@ -1,0 +1,49 @@
+"""Settings of sampling: wrong values, where products are in bf16, and what is compiled."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from isopix.generate import sampling_config
+from isopix.generate.sample import sample_images
+from isopix.generate.sampling_config import SamplingConfig
+from tests.laws import cases
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"precision": "fp16"}, "precision is 'fp16'; allowed: fp32, bf16"),
+        ({"precision": None}, "precision is None; allowed: fp32, bf16"),
+        ({"compile": "yes"}, "compile is 'yes'; allowed: True, False, None"),
+        ({"compile": 1}, "compile is 1; allowed: True, False, None"),
+        ({"top_k": 2.5}, "top_k is 2.5; allowed: a whole number of at least 1, None"),
+        ({"top_k": True}, "top_k is True; allowed: a whole number of at least 1, None"),
+    ],
+)
+def test_wrong_values_are_refused_with_what_is_allowed(given: dict[str, Any], message: str) -> None:
+    settings = object.__new__(SamplingConfig)  # past the tests' check of types
+    for name, value in {**vars(SamplingConfig()), **given}.items():
+        object.__setattr__(settings, name, value)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        settings.__post_init__()
+
+
+def test_products_are_in_bf16_on_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling_config, "autocast", lambda device, precision: precision)
+    devices = [torch.device("cpu"), torch.device("cuda")]
+    for precision, expected in (("bf16", ["fp32", "bf16"]), ("fp32", ["fp32", "fp32"])):
+        assert [SamplingConfig(precision=precision).autocast(each) for each in devices] == expected
+
+
+@pytest.mark.parametrize(("chosen", "expected"), [(True, True), (False, False), (None, False)])
+def test_the_step_is_compiled_on_a_cpu_if_asked_for(chosen: bool | None, expected: bool) -> None:
+    assert SamplingConfig(compile=chosen).compiles_on(torch.device("cpu")) is expected
+
+
+@pytest.mark.parametrize("kind", ["mixer", "convolution"])
+def test_blocks_whose_compiled_samples_are_wrong_are_not_compiled(kind: str) -> None:
+    recipe = next(case for case in cases.autoregressive() if case.model.block.kind == kind)
+    with pytest.raises(ValueError, match="compile=true is possible for attention only"):
+        sample_images(cases.model(recipe), 1, sampling=SamplingConfig(compile=True))
