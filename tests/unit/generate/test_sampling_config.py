@@ -1,5 +1,6 @@
 """Settings of sampling: wrong values, where products are in bf16, and what is compiled."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -31,10 +32,11 @@ def test_wrong_values_are_refused_with_what_is_allowed(given: dict[str, Any], me
 
 
 def test_products_are_in_bf16_on_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling_config, "autocast", lambda device, precision: precision)
+    monkeypatch.setattr(sampling_config, "autocast", lambda device, precision: nullcontext(precision))
     devices = [torch.device("cpu"), torch.device("cuda")]
     for precision, expected in (("bf16", ["fp32", "bf16"]), ("fp32", ["fp32", "fp32"])):
-        assert [SamplingConfig(precision=precision).autocast(each) for each in devices] == expected
+        contexts = [SamplingConfig(precision=precision).autocast(each) for each in devices]
+        assert [each.enter_result for each in contexts] == expected
 
 
 @pytest.mark.parametrize(("chosen", "expected"), [(True, True), (False, False), (None, False)])
