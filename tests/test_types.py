@@ -26,7 +26,7 @@ MISTAKES = [
         "return self.norms(tokens)\n\n    def _with(",
     ),
     ("model/backbone.py", "self.layers[-1].supports_forward_at", "self.layers[-1].support_forward_at"),
-    ("model/backbone.py", "tokens = block(tokens)\n", "tokens = block(tokens, inputs)\n"),
+    ("model/backbone.py", "else block(tokens)\n", "else block(tokens, inputs)\n"),
     ("model/network.py", "return self.head.mode(self.backbone(inputs, mask))", "return self.head.mode(mask)"),
     ("model/network.py", "return self.head.logits(self.backbone(inputs, mask))", "return self.backbone.grid"),
     ("model/network.py", "return self.codec.encode(images) if", "return self.codec.encoded(images) if"),

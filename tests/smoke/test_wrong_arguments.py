@@ -11,7 +11,8 @@ from isopix.cli.main import COMMANDS
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 
-OPTIONS = "options of isopix sample: --count, -n, --temperature, --top-k, --top-p, --seed, --plugin, "
+OPTIONS = "options of isopix sample: --count, -n, --temperature, --top-k, --top-p, --seed, "
+OPTIONS += "--precision, --compile, --no-compile, --plugin, "
 OPTIONS += "--device, --json"
 
 
