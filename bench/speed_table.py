@@ -8,6 +8,7 @@ from cells import RESULTS, read, threads
 from isopix.cli.bench import format_ratio, format_seconds
 
 OWN = "isopix"
+SIDES = ("isopix_seconds", "peer_seconds")
 
 
 def speed() -> str:
@@ -63,9 +64,6 @@ def row(comparison: dict[str, Any], item: str) -> str:
     own += f" ({alternative})" if alternative else ""
     cells = [comparison["task"], own, comparison["peer"], peer, ratio(comparison), str(comparison["n"])]
     return f"| {' | '.join(cells)} |"
-
-
-SIDES = ("isopix_seconds", "peer_seconds")
 
 
 def ratio(comparison: dict[str, Any]) -> str:

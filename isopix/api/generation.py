@@ -61,17 +61,11 @@ def sample(
     Raises ValueError for a masked model and for invalid arguments.
     """
     with _opened(run, device) as (folder, model):
-        sampling = SamplingConfig(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            precision=precision or model.precision,
-            compile=compile,
-        )
+        sampling = _sampling(model, temperature, top_k, top_p, precision, compile)
         images = model.sample(count, sampling=sampling, seed=seed, progress=progress)
     loaded = model.loaded
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "precision": sampling.precision}
+    numbers |= _recorded(sampling)
     name = f"samples-{loaded.step:08d}-seed{seed}"
     return SampleOutput(images, *_save_grid(folder, name, pictures.sample_grid(images), numbers))
 
@@ -109,17 +103,11 @@ def complete(
         loaded.require_decoder("complete")
         inputs, origin, _ = _inputs(loaded, images, data, split, count, limit)
         given = loaded.recipe.grid.rows // 2 if rows is None else rows
-        sampling = SamplingConfig(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            precision=precision or model.precision,
-            compile=compile,
-        )
+        sampling = _sampling(model, temperature, top_k, top_p, precision, compile)
         completed = model.complete(inputs, given, each=each, sampling=sampling, seed=seed, progress=progress)
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {"rows": given, "each": each, **origin}
-    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "precision": sampling.precision}
+    numbers |= _recorded(sampling)
     grid = pictures.completion_grid(inputs, completed, rows=given, samples_per_prompt=each)
     name = f"completions-{loaded.step:08d}-rows{given}-seed{seed}"
     return CompletionOutput(completed, inputs, given, each, *_save_grid(folder, name, grid, numbers))
@@ -157,6 +145,28 @@ def reconstruct(
         result.original, result.pixel_mask, {"prediction": result.prediction}, result.target
     )
     return ReconstructionOutput(result, measured, *_save_grid(folder, name, grid, numbers))
+
+
+def _sampling(
+    model: PretrainedModel,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    precision: Precision | None,
+    compile: bool | None,
+) -> SamplingConfig:
+    return SamplingConfig(
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        precision=precision or model.precision,
+        compile=compile,
+    )
+
+
+def _recorded(sampling: SamplingConfig) -> dict[str, Any]:
+    """The settings that the numbers of a figure name."""
+    return {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p", "precision")}
 
 
 @contextmanager

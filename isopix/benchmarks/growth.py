@@ -65,14 +65,18 @@ class GrowthSize(Size):
 
 
 def measure_growth(size: GrowthSize, watch: Stopwatch) -> Measured:
-    """Time a step in bf16 for each value, and return the model's seconds per image beside it."""
+    """Time a step in bf16 for each value, and return the seconds per image of the model, too."""
     cases = {key: (network, size.recipe_of(network)) for key, network in size.networks().items()}
     sides: dict[str, dict[str, Work]] = {name: {} for name in size.values}
     for (name, value), (network, recipe) in cases.items():
         step = training_step(recipe, network.batch, watch.device)
         sides[name][str(value)] = Work(call=step, items=network.batch, check=require_finite)
     timed = watch.alternate(sides)
-    measured = {key: timed.times[key[0]][str(key[1])].median for key in cases if _done(key, timed.times)}
+    measured = {
+        (name, value): timed.times[name][str(value)].median
+        for name, value in cases
+        if str(value) in timed.times[name]
+    }
     known = known_seconds(cases, size.base.batch, watch)
     model, constants = fit_model({key: (*cases[key], known[key], time) for key, time in measured.items()})
     deviation = max(abs(model[key] / measured[key] - 1) for key in measured)
@@ -105,9 +109,9 @@ def known_seconds(
     cases: Mapping[tuple[str, int], tuple[NetworkSize, Recipe]], batch: int, watch: Stopwatch
 ) -> dict[tuple[str, int], float]:
     """Return the seconds an image of the matrix products and the attention of each case, measured alone."""
-    networks = [network for network, _ in cases.values()]
-    rates = {width: watch.matmul_rate("bf16", width) for width in {each.width for each in networks}}
-    shapes = {(each.side**2, each.width) for each in networks}
+    sizes = [network for network, _ in cases.values()]
+    rates = {width: watch.matmul_rate("bf16", width) for width in {each.width for each in sizes}}
+    shapes = {(each.side**2, each.width) for each in sizes}
     attention = {shape: attention_seconds(*shape, batch, watch) for shape in shapes}
     seconds = {}
     for key, (network, recipe) in cases.items():
@@ -156,11 +160,6 @@ def _features(network: NetworkSize, recipe: Recipe) -> tuple[float, float]:
 
 def _heads(width: int) -> int:
     return max(1, width // HEAD_SIZE)
-
-
-def _done(key: tuple[str, int], times: object) -> bool:
-    assert isinstance(times, dict)
-    return str(key[1]) in times[key[0]]
 
 
 BENCHMARKS = (

@@ -15,8 +15,8 @@ from isopix.benchmarks import networks
 from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import NumericsError
 from isopix.benchmarks.timing import Stopwatch
-from isopix.benchmarks.training import checked_steps, own_steps
-from isopix.core.device import Precision, peak_memory
+from isopix.benchmarks.training import checked_steps, own_steps, peak_memories
+from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.model.masking import MaskTokenMaskingSpec
@@ -55,15 +55,12 @@ def measure_visible_patches(size: PatchSize, watch: Stopwatch) -> Measured:
         return own_steps(model, images, compiled=size.compiled, precision=size.precision)
 
     sides = {OWN: works(visible), ALL_PATCHES: works(every)}
-    memory: dict[str, float | int | None] = {
-        f"peak memory, {side}": peak_memory(watch.device, steps["eager"]) for side, steps in sides.items()
+    checked_sides = {
+        side: checked_steps(steps, size.batch, math.log(4), LOSS_TOLERANCE, recipe.name)
+        for side, steps in sides.items()
     }
-    timed = watch.alternate(
-        {
-            side: checked_steps(steps, size.batch, math.log(4), LOSS_TOLERANCE, recipe.name)
-            for side, steps in sides.items()
-        }
-    )
+    timed = watch.alternate(checked_sides)
+    memory = peak_memories(checked_sides, timed, watch.device)
     return Measured(checked=checked, times=timed.times, errors=timed.errors, values=memory)
 
 

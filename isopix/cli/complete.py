@@ -7,7 +7,6 @@ from cyclopts import Parameter
 
 from isopix.api import generation
 from isopix.cli.console import (
-    Compile,
     Count,
     Device,
     Json,
@@ -15,16 +14,13 @@ from isopix.cli.console import (
     OtherImages,
     Plugins,
     Positive,
-    SamplingPrecision,
     Seed,
     Split,
-    Temperature,
-    TopK,
-    TopP,
     load_plugins,
     show_saved,
 )
 from isopix.cli.progress import progress_bar
+from isopix.cli.sampling_options import Compile, SamplingPrecision, Temperature, TopK, TopP
 
 Rows = Annotated[int | None, Parameter(help="Number of rows to start from. Default: half of them.")]
 Each = Annotated[int, Parameter(validator=Positive, help="Number of completions per image.")]

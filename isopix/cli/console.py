@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from isopix.cli.output import Output
-from isopix.core.device import Precision
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
 
@@ -67,20 +66,6 @@ Plugins = Annotated[
 
 Positive = validators.Number(gte=1)
 Count = Annotated[int, Parameter(name=["--count", "-n"], validator=Positive, help="Number of images.")]
-Temperature = Annotated[
-    float, Parameter(help="Softmax temperature; values below 1 sharpen the distribution.")
-]
-TopK = Annotated[int | None, Parameter(help="Sample from the k most likely colors only.")]
-TopP = Annotated[
-    float | None, Parameter(help="Sample from the most likely colors whose probabilities add up to p.")
-]
-SamplingPrecision = Annotated[
-    Precision, Parameter(help="Precision of the KV cache, and on GPUs of matrix products.")
-]
-Compile = Annotated[
-    bool | None,
-    Parameter(help="Use torch.compile, which takes 10 to 30 s and pays for many images. Default: on GPUs."),
-]
 Split = Annotated[
     Literal["train", "validation", "test"] | None,
     Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),

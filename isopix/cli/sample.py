@@ -4,20 +4,16 @@ from pathlib import Path
 
 from isopix.api import generation
 from isopix.cli.console import (
-    Compile,
     Count,
     Device,
     Json,
     Plugins,
-    SamplingPrecision,
     Seed,
-    Temperature,
-    TopK,
-    TopP,
     load_plugins,
     show_saved,
 )
 from isopix.cli.progress import progress_bar
+from isopix.cli.sampling_options import Compile, SamplingPrecision, Temperature, TopK, TopP
 
 
 def sample(

@@ -91,7 +91,9 @@ def _compiles(sampling: SamplingConfig, device: torch.device, caches: Sequence[K
     if sampling.compile:
         check_compiler()
         if not possible:
-            raise ValueError("compile=true is possible for attention only; other blocks give wrong samples")
+            raise ValueError(
+                "compile=true is possible for attention only; compiled mixers gave wrong samples"
+            )
     return sampling.compiles_on(device) and possible
 
 

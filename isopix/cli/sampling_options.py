@@ -1,0 +1,22 @@
+"""Options of the commands that sample; not with those of all commands, since `Precision` loads PyTorch."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isopix.core.device import Precision
+
+Temperature = Annotated[
+    float, Parameter(help="Softmax temperature; values below 1 sharpen the distribution.")
+]
+TopK = Annotated[int | None, Parameter(help="Sample from the k most likely colors only.")]
+TopP = Annotated[
+    float | None, Parameter(help="Sample from the most likely colors whose probabilities add up to p.")
+]
+SamplingPrecision = Annotated[
+    Precision, Parameter(help="Precision of the KV cache, and on GPUs of matrix products.")
+]
+Compile = Annotated[
+    bool | None,
+    Parameter(help="Use torch.compile, which takes 10 to 30 s and pays for many images. Default: on GPUs."),
+]
