@@ -27,10 +27,12 @@ Permutations = Int[Tensor, "B N"]
 
 class ReceptiveField(NamedTuple):
     """Where a change of one position shows: fractions by (row, column) offset, [2 rows - 1, 2 cols - 1], with
-    offset (0, 0) in the center.
+    offset (0, 0) in the center. `samples` is at how many positions of images each offset was seen: none of
+    them says nothing of it. None where all offsets are known.
     """
 
     fractions: Float[np.ndarray, "rows cols"]
+    samples: Int[np.ndarray, "rows cols"] | None = None
 
     @property
     def profile(self) -> Float[np.ndarray, " distances"]:
@@ -143,6 +145,7 @@ def receptive_field(
     totals = torch.zeros(
         network.backbone.depth + 1, 2 * grid.rows - 1, 2 * grid.cols - 1, dtype=torch.float64
     )
+    samples = torch.zeros(totals.shape[1:], dtype=torch.long)
     index = torch.arange(grid.positions)
     for batch, position in zip(
         torch.split(images, batch_size), torch.split(positions, batch_size), strict=True
@@ -151,12 +154,14 @@ def receptive_field(
         patches[torch.arange(len(batch)), position] ^= FLIP_HIGH_BIT
         down = index // grid.cols - position[:, None] // grid.cols + grid.rows - 1
         right = index % grid.cols - position[:, None] % grid.cols + grid.cols - 1
+        samples.index_put_((down, right), torch.ones_like(down), accumulate=True)
         for layer, (a, b) in enumerate(_feature_pairs(network, batch, _to_images(patches, grid))):
             change = (b.double() - a.double()).norm(dim=-1).cpu()
             change /= change.sum(1, keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
             totals[layer].index_put_((down, right), change, accumulate=True)
     sums = totals.sum((1, 2), keepdim=True)  # 0 where no feature depends on the image
-    return [ReceptiveField(total.numpy()) for total in totals / sums.where(sums > 0, 1)]
+    fractions = totals / sums.where(sums > 0, 1)
+    return [ReceptiveField(each.numpy(), samples.numpy()) for each in fractions]
 
 
 def uniform_receptive_field(grid: Grid) -> ReceptiveField:

@@ -68,12 +68,12 @@ def probe(
 
     `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
     Layer and L2 penalty (or learning rate, or number of neighbors) are chosen on the validation split;
-    `l2_grid` replaces the default grid of penalties. `method` is lbfgs, sgd, ridge, knn, one of a plugin, or
-    a `parts.ProbeMethod`; `overrides` are its settings as `name=value`, and `iterations` the steps of sgd.
-    `concat=5` also probes five layers concatenated; with `mask_ensemble` a masked model is probed under
-    random masks, that many per test image. `precision` is by default that of the run or of the model. The
-    report is saved in the run's `probes` folder. Raises ValueError for wrong arguments and for images without
-    labels, RuntimeError if a fit did not converge.
+    `l2_grid` replaces the default grid of penalties. `method` is lbfgs, sgd, adam, ridge, knn, one of a
+    plugin, or a `parts.ProbeMethod`; `overrides` are its settings as `name=value`, and `iterations` the steps
+    of sgd. `concat=5` also probes five layers concatenated; with `mask_ensemble` a masked model is probed
+    under random masks, that many per test image. `precision` is by default that of the run or of the model.
+    The report is saved in the run's `probes` folder. Raises ValueError for wrong arguments and for images
+    without labels, RuntimeError if a fit did not converge.
     """
     settings = ProbeConfig(
         method=probe_method(method, iterations, overrides),

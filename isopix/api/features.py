@@ -53,7 +53,7 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             model = load(model, device=self.device)
         self._transform(model, self._images(X, model, reset=True)[:1])
         self.model_ = model
-        self._n_features_out = model.num_features
+        self._n_features_out = model.num_pooled(self.pool or model.pool)
         return self
 
     def transform(self, X: Any) -> Float[np.ndarray, "B D"]:  # noqa: N803

@@ -65,12 +65,13 @@ def low_data(
     """Measure the test error with few labels over random balanced subsets (iGPT section 4.7).
 
     `labels` are numbers of images per class, or percentages of each class as in `10%`.
-    A linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
-    baselines; `method`, `layer` and `pool` as in `probe`. With `finetune_steps` the run is also fine-tuned on
-    every subset, with settings `overrides`. `select="cross-validation"` chooses layer and L2 penalty within
-    the labeled subset, without validation images, and fine-tunes for exactly `finetune_steps` steps. Warns of
-    a run that was trained on labels. Results and fine-tuned runs are saved in the run's `low-data` folder.
-    Raises ValueError for wrong arguments and for classes with too few images.
+    A linear probe of the layer chosen on the validation split, with an untrained network, raw pixels and
+    their principal components as baselines; `method`, `layer` and `pool` as in `probe`. With
+    `finetune_steps` the run is also fine-tuned on every subset, with settings `overrides`.
+    `select="cross-validation"` chooses layer and L2 penalty within the labeled subset, without validation
+    images, and fine-tunes for exactly `finetune_steps` steps. Warns of a run that was trained on labels.
+    Results and fine-tuned runs are saved in the run's `low-data` folder. Raises ValueError for wrong
+    arguments and for classes with too few images.
     """
     if overrides and not finetune_steps:
         raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
@@ -144,7 +145,7 @@ def _probe_low_data(
     count = len(images.train) + len(images.validation) + len(images.test)
     done = count_progress(progress, count)
     return probe_low_data(
-        feature_sources(loaded, config, precision),
+        feature_sources(loaded, images, config, precision),
         images,
         protocol,
         seed=loaded.recipe.data.seed,

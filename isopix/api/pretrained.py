@@ -27,7 +27,7 @@ from isopix.interop import hub
 from isopix.model.backbone import FeatureKind, HiddenState
 from isopix.model.evaluation_mode import evaluation_mode
 from isopix.model.network import Network, without_start_token
-from isopix.model.pool import POOLS, Pool
+from isopix.model.pool import Pool, pool_tokens, pooled_width
 from isopix.objectives.base import nll_per_image
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
@@ -75,7 +75,7 @@ class PretrainedModel(nn.Module):
 
     def extra_repr(self) -> str:
         recipe, grid = self.loaded.recipe, self.network.codec.grid
-        shape = f"depth={self.depth}, width={self.num_features}, grid={grid.rows}x{grid.cols}"
+        shape = f"depth={self.depth}, width={recipe.model.width}, grid={grid.rows}x{grid.cols}"
         return f"{recipe.name}, {recipe.objective.kind}, step={self.loaded.step}, {shape}, layer={self.layer}"
 
     @property
@@ -85,8 +85,12 @@ class PretrainedModel(nn.Module):
 
     @property
     def num_features(self) -> int:
-        """Width D of the features."""
-        return self.loaded.recipe.model.width
+        """Number D of features per image: the width, times the number of cells of a pool of several."""
+        return self.num_pooled(self.pool)
+
+    def num_pooled(self, pool: Pool) -> int:
+        """Return the number of features per image under a pool."""
+        return pooled_width(pool, self.network.backbone.grid, self.loaded.recipe.model.width)
 
     @property
     def num_prefix_tokens(self) -> int:
@@ -106,11 +110,11 @@ class PretrainedModel(nn.Module):
             *_, tokens = network.features(shown, kind=self.feature_kind)
         return tokens if len(given) else tokens[:0]
 
-    def forward_head(self, tokens: HiddenState) -> Float[Tensor, "B D"]:
+    def forward_head(self, tokens: HiddenState) -> Float[Tensor, "B _"]:
         """Pool the tokens that `forward_features` returns to one float32 vector per image."""
-        return POOLS[self.pool](tokens, self.num_prefix_tokens)
+        return pool_tokens(tokens, self.pool, self.network.backbone.grid, self.num_prefix_tokens)
 
-    def forward(self, images: ArrayLike) -> Float[Tensor, "B D"]:
+    def forward(self, images: ArrayLike) -> Float[Tensor, "B _"]:
         """Return the pooled features of the chosen layer, float32 on the model's device; gradients flow."""
         return self.forward_head(self.forward_features(images))
 
@@ -146,7 +150,7 @@ class PretrainedModel(nn.Module):
         pool: Pool | None = None,
         start_token: bool = True,
         batch_size: Count | None = None,
-    ) -> Float[Tensor, "B D"]:
+    ) -> Float[Tensor, "B _"]:
         """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32; layer,
         kind and pool are the model's own by default.
 

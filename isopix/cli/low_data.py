@@ -18,9 +18,11 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
+from isopix.cli.probe import Pooling
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
 from isopix.papers.igpt import LOW_DATA, PublishedLowData
+from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.recipes.recipe import Recipe
 from isopix.train.trainer import Record
@@ -36,7 +38,10 @@ Labels = Annotated[
 COUNTS = "labels per class (total)"
 
 MethodName = Annotated[
-    str, Parameter(help="Classifier: lbfgs (logistic regression), ridge (regression), or one of a plugin.")
+    str,
+    Parameter(
+        help="Classifier: lbfgs, sgd or adam (logistic regression), ridge (regression), or one of a plugin."
+    ),
 ]
 
 
@@ -46,6 +51,7 @@ def low_data(
     labels: Labels | None = None,
     subsets: int = 5,
     method: MethodName = "lbfgs",
+    pool: Pooling = None,
     select: Selection = "validation",
     data: OtherLabeled = None,
     limit: Limit = None,
@@ -58,7 +64,8 @@ def low_data(
     """Measure test error with few labels: mean and standard deviation over random balanced subsets.
 
     Linear probe of the layer chosen on the validation split, or by cross-validation within the labeled
-    images, with an untrained network and raw pixels as baselines; with --finetune-steps, fine-tuning too.
+    images, with an untrained network, raw pixels and their principal components as baselines; with
+    --finetune-steps, fine-tuning too.
     Results go to the run's `low-data` folder.
 
     Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
@@ -85,6 +92,7 @@ def low_data(
             labels=labels or few_labels.LABELS,
             subsets=subsets,
             method=method,
+            pool=pool,
             select=select,
             data=data,
             limit=limit,
@@ -139,6 +147,7 @@ def _print_errors(found: LowDataOutput) -> None:
 
 
 def _title(method: str, found: list[LowDataResult], tested: int) -> str:
+    pixels, method = method in (RAW_PIXELS, PIXEL_COMPONENTS), baseline_title(method, found[0].num_features)
     if found[0].num_test_images != tested:
         method += f", {found[0].num_test_images:,} test images"
     if not found[0].layers:
@@ -147,7 +156,7 @@ def _title(method: str, found: list[LowDataResult], tested: int) -> str:
             f", step chosen on {count:,} labeled validation images" if count else ", fixed number of steps"
         )
     layers = dict.fromkeys("/".join(map(str, each.layers)) for each in found if each.layers)
-    return f"{method}, layer {' / '.join(layers)}" if layers and method != "raw pixels" else method
+    return f"{method}, layer {' / '.join(layers)}" if layers and not pixels else method
 
 
 def _published(row: PublishedLowData, count: int) -> str:

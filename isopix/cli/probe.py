@@ -23,6 +23,7 @@ from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
+from isopix.probing.baselines import baseline_title
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatResult, LayerScore, ProbeReport
 from isopix.reporting.section import signed_points
@@ -33,7 +34,10 @@ Features = Annotated[
 ]
 Pooling = Annotated[
     Pool | None,
-    Parameter(help="mean, last, max, or first (the class token). Default: that of the recipe."),
+    Parameter(
+        help="mean over positions, grid2 or grid4 (means of 2 x 2 or 4 x 4 cells), flatten, max, last, or "
+        "first (the class token). Default: that of the recipe."
+    ),
 ]
 StartToken = Annotated[
     bool, Parameter(help="Read features with the start token; without it they match those of transformers.")
@@ -41,7 +45,8 @@ StartToken = Annotated[
 MethodName = Annotated[
     str,
     Parameter(
-        help="Classifier: lbfgs or sgd (logistic regression), ridge (regression), knn, or one of a plugin."
+        help="Classifier: lbfgs, sgd or adam (logistic regression), ridge (regression), knn, or one of a "
+        "plugin."
     ),
 ]
 
@@ -148,9 +153,9 @@ def _print_report(found: ProbeReport) -> None:
         ["layer", "test accuracy (95 % CI)", *masked, "validation", "untrained"],
         rows,
     )
-    baselines = [(name, _interval(record.best)) for name, record in found.baselines.items()]
-    baselines.append(("majority class", _percent(network.majority_accuracy)))
-    show_table("Baselines, best layer on validation", ["baseline", "test accuracy (95 % CI)"], baselines)
+    show_table(
+        "Baselines, best layer on validation", ["baseline", "test accuracy (95 % CI)"], _baselines(found)
+    )
     if found.gain:
         low, high = map(signed_points, found.gain.interval)
         preposition = "over" if found.gain.difference >= 0 else "from"
@@ -160,6 +165,15 @@ def _print_report(found: ProbeReport) -> None:
         )
     for warning in network.warnings:
         say(f"note: {warning}")
+
+
+def _baselines(found: ProbeReport) -> list[tuple[str, str]]:
+    """Return the name and the accuracy of every baseline."""
+    rows = [
+        (baseline_title(name, record.num_features), _interval(record.best))
+        for name, record in found.baselines.items()
+    ]
+    return [*rows, ("majority class", _percent(found.network.majority_accuracy))]
 
 
 def _title(config: ProbeConfig) -> str:

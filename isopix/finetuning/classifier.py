@@ -17,7 +17,7 @@ from isopix.model.backbone import HiddenState
 from isopix.model.conv_layers import Bottleneck
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialize
-from isopix.model.pool import POOLS
+from isopix.model.pool import pool_tokens, pooled_width, require_pool
 from isopix.model.stems.base import Inputs
 from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
 from isopix.objectives.masked import Masked
@@ -61,15 +61,17 @@ class FineTuneModel(nn.Module):
         super().__init__()
         network = model.network
         self.network, self.settings = network, settings
-        positions = network.backbone.grid.positions
-        self.objective = _with_mask_ratio(model.objective, settings.mask_ratio, positions)
+        grid = network.backbone.grid
+        require_pool(settings.pool, grid)
+        self.objective = _with_mask_ratio(model.objective, settings.mask_ratio, grid.positions)
         depth = network.backbone.depth
         self.layer = settings.layer_index(depth)
-        head = ClassHead(width, num_classes, residual_block=settings.residual_block, bias=settings.head_bias)
+        inputs = pooled_width(settings.pool, grid, width)
+        head = ClassHead(inputs, num_classes, residual_block=settings.residual_block, bias=settings.head_bias)
         self.head = head.to(network.device)
         if self.head.block is not None:
             draw = seeded(seed, "classifier")
-            initialize(self.head.block, {"": Bottleneck.INIT}, width=width, depth=depth, generator=draw)
+            initialize(self.head.block, {"": Bottleneck.INIT}, width=inputs, depth=depth, generator=draw)
         self._freeze_unused()
 
     def make_batch(
@@ -133,10 +135,11 @@ class FineTuneModel(nn.Module):
         return self.class_logits(states)
 
     def class_logits(
-        self, states: HiddenState, dropout_mask: Float[Tensor, "B D"] | None = None
+        self, states: HiddenState, dropout_mask: Float[Tensor, "B _"] | None = None
     ) -> ClassLogits:
         """Return the class logits [B C] of hidden states."""
-        pooled = POOLS[self.settings.pool](states, self.network.backbone.num_prefix_tokens)
+        backbone = self.network.backbone
+        pooled = pool_tokens(states, self.settings.pool, backbone.grid, backbone.num_prefix_tokens)
         return self.head(pooled, dropout_mask)
 
     def _with_total(self, metrics: Mapping[str, Metric]) -> dict[str, Metric]:

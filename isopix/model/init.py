@@ -14,8 +14,10 @@ from isopix.core.registry import Part
 
 # `openai`: the released code of Image GPT, where only the attention's output is scaled by depth. `keras`: the
 # defaults of Keras, in which the study of inductive biases was written; the paper names no initialization.
-# `vit`: the released code of the Vision Transformer, also for PatchFormer, which names none.
-InitScheme = Literal["openai", "keras", "vit"]
+# `keras_mha`: the same, with attention as in Keras's `MultiHeadAttention` layer, whose kernels have three
+# axes and therefore smaller limits. `vit`: the released code of the Vision Transformer, also for PatchFormer,
+# which names none.
+InitScheme = Literal["openai", "keras", "keras_mha", "vit"]
 Scale = float | Callable[[int, int], float]  # a number, or a function of width D and depth L
 
 
@@ -82,7 +84,12 @@ class Glorot(Draw):
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 LAYERS = (nn.Linear, nn.Embedding, *CONVOLUTIONS)
 
-EMBEDDING: dict[InitScheme, Draw] = {"openai": Normal(0.02), "keras": Uniform(0.05), "vit": Normal(0.02)}
+EMBEDDING: dict[InitScheme, Draw] = {
+    "openai": Normal(0.02),
+    "keras": Uniform(0.05),
+    "keras_mha": Uniform(0.05),
+    "vit": Normal(0.02),
+}
 
 
 class ModelPart(Part):

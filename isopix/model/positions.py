@@ -14,7 +14,12 @@ from isopix.model.init import Draw, InitScheme, InitTable, ModelPart, Normal, Un
 
 PositionTable = Float[Tensor, "positions D"]
 SINCOS_BASE = 10_000.0  # the longest wavelength is 2 pi times as many positions
-TABLE: dict[InitScheme, Draw] = {"openai": Normal(0.01), "keras": Uniform(0.05), "vit": Normal(0.02)}
+TABLE: dict[InitScheme, Draw] = {
+    "openai": Normal(0.01),
+    "keras": Uniform(0.05),
+    "keras_mha": Uniform(0.05),
+    "vit": Normal(0.02),
+}
 
 
 class PositionEmbedding(nn.Module, abc.ABC):

@@ -17,7 +17,16 @@ from isopix.probing.results import EnsembleAccuracy, Gain, LayerScore, ProbeRepo
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
 
+RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines without a network
+
 ReadFeatures = Callable[[], FeatureSplits]
+
+
+def baseline_title(name: str, num_features: int | None) -> str:
+    """Return the name of a baseline, of raw pixels with their number: `raw pixels, PCA (64 features)`."""
+    if name not in (RAW_PIXELS, PIXEL_COMPONENTS) or num_features is None:
+        return name
+    return f"{name} ({num_features:,} features)"
 
 
 def _mean_ensemble(ensembles: Sequence[EnsembleAccuracy]) -> EnsembleAccuracy:
@@ -63,7 +72,7 @@ def gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProb
     if not baselines:
         return None
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
-    difference = probed.correct.double() - baselines[name].correct.double()
+    difference = probed.best_correct.double() - baselines[name].best_correct.double()
     low, high = percentile_interval(difference[None], probed.resamples)
     return Gain(name, difference.mean().item(), (low.item(), high.item()))
 

@@ -3,7 +3,7 @@
 from isopix.core.config import config
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
-from isopix.probing import knn, sgd  # noqa: F401  registers them
+from isopix.probing import adam, knn, sgd  # noqa: F401  registers them
 from isopix.probing.base import ProbeMethod
 from isopix.probing.linear import LbfgsProbe
 

@@ -11,7 +11,7 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network
-from isopix.model.pool import default_pool
+from isopix.model.pool import Pool, default_pool, require_pool
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
@@ -30,10 +30,12 @@ class KNNAccuracy(EvaluatorSpec):
     """`knn_accuracy` of validation images, classified by their nearest neighbors among training images.
 
     `num_images` of each split, the same at every evaluation. The features are those of the middle layer,
-    where linear probes peak (iGPT section 4.1), of the class token if there is one.
+    where linear probes peak (iGPT section 4.1), under `pool`, by default the mean over positions, or the
+    class token if there is one.
     """
 
     num_images: int = 1000
+    pool: Pool | None = None
 
     def check_data(self, data: ImageDataset) -> None:
         data.require_labels("knn_images")
@@ -43,11 +45,12 @@ class KNNAccuracy(EvaluatorSpec):
 
     def start(self, context: EvaluationContext) -> Evaluator:
         data, network = context.data, context.network
+        _check_pool(self.pool, network)
 
         def middle_layer(split: Split) -> FeatureSplit:
             truncated = network.truncated(network.backbone.depth // 2)
             images = split.sample(self.num_images)
-            return _features(truncated, images, context.precision).map(lambda layers: layers[-1:])
+            return _features(truncated, images, context.precision, self.pool).map(lambda layers: layers[-1:])
 
         def evaluate(step: int) -> Metrics:
             if not len(data.validation):
@@ -63,12 +66,13 @@ class LinearProbe(EvaluatorSpec):
 
     Fitted to `num_train` training images. The L2 penalty and the layer are selected on half of the
     validation images, at most `num_val`, and the accuracy is that on as many others, with its 95 % interval.
-    The features are those of the class token if there is one. The results of all layers go to the history
-    folder.
+    The features are pooled by `pool`, by default the mean over positions, or the class token if there is
+    one. The results of all layers go to the history folder.
     """
 
     num_train: int = 1000
     num_val: int = 500
+    pool: Pool | None = None
 
     def check_data(self, data: ImageDataset) -> None:
         data.require_labels("probe_every")
@@ -92,13 +96,14 @@ class LinearProbe(EvaluatorSpec):
     def start(self, context: EvaluationContext) -> Evaluator:
         data, network, precision = context.data, context.network, context.precision
         selecting, evaluated = self._halves(data)
+        _check_pool(self.pool, network)
 
         def evaluate(step: int) -> Metrics:
             try:
                 parts = FeatureSplits(
-                    train=_features(network, data.train.sample(self.num_train), precision),
-                    validation=_features(network, selecting, precision),
-                    test=_features(network, evaluated, precision),
+                    train=_features(network, data.train.sample(self.num_train), precision, self.pool),
+                    validation=_features(network, selecting, precision, self.pool),
+                    test=_features(network, evaluated, precision, self.pool),
                 )
                 found = fit_probe(parts, PROBE_CONFIG, device=network.device)
             except RuntimeError as error:
@@ -111,7 +116,7 @@ class LinearProbe(EvaluatorSpec):
                     "step": step,
                     "split": "validation",
                     "images": found.num_images,
-                    "pool": default_pool(network.backbone.num_prefix_tokens),
+                    "pool": self.pool or default_pool(network.backbone.num_prefix_tokens),
                     "best": found.best_index,
                     "classes": found.num_classes,
                     "majority_accuracy": found.majority_accuracy,
@@ -125,9 +130,15 @@ class LinearProbe(EvaluatorSpec):
         return evaluate
 
 
-def _features(network: Network, split: Split, precision: Precision) -> FeatureSplit:
+def _check_pool(pool: Pool | None, network: Network) -> None:
+    """Raises ValueError for a pool of more cells than the grid, before any step."""
+    if pool is not None:
+        require_pool(pool, network.backbone.grid)
+
+
+def _features(network: Network, split: Split, precision: Precision, pool: Pool | None) -> FeatureSplit:
     assert split.labels is not None, "checked by check_data"
-    return FeatureSplit(extract_features(network, split.images, precision=precision), split.labels)
+    return FeatureSplit(extract_features(network, split.images, pool=pool, precision=precision), split.labels)
 
 
 def _as_record(score: LayerScore) -> dict[str, Any]:

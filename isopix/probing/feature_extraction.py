@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from isopix.core.device import Precision
+from isopix.core.random import generator
 from isopix.core.types import Groups, Images, Labels, Mask
 from isopix.data.dataset import ImageDataset, content_hash, default_cache
 from isopix.model.network import Network, without_start_token
@@ -29,6 +32,10 @@ from isopix.storage.hashing import hash_bytes
 
 CACHE_VERSION = 4  # to be raised whenever the same network and images would give other cached features
 PIXEL_BATCH_SIZE = 1024  # images whose pixels are read at once
+PCA_IMAGES = 10_000  # to which principal components are fitted
+PCA_ITERATIONS = 4  # of the randomized SVD (Halko et al. 2011, algorithm 4.4)
+PCA_OVERSAMPLING = 32  # directions beyond those that are kept, which make the last of these accurate
+PCA_TOLERANCE = 1e-5  # components of a smaller scale, relative to the first, are rounding errors
 
 Note = Callable[[str], None]
 
@@ -70,6 +77,41 @@ class PixelFeatures:
 
     def identity(self) -> str:
         return "raw pixels"
+
+
+@dataclass(frozen=True)
+class PixelComponents:
+    """The first principal components of raw pixels: a baseline with as many features as a network.
+
+    A projection [P D] of the pixels' differences from their mean [P].
+    """
+
+    mean: Float[Tensor, " P"]
+    components: Float[Tensor, "P D"]
+    first_layer = 0
+    mask_ensemble = 0
+
+    @classmethod
+    def fit(cls, images: Images, count: int) -> "PixelComponents":
+        """Fit to at most PCA_IMAGES images, spread evenly; `count` is below the number of pixel values.
+
+        There are fewer than `count` where the images vary in fewer directions, as gray ones do.
+        """
+        spread = torch.linspace(0, len(images) - 1, min(len(images), PCA_IMAGES)).long()
+        pixels = raw_pixels(images[spread])[0]
+        center = pixels.mean(0)
+        scales, directions = _leading_directions(pixels - center, count)
+        return cls(center, directions[:, scales >= PCA_TOLERANCE * scales[0]])
+
+    def read(self, view: View) -> Iterator[Features]:
+        return map(self.project, PixelFeatures().read(view))
+
+    def project(self, pixels: Float[Tensor, "1 B P"]) -> Float[Tensor, "1 B D"]:
+        """Return the components of all pixels."""
+        return (pixels - self.mean) @ self.components
+
+    def identity(self) -> str:
+        return hash_bytes(self.mean.numpy().tobytes(), self.components.numpy().tobytes())
 
 
 @dataclass(frozen=True)
@@ -123,7 +165,22 @@ class NetworkFeatures:
         return draw_masks(self.model, view.images, seed=self.config.seed, purpose=view.mask)
 
 
-FeatureSource = PixelFeatures | NetworkFeatures
+def _leading_directions(
+    rows: Float[Tensor, "B P"], count: int
+) -> tuple[Float[Tensor, " D"], Float[Tensor, "P D"]]:
+    """Return the first right singular vectors of a matrix and their singular values, by randomized subspace
+    iteration.
+    """
+    size = min(count + PCA_OVERSAMPLING, *rows.shape)
+    random = generator(0, "pixels.components")
+    basis = torch.linalg.qr(rows @ torch.randn(rows.shape[1], size, generator=random)).Q
+    for _ in range(PCA_ITERATIONS):
+        basis = torch.linalg.qr(rows @ torch.linalg.qr(rows.mT @ basis).Q).Q
+    _, scales, directions = torch.linalg.svd(basis.mT @ rows, full_matrices=False)
+    return scales[:count], directions[:count].mT.contiguous()
+
+
+FeatureSource = PixelFeatures | PixelComponents | NetworkFeatures
 
 
 def read_splits(

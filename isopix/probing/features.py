@@ -1,6 +1,6 @@
 """The features of images: one vector per layer of a network, or the raw pixels."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from einops import rearrange
@@ -12,7 +12,7 @@ from isopix.core.random import generator
 from isopix.core.types import Images, Mask
 from isopix.model.backbone import Backbone, FeatureKind
 from isopix.model.network import Network
-from isopix.model.pool import POOLS, Pool, default_pool
+from isopix.model.pool import AllTokens, Pool, Pooled, default_pool, pool_tokens, require_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.feature_splits import Features
 
@@ -29,27 +29,35 @@ def iter_features(
     *,
     mask: Mask | None = None,
     features: FeatureKind = "normed",
-    pool: Pool | None = None,
+    pool: Pool | Sequence[Pool] | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
 ) -> Iterator[Features]:
     """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
 
     By default those of iGPT section 2.4: the mean over positions of the activations after the next norm; of a
-    network with a class token, the activations of that token. The forward passes run on the network's device.
-    Raises ValueError if there are no images.
+    network with a class token, the activations of that token. Several pools are concatenated. The forward
+    passes run on the network's device. Raises ValueError if there are no images, and for a pool of more cells
+    than the grid.
     """
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
-    device, prefix = network.device, network.backbone.num_prefix_tokens
-    size, reduce = batch_size or eval_batch_size(network.backbone), POOLS[pool or default_pool(prefix)]
+    device, grid, prefix = network.device, network.backbone.grid, network.backbone.num_prefix_tokens
+    size, given = batch_size or eval_batch_size(network.backbone), pool or default_pool(prefix)
+    pools = [given] if isinstance(given, str) else list(given)
+    for each in pools:
+        require_pool(each, grid)
+
+    def pooled(tokens: AllTokens) -> Pooled:
+        return torch.cat([pool_tokens(tokens, each, grid, prefix) for each in pools], 1)
+
     for start in range(0, len(images), size):
         batch = images[start : start + size].to(device)
         masked = None if mask is None else mask[start : start + size].to(device)
         with torch.no_grad(), autocast(device, precision):
             layers = network.features(batch, masked, kind=features)
-            pooled = torch.stack([reduce(tokens, prefix) for tokens in layers])
-        yield pooled.cpu()
+            batches = torch.stack([pooled(tokens) for tokens in layers])
+        yield batches.cpu()
 
 
 def eval_batch_size(backbone: Backbone) -> int:
@@ -78,7 +86,7 @@ def extract_features(
     images: Images,
     *,
     features: FeatureKind = "normed",
-    pool: Pool | None = None,
+    pool: Pool | Sequence[Pool] | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
     progress: Progress | None = None,

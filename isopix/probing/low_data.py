@@ -70,6 +70,7 @@ class LowDataResult:
     layers: tuple[int, ...]
     errors: tuple[float, ...]
     num_selection_images: int = 0
+    num_features: int | None = None  # of a layer; None for fine-tuning
 
     def __post_init__(self) -> None:
         if not self.errors:
@@ -166,4 +167,5 @@ def _result(
 ) -> LowDataResult:
     errors = tuple(1 - score.test_accuracy for score in best)
     counts, layers = (len(subsets[0]), len(splits.test)), tuple(dict.fromkeys(each.layer for each in best))
-    return LowDataResult(labels_per_class, *counts, layers, errors, num_selection_images)
+    width = splits.train.features.shape[2]
+    return LowDataResult(labels_per_class, *counts, layers, errors, num_selection_images, width)

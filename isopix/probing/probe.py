@@ -24,13 +24,18 @@ Progress = Callable[[int], None]  # called with the number of layers done
 
 
 class EvaluatedProbe(NamedTuple):
-    """A result, whether its best layer classifies each test image correctly, and the bootstrap samples of the
+    """A result, whether each layer classifies each test image correctly, and the bootstrap samples of the
     test images.
     """
 
     result: ProbeResult
-    correct: Bool[Tensor, " B"]
+    correct: Bool[Tensor, "F B"]
     resamples: bootstrap.ResampleCounts
+
+    @property
+    def best_correct(self) -> Bool[Tensor, " B"]:
+        """Whether the best layer classifies each test image correctly."""
+        return self.correct[self.result.best_index]
 
 
 def fit_probe(
@@ -67,8 +72,9 @@ def evaluate_probe(
         warnings=_warnings(scores, config),
         concat=_concat(splits, best_index, evaluator),
         num_test_groups=None if groups is None else len(set(groups.tolist())),
+        num_features=splits.train.features.shape[2],
     )
-    return EvaluatedProbe(result, correct[best_index], evaluator.resamples)
+    return EvaluatedProbe(result, correct, evaluator.resamples)
 
 
 def refit_on_validation(

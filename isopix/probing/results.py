@@ -61,7 +61,8 @@ class ProbeResult:
     `best_index` is the index of the layer with the highest validation accuracy (the first of equals),
     `majority_accuracy` the test accuracy of always predicting the majority class of train, `num_images` the
     number of images in each split. Intervals are over `num_test_groups` groups of test images (`Split`);
-    None if every image is its own. `concat` is None unless several layers were concatenated.
+    None if every image is its own. `concat` is None unless several layers were concatenated. `num_features`
+    is that of one layer; None in records of versions that did not keep it.
     """
 
     layers: tuple[LayerScore, ...]
@@ -72,6 +73,7 @@ class ProbeResult:
     warnings: tuple[str, ...]
     concat: ConcatResult | None = None
     num_test_groups: int | None = None
+    num_features: int | None = None
 
     @property
     def best(self) -> LayerScore:
@@ -95,7 +97,8 @@ class Gain:
 class ProbeReport:
     """The probe of a network and the same probe of each baseline, by name.
 
-    `gain` compares it with raw pixels and the untrained network, whichever is more accurate on test. `refit`
+    `gain` compares it with the baseline that is most accurate on test, of the untrained network, raw pixels
+    and their principal components. `refit`
     is the network's best layer fitted to train and validation together, if the config asks for it; its
     `val_accuracy` is the one that it was selected by. `measurement` is the record of the network's test
     accuracies.

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
 from isopix.probing.results import ProbeResult
 from isopix.reporting.metrics import (
     baseline_losses,
@@ -140,15 +141,17 @@ def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:
     if found := baseline_losses(run):
         yield BaselineRow(found.best, description="learning-free", loss=found.nats[found.best])
     for baseline, record in baselines.items():
-        if baseline not in ("untrained", "raw pixels"):
+        if baseline not in ("untrained", RAW_PIXELS, PIXEL_COMPONENTS):
             yield _scored(BaselineRow(baseline, description="best layer"), record)
 
 
 def _shared(probe: SavedProbe) -> Iterator[BaselineRow]:
     """Yield the baselines that depend on the images alone."""
     images, baselines = f", {probe.data}" if probe.data else "", probe.report.baselines
-    if "raw pixels" in baselines:
-        yield _scored(BaselineRow("raw pixels", "shared", f"no network{images}"), baselines["raw pixels"])
+    for name in (RAW_PIXELS, PIXEL_COMPONENTS):
+        if record := baselines.get(name):
+            title = baseline_title(name, record.num_features)
+            yield _scored(BaselineRow(title, "shared", f"no network{images}"), record)
     majority = probe.report.network.majority_accuracy
     yield BaselineRow("majority class", "shared", f"constant{images}", accuracy=majority)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+from isopix.probing.baselines import RAW_PIXELS
 from isopix.probing.results import Gain, LayerScore, ProbeReport
 from isopix.reporting.metrics import (
     baseline_losses,
@@ -24,7 +25,7 @@ NEAR_UNIFORM = 0.95  # of ln K, the loss of a uniform prediction
 FALLING = 0.99  # the loss fell by more than one per cent in the last quarter of the steps
 SEPARABLE = 0.9  # accuracy of raw pixels that leaves little to learn
 WIDE = 0.02  # half-width of an interval too wide to show the gains of small networks
-BASELINES = ("untrained", "raw pixels")  # the tables have all
+BASELINES = ("untrained", RAW_PIXELS)  # the tables have all
 
 
 def headline(runs: Mapping[str, RunRecord]) -> str:
@@ -203,7 +204,7 @@ def _training(run: RunRecord) -> str:
 
 
 def _separable(probe: SavedProbe) -> str:
-    pixels = probe.report.baselines.get("raw pixels")
+    pixels = probe.report.baselines.get(RAW_PIXELS)
     return (
         f"raw pixels alone reach {percent(pixels.best.test_accuracy)}"
         if pixels and pixels.best.test_accuracy > SEPARABLE

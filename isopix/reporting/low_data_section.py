@@ -1,5 +1,6 @@
 """Few labels: the test errors of probes and fine-tuning by labels per class."""
 
+from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
 from isopix.probing.low_data import LowDataResult
 from isopix.reporting.run_record import RunRecord, SavedLowData
 from isopix.reporting.section import NUMBER, Panel, Row, Section, Table, Text, join_words, percent
@@ -19,7 +20,10 @@ def _panel(saved: SavedLowData) -> Panel:
     counts = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]
     columns = [("labels per class (total)", ""), ("layer", NUMBER), *((count, NUMBER) for count in counts)]
     rows = [
-        Row([method, _layers(found), *map(_error, found)], "run" * (method == TRAINED))
+        Row(
+            [baseline_title(method, found[0].num_features), _layers(method, found), *map(_error, found)],
+            "run" * (method == TRAINED),
+        )
         for method, found in saved.results.items()
     ]
     notes = [
@@ -31,8 +35,10 @@ def _panel(saved: SavedLowData) -> Panel:
     return Panel(tables=[Table(columns, rows)], notes=notes)
 
 
-def _layers(found: list[LowDataResult]) -> str:
-    """Return the layers of all columns; empty for fine-tuning."""
+def _layers(method: str, found: list[LowDataResult]) -> str:
+    """Return the layers of all columns; empty for fine-tuning and for raw pixels."""
+    if method in (RAW_PIXELS, PIXEL_COMPONENTS):
+        return ""
     return ", ".join(map(str, sorted({layer for each in found for layer in each.layers})))
 
 

@@ -13,6 +13,7 @@ from isopix.core.registry import require_plugins
 from isopix.model.construction import limited_parameters, unsaved_tensors
 from isopix.model.heads import ClassHead
 from isopix.model.network import Network
+from isopix.model.pool import pooled_width
 from isopix.recipes.recipe import Recipe
 from isopix.runs.run_identity import check_identity
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
@@ -152,9 +153,8 @@ def _check_classifier(recipe: Recipe, found: Checkpoint) -> ClassHead | None:
         raise ValueError("the file is missing")
     classes = len(found.records["state"].get("classes", ()))
     with torch.device("meta"):
-        head = ClassHead(
-            recipe.model.width, classes, residual_block=finetune.residual_block, bias=finetune.head_bias
-        )
+        inputs = pooled_width(finetune.pool, recipe.grid, recipe.model.width)
+        head = ClassHead(inputs, classes, residual_block=finetune.residual_block, bias=finetune.head_bias)
     _compare(head.state_dict(), found.tensors[CLASSIFIER])
     return head
 

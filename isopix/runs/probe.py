@@ -1,6 +1,6 @@
 """Probing a run, with raw pixels, the untrained network and shuffled labels as baselines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,14 +9,16 @@ from typing import Any
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import images_hash
+from isopix.data.measurement import Measurement, images_hash
+from isopix.model.pool import pooled_width, require_pool
 from isopix.objectives.base import PretrainModel
-from isopix.probing.baselines import probe_with_baselines
+from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, probe_with_baselines
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_extraction import (
     FeatureSource,
     NetworkFeatures,
     Note,
+    PixelComponents,
     PixelFeatures,
     read_cached_splits,
     read_splits,
@@ -50,7 +52,7 @@ def probe_run(
     data.require_labels("probe")
     data.require_validation("a layer")
     _check(loaded, config)
-    sources = feature_sources(loaded, config, precision)
+    sources = feature_sources(loaded, data, config, precision)
 
     def read(name: str) -> FeatureSplits:
         done = partial(progress, name)
@@ -58,19 +60,26 @@ def probe_run(
             return read_cached_splits(sources[name], data, done, lambda text: note(f"{name}: {text}"))
         return read_splits(sources[name], data, done, keep=name == "untrained")
 
-    baselines = {name: partial(read, name) for name in ("raw pixels", "untrained")}
+    baselines = {name: partial(read, name) for name in sources if name != "trained"}
     device = loaded.network.device
     report = probe_with_baselines(partial(read, "trained"), baselines, config=config, device=device)
-    measurement = replace(
+    measurement = probe_measurement(loaded, data, config, report.baseline_accuracies)
+    warnings = (*report.network.warnings, *measurement.warnings)
+    network = replace(report.network, warnings=warnings)
+    return replace(report, network=network, measurement=measurement)
+
+
+def probe_measurement(
+    loaded: LoadedRun, data: ImageDataset, config: ProbeConfig, baselines: Mapping[str, float]
+) -> Measurement:
+    """Return the record of a probe's test accuracies, with those of its baselines."""
+    return replace(
         loaded.measure(data, "test"),
         fitted_images=len(data.train),
         fitted_hash=images_hash(data.train, data.validation),
         selection=_selection(config, data),
-        baselines=report.baseline_accuracies,
+        baselines=dict(baselines),
     )
-    warnings = (*report.network.warnings, *measurement.warnings)
-    network = replace(report.network, warnings=warnings)
-    return replace(report, network=network, measurement=measurement)
 
 
 def _selection(config: ProbeConfig, data: ImageDataset) -> str:
@@ -81,8 +90,16 @@ def _selection(config: ProbeConfig, data: ImageDataset) -> str:
     return f"{' and '.join(chosen)} chosen on {len(data.validation):,} validation images" if chosen else ""
 
 
-def feature_sources(loaded: LoadedRun, config: ProbeConfig, precision: Precision) -> dict[str, FeatureSource]:
-    """Return the features of a trained network, of the same one untrained, and of raw pixels."""
+def feature_sources(
+    loaded: LoadedRun, data: ImageDataset, config: ProbeConfig, precision: Precision
+) -> dict[str, FeatureSource]:
+    """Return the features of a trained network, of the same one untrained, of raw pixels, and of as many
+    principal components of raw pixels as the network has features, where these are fewer than the pixels.
+
+    Components are fitted to the training images of `data`, without labels. Raises ValueError for a pool of
+    more cells than the grid.
+    """
+    require_pool(config.pool, loaded.network.backbone.grid)
     network, recipe = loaded.network, loaded.recipe
     networks = {"trained": network, "untrained": recipe.build(network.codec).to(network.device).eval()}
     settings = feature_settings(recipe)
@@ -90,7 +107,11 @@ def feature_sources(loaded: LoadedRun, config: ProbeConfig, precision: Precision
         name: NetworkFeatures(PretrainModel(each, recipe.objective), config, precision, settings)
         for name, each in networks.items()
     }
-    return {**read, "raw pixels": PixelFeatures()}
+    read[RAW_PIXELS] = PixelFeatures()
+    count = pooled_width(config.pool, network.backbone.grid, recipe.model.width)
+    if count < data.train.images[0].numel():
+        read[PIXEL_COMPONENTS] = PixelComponents.fit(data.train.images, count)
+    return read
 
 
 def feature_settings(recipe: Recipe) -> dict[str, Any]:

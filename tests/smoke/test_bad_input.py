@@ -34,7 +34,7 @@ def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> Non
         (["--concat", "5", "--layer", "1"], "--concat 5 needs all layers, and layer 1 is set"),
         (["--layer", "best"], "--layer is 'best'; it must be an integer"),
         (["--layer", "7"], "--layer 7 does not exist; layers are 0 to 1"),
-        (["--method", "svm"], "--method is 'svm'; allowed: knn, lbfgs, ridge, sgd"),
+        (["--method", "svm"], "--method is 'svm'; allowed: adam, knn, lbfgs, ridge, sgd"),
         (["--iterations", "9"], "--iterations is 9, but method lbfgs has none; only sgd has"),
     ],
 )

@@ -59,6 +59,7 @@ LABELS = {
     "mask bernoulli": "15 % of positions, independent",
     "mask per_channel": "15 % of codes, independent",
     "mask block": "60 % of positions in every image, in 2 × 2 blocks",
+    "probe adam": "logistic regression (Adam)",
     "probe knn": "k-nearest neighbors",
     "probe sgd": "logistic regression (SGD)",
     "probe lbfgs": "logistic regression (L-BFGS)",

@@ -47,7 +47,7 @@ class AxialSpec(BlockSpec):
         return grid.rows * half.flops(row, width, False) + grid.cols * half.flops(col, width, False)
 
     def init(self, scheme: InitScheme) -> InitTable:
-        return attention_init(scheme)
+        return attention_init(scheme, self.heads)
 
     def _half(self) -> TransformerSpec:
         return TransformerSpec(

@@ -53,7 +53,7 @@ class TransformerSpec(BlockSpec):
         return int(grid.positions * (matrices + 4 * keys * width))
 
     def init(self, scheme: InitScheme) -> InitTable:
-        return attention_init(scheme)
+        return attention_init(scheme, self.heads)
 
 
 class TransformerBlock(Block):
@@ -98,12 +98,19 @@ class TransformerBlock(Block):
         return tokens + self.mlp(self.norm2(tokens))
 
 
-def attention_init(scheme: InitScheme) -> InitTable:
+def attention_init(scheme: InitScheme, heads: int) -> InitTable:
     """Return how the matrices of an attention start that its block keeps as `attention`."""
     if scheme == "openai":
         qkv = Normal(lambda width, depth: 1 / math.sqrt(width))
         out = Normal(lambda width, depth: 1 / math.sqrt(width * depth))
         return {"attention.qkv": qkv, "attention.out": out}
+    if scheme == "keras_mha":
+        # Kernels [D heads size] and [heads size D], of which Keras takes all but the last two axes for taps.
+        qkv_limit = Uniform(lambda width, depth: math.sqrt(6 / width / (heads + width / heads)))
+        return {
+            "attention.qkv": qkv_limit,
+            "attention.out": Uniform(lambda width, depth: math.sqrt(6 / width / (1 + heads))),
+        }
     # Query, key and value are a matrix each: Glorot's limit is that of [D D].
     qkv_glorot = Uniform(lambda width, depth: math.sqrt(3 / width))
     return {"attention.qkv": qkv_glorot, "attention.out": Glorot()}

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import isopix
-from isopix.api import few_labels
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.measurement import Measurement
+from isopix.probing.adam import AdamProbe
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import RidgeProbe
 from tests.registry import restored_registry
@@ -33,7 +33,13 @@ def test_probe(copy_of: Copy, name: str) -> None:
     assert_same_files(one / "probes", other / "probes")
     assert found.path.parent == other / "probes"
     assert found.accuracy == found.report.network.best.test_accuracy
-    assert found.baselines.keys() == {"raw pixels", "untrained", "shuffled labels", "majority class"}
+    assert found.baselines.keys() == {
+        "raw pixels",
+        "raw pixels, PCA",
+        "untrained",
+        "shuffled labels",
+        "majority class",
+    }
     assert done[-1][0] == done[-1][1]
 
 
@@ -96,7 +102,7 @@ def test_a_method_of_ones_own_that_has_iterations_takes_them(copy_of: Copy) -> N
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "method": ({"method": "svm"}, "method is 'svm'; allowed: knn, lbfgs, ridge, sgd"),
+    "method": ({"method": "svm"}, "method is 'svm'; allowed: adam, knn, lbfgs, ridge, sgd"),
     "iterations": ({"iterations": 5, "method": "knn"}, "only sgd has"),
     "concat": ({"concat": -1}, "concat -1 must be at least 0"),
     "both": ({"concat": 5, "layer": 1}, "concat 5 needs all layers, and layer 1 is set"),
@@ -135,37 +141,9 @@ def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
     assert "is not fine-tuned" in refusal(isopix.evaluate, pristine / "ar")
 
 
-@pytest.fixture
-def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Probes by one L2 penalty instead of nine."""
-    monkeypatch.setattr(few_labels, "LARGER_L2", (0.1,))
-
-
-@pytest.mark.usefixtures("one_penalty")
-def test_low_data(copy_of: Copy) -> None:
-    one, other = copy_of("ar", "one"), copy_of("ar", "other")
-    cli("low-data", one, "--labels", 1, 2, "--subsets", 2, "--device", "cpu")
-    found = isopix.low_data(other, labels=(1, 2), subsets=2, **CPU)
-    assert_same_files(one / "low-data", other / "low-data")
-    assert found.results.keys() == {"trained", "untrained", "raw pixels"}
-    assert [len(each.errors) for each in found.results["trained"]] == [2, 2]
-    assert "needs finetune_steps above 0" in refusal(lambda: isopix.low_data(other, overrides=["steps=1"]))
-
-
-@pytest.mark.usefixtures("one_penalty")
-def test_low_data_with_fine_tuning(copy_of: Copy) -> None:
-    steps: list[int] = []
-    found = isopix.low_data(
-        copy_of("ar", "run"),
-        labels=(2,),
-        subsets=1,
-        finetune_steps=1,
-        overrides=FEW[1:],
-        training_progress=lambda recipe, record: steps.append(record["step"]),
-        **CPU,
-    )
-    assert [each.labels_per_class for each in found.results["fine-tuned"]] == [2]
-    assert 1 in steps
+def test_adam_takes_its_settings_as_words(copy_of: Copy) -> None:
+    found = isopix.probe(copy_of("ar", "run"), method="adam", overrides=["epochs=2", "lr=0.1"], **CPU)
+    assert found.report.config.method == AdamProbe(epochs=2, lr=0.1)
 
 
 def test_verify(copy_of: Copy) -> None:

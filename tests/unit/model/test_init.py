@@ -87,6 +87,37 @@ def test_weights_start_as_in_keras(block: str, name: str) -> None:
     assert (1 - 5 / values.numel()) * limit < float(values.abs().max()) <= limit
 
 
+def keras_limit(shape: tuple[int, ...]) -> float:
+    """The limit of Keras's `GlorotUniform`, by `compute_fans` of keras/src/initializers."""
+    receptive_field_size = 1
+    for dim in shape[:-2]:
+        receptive_field_size *= dim
+    fan_in, fan_out = shape[-2] * receptive_field_size, shape[-1] * receptive_field_size
+    scale = 1.0 / max(1.0, (fan_in + fan_out) / 2.0)
+    return math.sqrt(3.0 * scale)
+
+
+# By hand: sqrt(6 / (128 (1 + 128))), sqrt(6 / (128 (4 + 32))); sqrt(6 / (128 (1 + heads))).
+@pytest.mark.parametrize(("heads", "inputs", "output"), [(1, 0.019062, 0.153093), (4, 0.036084, 0.096825)])
+def test_attention_starts_as_in_the_multi_head_attention_of_keras(
+    heads: int, inputs: float, output: float
+) -> None:
+    words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", f"block.heads={heads}"]
+    recipe = registry.resolve("igpt.digits", assignments=[*words, "init=keras_mha"]).recipe
+    gray = torch.arange(256).float()[:, None].expand(256, 3)
+    tensors = recipe.build(recipe.model.codec.build(recipe.grid, gray)).tensors()
+    size = WIDTH // heads
+    assert keras_limit((WIDTH, heads, size)) == pytest.approx(inputs, rel=1e-4)
+    assert keras_limit((heads, size, WIDTH)) == pytest.approx(output, rel=1e-4)
+    limits = {"attention.qkv": inputs, "attention.out": output, "mlp.up": fans(WIDTH, 4 * WIDTH)}
+    for name, limit in limits.items():
+        values = tensors[f"backbone.blocks.1.{name}.weight"]
+        wide = 5 / math.sqrt(2 * values.numel())
+        assert float(values.std()) == pytest.approx(limit / math.sqrt(3), rel=wide)
+        assert 0.999 * limit < float(values.abs().max()) <= 1.00001 * limit
+    assert float(tensors["backbone.stem.tables.0.weight"].abs().max()) <= 0.05
+
+
 @pytest.mark.parametrize("block", ["transformer", "mixer", "convolution"])
 def test_head_and_biases_start_at_zero(block: str) -> None:
     network = keras(block)

@@ -1,31 +1,76 @@
 """Pools are over positions, without prefix tokens; only the first token may be one."""
 
+import math
+
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from isopix.core.random import generator
-from isopix.model.pool import POOLS, Pool
+from isopix.core.types import Grid
+from isopix.model.pool import POOLS, Pool, pool_tokens, pooled_width, require_pool
 from isopix.probing.features import extract_features
 from tests.laws import cases
 
 WITH_TOKEN = next(case for case in cases.masked() if case.model.class_token)
 WITHOUT = next(case for case in cases.masked() if not case.model.class_token)
-TOKENS = torch.randn(3, 6, 4, generator=generator(0, "tokens"))
+GRIDS = [Grid(16, 16), Grid(14, 14), Grid(4, 6), Grid(5, 4)]
 
 
-def by_hand(name: Pool, image: list[list[float]], num_prefix: int) -> list[float]:
-    """The pool of the tokens of one image, channel by channel."""
+def by_hand(name: Pool, image: NDArray[np.float64], grid: Grid, num_prefix: int) -> NDArray[np.float64]:
+    """The pool of one image's tokens [N D]; cell i of s has rows floor(i R / s) to ceil((i + 1) R / s)."""
     if name in ("first", "last"):
         return image[0] if name == "first" else image[-1]
-    channels = zip(*image[num_prefix:], strict=True)
-    return [max(each) if name == "max" else sum(each) / len(each) for each in channels]
+    positions = image[num_prefix:]
+    if name in ("mean", "max"):
+        return positions.mean(0) if name == "mean" else positions.max(0)
+    if name == "flatten":
+        return np.concatenate(list(positions))
+    size, cells = int(name.removeprefix("grid")), []
+    for i in range(size):
+        for j in range(size):
+            rows = range(i * grid.rows // size, math.ceil((i + 1) * grid.rows / size))
+            cols = range(j * grid.cols // size, math.ceil((j + 1) * grid.cols / size))
+            cells.append(np.mean([positions[r * grid.cols + c] for r in rows for c in cols], axis=0))
+    return np.concatenate(cells)
 
 
 @pytest.mark.parametrize("num_prefix", [0, 1])
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
 @pytest.mark.parametrize("name", POOLS)
-def test_a_pool_is_what_its_name_says(name: Pool, num_prefix: int) -> None:
-    expected = [by_hand(name, image, num_prefix) for image in TOKENS.double().tolist()]
-    torch.testing.assert_close(POOLS[name](TOKENS, num_prefix), torch.tensor(expected))
+def test_a_pool_is_what_its_name_says(name: Pool, grid: Grid, num_prefix: int) -> None:
+    tokens = torch.randn(3, num_prefix + grid.positions, 4, generator=generator(0, "tokens"))
+    found = pool_tokens(tokens, name, grid, num_prefix)
+    expected = np.stack([by_hand(name, image, grid, num_prefix) for image in tokens.double().numpy()])
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+    assert found.dtype == torch.float32
+    assert found.shape[1] == pooled_width(name, grid, 4)
+
+
+def test_cells_of_14_by_14_overlap_by_a_row() -> None:
+    """Rows 0-3, 3-6, 7-10 and 10-13: a token of row 3 is in two cells."""
+    tokens = torch.zeros(1, 196, 1)
+    tokens[0, 3 * 14 + 7] = 16.0  # column 7: the third cell alone
+    cells = pool_tokens(tokens, "grid4", Grid(14, 14))
+    assert cells.tolist() == [[0, 0, 1, 0, 0, 0, 1, 0, *[0] * 8]]
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_half_precision_is_pooled_in_single(pool: Pool) -> None:
+    tokens = torch.randn(2, 16, 3, generator=generator(0, "tokens")).bfloat16()
+    grid = Grid(4, 4)
+    assert torch.equal(pool_tokens(tokens, pool, grid), pool_tokens(tokens.float(), pool, grid))
+
+
+@pytest.mark.parametrize("grid", [Grid(3, 8), Grid(8, 3)])
+def test_a_grid_that_is_too_small_is_refused(grid: Grid) -> None:
+    message = f"^pool grid4 needs 4 x 4 positions or more, and there are {grid.rows} x {grid.cols}$"
+    with pytest.raises(ValueError, match=message):
+        require_pool("grid4", grid)
+    with pytest.raises(ValueError, match=message):
+        pool_tokens(torch.zeros(1, 24, 2), "grid4", grid)
+    require_pool("grid2", grid)
 
 
 @pytest.mark.parametrize("name", POOLS)
@@ -33,13 +78,16 @@ def test_a_pool_is_what_its_name_says(name: Pool, num_prefix: int) -> None:
 def test_features_leave_the_class_token_to_the_first_pool(recipe: cases.Recipe, name: Pool) -> None:
     network, images = cases.busy(recipe), cases.images(recipe)
     with torch.no_grad():
-        layers = list(network.features(images))
-    assert layers[0].shape[1] == recipe.grid.positions + recipe.model.class_token
-    expected = [
-        [by_hand(name, image, int(recipe.model.class_token)) for image in layer.double().tolist()]
-        for layer in layers
-    ]
-    torch.testing.assert_close(extract_features(network, images, pool=name), torch.tensor(expected))
+        layers = [layer.double().numpy() for layer in network.features(images)]
+    grid, prefix = network.backbone.grid, int(recipe.model.class_token)
+    assert layers[0].shape[1] == grid.positions + prefix
+    if name == "grid4" and min(grid) < 4:
+        with pytest.raises(ValueError, match=r"^pool grid4 needs 4 x 4 positions or more"):
+            extract_features(network, images, pool=name)
+        return
+    expected = [[by_hand(name, image, grid, prefix) for image in layer] for layer in layers]
+    found = extract_features(network, images, pool=name)
+    np.testing.assert_allclose(found.numpy(), np.array(expected), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("recipe", "expected"), [(WITH_TOKEN, "first"), (WITHOUT, "mean")])
@@ -47,3 +95,9 @@ def test_features_are_by_default_those_of_the_class_token(recipe: cases.Recipe, 
     network, images = cases.busy(recipe), cases.images(recipe)
     assert torch.equal(extract_features(network, images), extract_features(network, images, pool=expected))
     assert recipe.pool == expected
+
+
+def test_several_pools_are_concatenated() -> None:
+    network, images = cases.busy(WITHOUT), cases.images(WITHOUT)
+    parts = [extract_features(network, images, pool=each) for each in ("mean", "grid2")]
+    assert torch.equal(extract_features(network, images, pool=("mean", "grid2")), torch.cat(parts, 2))

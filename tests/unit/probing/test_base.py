@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from isopix.probing.adam import AdamProbe
 from isopix.probing.baselines import shuffled_label_baseline
 from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.knn import KnnProbe
@@ -77,7 +78,9 @@ def views(count: int) -> FeatureSplits:
     )
 
 
-@pytest.mark.parametrize("method", [LbfgsProbe(), RidgeProbe(), KnnProbe(), SgdProbe(iterations=30)])
+@pytest.mark.parametrize(
+    "method", [LbfgsProbe(), RidgeProbe(), KnnProbe(), SgdProbe(iterations=30), AdamProbe(epochs=5)]
+)
 def test_one_mask_is_the_single_prediction(method):
     plain = run(views(1), replace(QUICK, method=method)).best
     masked = run(views(1), replace(QUICK, method=method, mask_ensemble=1)).best

@@ -119,7 +119,7 @@ def test_the_gain_is_over_the_best_baseline_on_the_same_images():
     read = {"untrained": lambda: weaker, "raw pixels": lambda: weak}
     found = probe_with_baselines(lambda: splits, read, config=QUICK, device=CPU)
     own, other = (
-        baselines.evaluate_probe(each, QUICK, device=CPU).correct.numpy() for each in (splits, weak)
+        baselines.evaluate_probe(each, QUICK, device=CPU).best_correct.numpy() for each in (splits, weak)
     )
     assert found.gain is not None
     assert found.gain.baseline == "raw pixels"
@@ -139,5 +139,8 @@ def test_which_images_are_correct_is_of_the_best_layer():
     both = baselines.evaluate_probe(stacked(weak, splits), QUICK, device=CPU)
     assert both.result.best_index == 1
     alone = baselines.evaluate_probe(splits, QUICK, device=CPU)
-    assert torch.equal(both.correct, alone.correct)
-    assert both.correct.double().mean().item() == both.result.best.test_accuracy
+    assert both.correct.shape == (2, len(splits.test))
+    assert torch.equal(both.best_correct, alone.correct[0])
+    assert torch.equal(both.best_correct, both.correct[1])
+    assert not torch.equal(both.correct[0], both.correct[1])
+    assert both.best_correct.double().mean().item() == both.result.best.test_accuracy

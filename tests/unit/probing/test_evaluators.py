@@ -14,6 +14,7 @@ from isopix.probing import evaluators
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
+from isopix.probing.knn import knn_accuracy
 from isopix.probing.probe import fit_probe
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -242,3 +243,28 @@ def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: 
     with pytest.raises(ValueError, match=r"^knn_images needs labels; dataset 'bare' has none"):
         knn_run(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "num_colors=4", "knn_images=5")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("spec", [KNNAccuracy, LinearProbe])
+def test_a_pool_of_more_cells_than_the_grid_is_refused_before_any_step(
+    spec: type[KNNAccuracy | LinearProbe], tmp_path: Path
+) -> None:
+    small = RECIPE.updated(data=replace(RECIPE.data, rows=3, cols=3), evaluators=(spec(pool="grid4"),))
+    with pytest.raises(ValueError, match=r"^pool grid4 needs 4 x 4 positions or more, and there are 3 x 3$"):
+        run(small, tmp_path / "run")
+    assert not (tmp_path / "run" / "checkpoints" / "step-00000012").exists()
+
+
+def test_evaluators_pool_as_they_are_told(tmp_path: Path) -> None:
+    folder = run(RECIPE, tmp_path / "run")
+    found = context(folder)
+    train, held = (split.sample(1000) for split in (found.data.train, found.data.validation))
+    network = found.network.truncated(0)
+    assert train.labels is not None
+    assert held.labels is not None
+    features = [
+        FeatureSplit(extract_features(network, each.images, pool="grid2")[-1:], each.labels)
+        for each in (train, held)
+    ]
+    expected = knn_accuracy(*features)[0]
+    assert KNNAccuracy(pool="grid2").start(found)(0)["knn_accuracy"] == expected

@@ -14,7 +14,7 @@ def test_every_layer_is_the_pool_of_its_tokens(features, name):
     net, images = network(), digits()[0][:5]
     with torch.no_grad():
         tokens = list(net.features(images, kind=features))
-    expected = torch.stack([pool.POOLS[name](layer, 0) for layer in tokens])
+    expected = torch.stack([pool.pool_tokens(layer, name, net.backbone.grid) for layer in tokens])
     assert torch.equal(extract_features(net, images, features=features, pool=name), expected)
 
 

@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from isopix.probing import logistic
+from isopix.probing.adam import AdamProbe
 from isopix.probing.base import ProbeMethod
 from isopix.probing.baselines import probe_with_baselines
 from isopix.probing.config import ProbeConfig
@@ -19,7 +20,7 @@ from isopix.probing.results import LayerScore
 from isopix.probing.sgd import SgdProbe
 from tests.unit.probing.cases import CPU, QUICK, easy, noise, stacked, standardize
 
-METHODS = [LbfgsProbe(), RidgeProbe(), KnnProbe(), SgdProbe(iterations=100)]
+METHODS = [LbfgsProbe(), RidgeProbe(), KnnProbe(), SgdProbe(iterations=100), AdamProbe(epochs=20)]
 SELECTED = ("layer", "l2", "lr", "neighbors", "val_accuracy")
 
 

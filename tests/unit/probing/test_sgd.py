@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isopix.data.batches import ShuffledIndices
-from isopix.probing import sgd
+from isopix.probing import minibatch
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_cache import cached
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
@@ -91,7 +91,7 @@ def test_layers_do_not_depend_on_one_another(monkeypatch):
     features, labels = clusters(300, 6, 3, spread=2.0)
     splits = cut(torch.cat([features, features.flip(2) * features, -features.exp()]), labels)
     together = run(splits)
-    monkeypatch.setattr(sgd, "MAX_BYTES", 1)
+    monkeypatch.setattr(minibatch, "MAX_BYTES", 1)
     apart = run(splits)
     for one, other in zip(together.layers, apart.layers, strict=True):
         assert one.objective == pytest.approx(other.objective, rel=1e-5)

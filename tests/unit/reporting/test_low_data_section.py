@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from isopix.reporting import page
+from isopix.reporting.low_data_section import low_data_section
+from isopix.reporting.run_reader import read_run
 from isopix.storage.atomic import write_json
 from tests.unit.reporting.cases import whole
 
@@ -66,3 +68,15 @@ def test_a_damaged_file_is_listed(tmp_path: Path) -> None:
     text = page.build([run])
     assert "low-data-00000040-photos-abc.json" in text
     assert "Few labels" not in text
+
+
+def test_raw_pixels_are_named_with_their_number_and_have_no_layer(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    found = {**result(5, [0.5], [0]), "num_features": 64}
+    results = {"untrained": [found], "raw pixels, PCA": [found]}
+    record = {"kind": "low_data", "step": 40, "data": "photos", "select": "validation", "results": results}
+    run.low_data.mkdir(parents=True)
+    write_json(run.low_data / "low-data-00000040-photos-abc.json", record)
+    [panel] = low_data_section(read_run(run)).panels
+    rows = [row.cells[:2] for row in panel.tables[0].rows]
+    assert rows == [["untrained", "0"], ["raw pixels, PCA (64 features)", ""]]

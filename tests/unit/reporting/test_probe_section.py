@@ -4,11 +4,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from isopix.model.pool import POOLS, Pool
 from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import RidgeProbe
 from isopix.probing.results import ConcatResult
 from isopix.reporting import page
 from isopix.reporting.baselines import baseline_rows
+from isopix.reporting.probe_section import probe_settings
+from isopix.reporting.run_reader import read_run
 from tests.unit.reporting.cases import evidence, probe, score, whole, words
 
 
@@ -89,3 +94,19 @@ def test_a_network_that_gained_nothing_has_a_diagnosis(tmp_path: Path) -> None:
     text = "No layer is significantly better than the untrained network. Possible reasons: "
     assert words(page.build([run])).count(text) == 1
     assert words(page.build([run, whole(tmp_path / "other")])).count(text) == 1
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_every_pool_has_words(pool: Pool) -> None:
+    assert probe_settings(ProbeConfig(pool=pool)).endswith("; logistic regression (L-BFGS)")
+
+
+def test_components_of_pixels_are_a_shared_baseline_with_their_number(tmp_path: Path) -> None:
+    report = evidence()
+    counts = {"raw pixels": 192, "raw pixels, PCA": 32}
+    one = report.baselines["raw pixels"]
+    pixels = {name: replace(one, num_features=count) for name, count in counts.items()}
+    found = replace(report, baselines={**report.baselines, **pixels})
+    run = read_run(whole(tmp_path / "run", found=found))
+    rows = {row.name: row.kind for row in baseline_rows({"run": run})}
+    assert rows["raw pixels (192 features)"] == rows["raw pixels, PCA (32 features)"] == "shared"

@@ -62,13 +62,15 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
 def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) -> None:
     data = load_dataset(loaded.recipe.data)
     shares: list[float] = []
-    sources = feature_sources(loaded, QUICK, "fp32")
+    sources = feature_sources(loaded, data, QUICK, "fp32")
     found = probe_low_data(sources, data, PROTOCOL, seed=0, config=QUICK, device=CPU, progress=shares.append)
-    assert list(found) == ["trained", "untrained", "raw pixels"]
+    assert list(found) == ["trained", "untrained", "raw pixels", "raw pixels, PCA"]
     for each in found.values():
         assert [
             (result.labels_per_class, result.num_train_images, len(result.errors)) for result in each
         ] == [(1, 10, 2), (3, 30, 2)]
+    features = {name: each[0].num_features for name, each in found.items()}
+    assert features == {"trained": 16, "untrained": 16, "raw pixels": 192, "raw pixels, PCA": 16}
     assert shares == sorted(shares)
     assert shares[-1] == 1
 
@@ -161,7 +163,7 @@ def test_the_images_are_those_that_are_probed(
 )
 def test_impossible_protocols_are_refused(loaded: LoadedRun, protocol: LowDataProtocol, message: str) -> None:
     data = load_dataset(loaded.recipe.data)
-    sources = feature_sources(loaded, ProbeConfig(), "fp32")
+    sources = feature_sources(loaded, data, ProbeConfig(), "fp32")
     with pytest.raises(ValueError, match=message):
         probe_low_data(sources, data, protocol, seed=0, config=ProbeConfig(), device=CPU)
 

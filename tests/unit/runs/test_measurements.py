@@ -139,7 +139,13 @@ def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned:
     assert found.images_hash == images_hash(data.test)
     assert found.fitted_hash == images_hash(data.train, data.validation)
     assert found.selection == ""  # one layer, one penalty
-    assert set(found.baselines) == {"raw pixels", "untrained", "shuffled labels", "majority class"}
+    assert set(found.baselines) == {
+        "raw pixels",
+        "raw pixels, PCA",
+        "untrained",
+        "shuffled labels",
+        "majority class",
+    }
 
 
 def test_an_evaluation_says_what_chose_the_step(tuned: Path) -> None:

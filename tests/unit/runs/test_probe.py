@@ -6,13 +6,14 @@ import torch
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probing import feature_extraction
 from isopix.probing.config import ProbeConfig
+from isopix.probing.feature_extraction import PixelComponents
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import iter_features, raw_pixels
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import ProbeReport
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
-from isopix.runs.probe import probe_run
+from isopix.runs.probe import feature_sources, probe_run
 
 CPU = torch.device("cpu")
 QUICK = ProbeConfig(l2_grid=(0.1,), l2_extra=(), num_resamples=5)
@@ -71,3 +72,25 @@ def test_features_pool_and_precision_reach_every_extraction(
     config = ProbeConfig(features="residual", pool="max", l2_grid=(0.1,), l2_extra=(), num_resamples=5)
     probe_run(loaded(trained=True), data, precision="bf16", config=config)
     assert asked == [("residual", "max", "bf16")] * 6  # three splits of the network, three of the untrained
+
+
+def test_the_components_of_pixels_are_as_many_as_the_features(data: ImageDataset) -> None:
+    network = loaded(trained=True)
+    for pool, count in (("mean", 16), ("grid2", 53)):  # digits vary in 53 directions
+        sources = feature_sources(network, data, replace(QUICK, pool=pool), "fp32")
+        components = sources["raw pixels, PCA"]
+        assert isinstance(components, PixelComponents)
+        assert components.components.shape[1] == count
+    for pool in ("grid4", "flatten"):  # 256 and 1,024 features of 192 pixel values
+        assert "raw pixels, PCA" not in feature_sources(network, data, replace(QUICK, pool=pool), "fp32")
+    found = report(network, data)
+    assert found.baselines["raw pixels, PCA"].num_features == found.network.num_features == 16
+    assert found.baselines["raw pixels"].num_features == 192
+
+
+def test_a_pool_of_more_cells_than_the_grid_is_refused(data: ImageDataset) -> None:
+    small = RECIPE.updated(data=replace(RECIPE.data, rows=3, cols=3))
+    grays = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
+    network = small.build(small.model.codec.build(small.grid, grays))
+    with pytest.raises(ValueError, match=r"^pool grid4 needs 4 x 4 positions or more, and there are 3 x 3$"):
+        report(LoadedRun(small, network, 7, [], {}), data, replace(QUICK, pool="grid4"))
