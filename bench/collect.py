@@ -2,50 +2,50 @@
 
 python bench/collect.py runs/ar cifar10-tiny-ar
 python bench/collect.py studies/bias study-tiny
+
+A study is copied as a folder, from which `isopix study inductive-bias --out FOLDER` goes on, without its run
+folders.
 """
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 from isopix.reporting.run_reader import read_run
 from isopix.storage import log
-from isopix.storage.atomic import read_json
+from isopix.storage.atomic import read_json, write_json
 from isopix.storage.run_folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results"
 ENVIRONMENT = ("device", "threads", "torch", "python", "isopix")
-TRIAL = (
-    *("block", "encoding", "depth", "seed", "learning_rate", "loss", "best_layer"),
-    *("test_accuracies", "validation_accuracies", "test_accuracy", "untrained", "untrained_best_layer"),
-    *("raw_pixels", "images", "measurements", "training_seconds", "probing_seconds"),
-)
+PLACES = ("folder", "command")
 
 
 def main() -> None:
-    """Write `bench/results/NAME.json` from a run folder and its primary probe, or from a study."""
+    """Write `bench/results/NAME.json` from a run folder and its primary probe, or a study's folder."""
     folder, name = Path(sys.argv[1]), sys.argv[2]
-    found = study(folder) if (folder / "study.json").is_file() else numbers(folder)
     RESULTS.mkdir(exist_ok=True)
+    if (folder / "study.json").is_file():
+        copy_study(folder, RESULTS / name)
+        return
+    found = numbers(folder)
     (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
 
 
-def study(folder: Path) -> dict[str, Any]:
-    """Return the claims and trials of a study, and its environment."""
-    plan, claims, trials = (read_json(folder / f"{each}.json") for each in ("study", "claims", "trials"))
-    done = [{key: each[key] for key in TRIAL} for each in trials["trials"] if each["state"] == "done"]
-    first = next(each["run"] for each in trials["trials"] if each["run"])
-    environment = read_json(folder / "trials" / first / "environment.json")
-    return {
-        "scale": plan["scale"],
-        "seeds": plan["seeds"],
-        "settings": plan["settings"],
-        **{key: environment[key] for key in ENVIRONMENT},
-        "num_unfinished": len(trials["trials"]) - len(done),
-        "claims": claims["claims"],
-        "trials": done,
-    }
+def copy_study(folder: Path, out: Path) -> None:
+    """Copy the plan and the results of finished trials, without the places where they were made."""
+    plan = {key: each for key, each in read_json(folder / "study.json").items() if key not in PLACES}
+    plan["data"] = None if plan["data"] is None else Path(plan["data"]).name
+    (out / "results").mkdir(parents=True, exist_ok=True)
+    write_json(out / "study.json", plan)
+    for found in sorted((folder / "results").glob("*.json")):
+        values = read_json(found)
+        if values["status"] == "done":
+            (out / "results" / found.name).write_text(json.dumps(values, separators=(",", ":")) + "\n")
+    for found in sorted((folder / "results").glob("*.npz")):
+        shutil.copyfile(found, out / "results" / found.name)
 
 
 def numbers(run: Path) -> dict[str, Any]:

@@ -10,8 +10,8 @@ python -m isopix bench --device cuda --minutes "${MINUTES:-8}" --out bench/resul
 if [ -n "${DATA:-}" ]; then
   study=${STUDY:-studies/paper}
   timeout --signal=INT "${SECONDS_OF_STUDY:-1200}" python -m isopix study inductive-bias \
-    --data "$DATA" --out "$study" --scale paper --seeds 1 --device cuda || true
-  python -m isopix study inductive-bias --data "$DATA" --out "$study" --scale paper --seeds 1 --report-only
+    --data "$DATA" --out "$study" --scale paper --device cuda || true
+  python -m isopix study inductive-bias --out "$study" --report-only
   python bench/collect.py "$study" study-paper
 fi
 exit "$status"

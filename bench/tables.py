@@ -6,7 +6,6 @@ python bench/tables.py --check    # exit with 1 if a page differs from its files
 
 import argparse
 import re
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from cells import mean_std, read, threads
 from demo_table import demo
 from reliability_table import reliability
 from speed_table import compiling, speed
+from study_table import simulation, study_losses, study_small, study_tiny
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -184,43 +184,6 @@ def error_cells(results: list[dict[str, Any]]) -> str:
     return " | ".join(f"{each['mean']:.1%} ± {each['std']:.1%}" for each in results)
 
 
-def study() -> str:
-    """Return the ten claims tested on small networks, and the results of every network, over seeds."""
-    found = read("study-tiny.json")
-    rows = ["| claim of the paper | result | measured |", "|---|---|---|"]
-    for claim in found["claims"]:
-        numbers = "; ".join(f"{contrast['text']} = {measured(contrast)}" for contrast in claim["contrasts"])
-        rows.append(f"| ({claim['letter']}) {claim['claim']} | {claim['conclusion']} | {numbers} |")
-    trials = ["| network | loss (nats) | accuracy, best layer | untrained |", "|---|---|---|---|"]
-    architectures: dict[str, list[dict[str, Any]]] = {}
-    for trial in found["trials"]:
-        name = f"{trial['block']}-{trial['encoding']}-{trial['depth']}"
-        architectures.setdefault(name, []).append(trial)
-    for name, seeds in architectures.items():
-        losses = [trial["loss"] for trial in seeds]
-        untrained = [trial["untrained"][trial["untrained_best_layer"]] for trial in seeds]
-        loss = f"{statistics.mean(losses):.3f} ± {statistics.stdev(losses):.3f}"
-        accuracy = mean_std([trial["test_accuracy"] for trial in seeds])
-        trials.append(f"| {name} | {loss} | {accuracy} | {mean_std(untrained)} |")
-    pixels = statistics.mean(trial["raw_pixels"] for trial in found["trials"])
-    images = ", ".join(f"{count:,} {split}" for split, count in found["trials"][0]["images"].items())
-    minutes = sum(trial["training_seconds"] + trial["probing_seconds"] for trial in found["trials"]) / 60
-    setup = (
-        f"{found['seeds']} seeds. Networks: mean ± std (n − 1); claims: mean ± half the 95 % interval. "
-        f"Linear probe: {images} images; raw pixels {pixels:.1%}. Total time: {minutes:.0f} minutes on "
-        f"{found['device']}, torch {found['torch']}, isopix {found['isopix']}."
-    )
-    return "\n".join([*rows, "", setup, "", *trials]) + "\n"
-
-
-def measured(contrast: dict[str, Any]) -> str:
-    """Format the mean over seeds and half its 95 % interval: `+2.3 ± 0.4 points`."""
-    if contrast["mean"] is None:
-        return "not measured"
-    half = "" if contrast["half_width"] is None else f" ± {contrast['half_width']:.2g}"
-    return f"{contrast['mean']:+.3g}{half} {contrast['unit']}".replace("-", "−").strip()
-
-
 def patches() -> str:
     """Return the accuracies of a tiny PatchFormer and a tiny ViT on photos, with 10 % of the labels."""
     runs = read("patches-flowers5.json")["runs"]
@@ -265,7 +228,10 @@ TABLES = {
     "speed": speed,
     "compiling": compiling,
     "transfer": transfer,
-    "study": study,
+    "study_tiny": study_tiny,
+    "study_small": study_small,
+    "study_losses": study_losses,
+    "simulation": simulation,
     "patches": patches,
     "reliability": reliability,
 }

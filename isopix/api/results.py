@@ -15,6 +15,7 @@ from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
+from isopix.model.pool import Pool
 from isopix.papers.published import PublishedResult
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
@@ -236,7 +237,7 @@ class VerifyOutput:
 class StudyOutput:
     """Tested claims, all that is known of each trial, and the HTML page."""
 
-    claims: list[ClaimResult]
+    claims: dict[Pool, list[ClaimResult]]  # under each pool of the features
     trials: list[dict[str, Any]]
     path: Path
 

@@ -28,6 +28,7 @@ def inductive_bias(
     scale: Scale = "tiny",
     trials: str = "*",
     seeds: int | None = None,
+    probe: str | None = None,
     jobs: int | None = None,
     device: str = "auto",
     slurm: Sequence[str] | None = None,
@@ -39,9 +40,9 @@ def inductive_bias(
 
     Runs every trial of the scale that matches the patterns `trials` and is missing or has failed, `jobs` at a
     time (one per CPU core or GPU by default), or as SLURM jobs with the submitit parameters `slurm`; then
-    writes figures and `report.html` to `out`. A failed trial does not stop the others; called again, the
-    study resumes. With `report_only` nothing is trained. Raises ValueError for wrong arguments and folders,
-    Interrupted if asked to stop.
+    writes figures and `report.html` to `out`. `probe` is another probe method than the scale's own: `adam` is
+    the paper's. A failed trial does not stop the others; called again, the study resumes. With `report_only`
+    nothing is trained. Raises ValueError for wrong arguments and folders, Interrupted if asked to stop.
     """
     folder = Path(out)
     if jobs is not None and jobs < 1:
@@ -50,7 +51,7 @@ def inductive_bias(
         study = Study.open(folder)
     else:
         source = None if data is None else str(data)
-        planned = plan_study(scale, data=source, pattern=trials, seeds=seeds, settings=overrides)
+        planned = plan_study(scale, data=source, pattern=trials, seeds=seeds, settings=overrides, probe=probe)
         study = Study.from_plan(folder, planned)
         missing = len(study.missing(planned))
         executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)

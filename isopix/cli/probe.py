@@ -35,8 +35,7 @@ Features = Annotated[
 Pooling = Annotated[
     Pool | None,
     Parameter(
-        help="mean over positions, grid2 or grid4 (means of 2 x 2 or 4 x 4 cells), flatten, max, last, or "
-        "first (the class token). Default: that of the recipe."
+        help="grid4: means of 4 x 4 cells; flatten: all; first: class token. Default: the recipe's."
     ),
 ]
 StartToken = Annotated[

@@ -14,7 +14,6 @@ from isopix.cli.console import (
     Json,
     say,
     show_json,
-    show_table,
     warn,
 )
 from isopix.cli.progress import format_duration, progress_bar
@@ -28,14 +27,14 @@ app = App(
     name="study",
     help="""Run a study: train, probe and compare many networks that differ in one setting at a time.
 
-Example: isopix study inductive-bias --data cifar10 --out studies/bias
+Example: isopix study inductive-bias --out studies/bias
 """,
 )
 
 Scale = Annotated[
     Literal["tiny", "small", "paper"],
     Parameter(
-        help="tiny: 23 minutes on two CPU cores; small: an hour on a GPU; paper: all trials at full size."
+        help="tiny: digits, half an hour on two CPU cores; small: CIFAR-10, six hours; paper: full size."
     ),
 ]
 Trials = Annotated[
@@ -55,6 +54,7 @@ def inductive_bias(
     scale: Scale = "tiny",
     trials: Trials = "*",
     seeds: int | None = None,
+    probe: str | None = None,
     jobs: int | None = None,
     device: Device = "auto",
     slurm: SlurmOptions = None,
@@ -66,7 +66,7 @@ def inductive_bias(
     Runs every trial that is missing or has failed, then writes figures and a page `report.html`. A failed
     trial does not stop the others. The same command resumes an interrupted study.
 
-    Example: isopix study inductive-bias --data cifar10 --out studies/bias
+    Example: isopix study inductive-bias --out studies/bias
 
     Parameters
     ----------
@@ -75,9 +75,12 @@ def inductive_bias(
     out
         Folder of the study: new, empty, or that of the same study to resume.
     data
-        Dataset: an image folder, .npz file, Parquet file or folder, or name (cifar10, digits, ...).
+        Dataset: an image folder, .npz file, Parquet file or folder, or name (cifar10, digits, ...). Default:
+        that of the scale.
     seeds
         Number of seeds per trial. Default: that of the scale.
+    probe
+        Probe method: adam (that of the paper), ridge, lbfgs, sgd or knn. Default: that of the scale.
     jobs
         Number of parallel trials. Default: one per CPU core or GPU; all at once with SLURM.
     slurm
@@ -99,6 +102,7 @@ def inductive_bias(
                 scale=scale,
                 trials=trials,
                 seeds=seeds,
+                probe=probe,
                 jobs=jobs,
                 device=device,
                 slurm=slurm,
@@ -110,7 +114,7 @@ def inductive_bias(
             show(f"stopped and saved; resume with: {again}")
             raise SystemExit(STOPPED) from None
     if json:
-        claims = [claim.as_record() for claim in found.claims]
+        claims = {pool: [claim.as_record() for claim in each] for pool, each in found.claims.items()}
         show_json({"report": str(found.path), "claims": claims, "trials": found.trials})
     else:
         _print_claims(found)
@@ -131,26 +135,36 @@ def _result(result: TrialResult) -> str:
         return f"failed: {result.reason}"
     lr = f", lr {result.lr_trials[-1].lr:g}" if len(result.lr_trials) > 1 else ""
     duration = format_duration(result.training_seconds + result.probing_seconds)
-    accuracy = f"accuracy {trial.test_accuracy:.1%} at layer {trial.best_layer}"
-    return f"loss {trial.loss:.3f} nats, {accuracy}{lr}, {duration}"
+    accuracies = (f"{pool} {probes.network.test_accuracy:.1%}" for pool, probes in trial.probes.items())
+    return f"loss {trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}{lr}, {duration}"
 
 
 def _print_claims(found: StudyOutput) -> None:
-    """Print the claims with their contrasts, and the trials that failed."""
-    rows = list[list[str]]()
-    for claim in found.claims:
-        rows.append([claim.letter, claim.claim, "", claim.conclusion])
-        rows += [["", f"  {each.text}", _number(each), ""] for each in claim.contrasts]
-    show_table("Claims of the paper", ["", "claim", "contrast", "result"], rows)
+    """Print the claims with their contrasts under each pool, and the trials that failed."""
+    for pool, claims in found.claims.items():
+        say(f"claims of the paper, pool {pool}: mean difference (95 % interval)")
+        for claim in claims:
+            say(f"{claim.letter}  {claim.verdict}: {claim.claim}")
+            for each in claim.contrasts:
+                say(f"     {each.text}: {_number(each)}{_note(each)}")
+        say("")
     for trial in found.failed:
         say(f"failed: {trial['name']}: {trial['reason']}")
     say(f"wrote {found.path}")
 
 
 def _number(contrast: Contrast) -> str:
-    """Format the mean, the standard deviation over seeds, and the number of seeds."""
+    """Format the mean and its interval, as `+3.1 points (+2 to +4.2)`."""
     if contrast.mean is None:
         return "not run"
-    std = "" if contrast.std is None else f" ± {contrast.std:.2g}"
-    count = f"{len(contrast.values)} {'seed' if len(contrast.values) == 1 else 'seeds'}"
-    return f"{contrast.mean:+.3g}{std} {contrast.unit}".rstrip() + f" ({count})"
+    mean = f"{contrast.mean:+.3g} {contrast.unit}".rstrip()
+    return mean if contrast.interval is None else "{} ({:+.3g} to {:+.3g})".format(mean, *contrast.interval)
+
+
+def _note(contrast: Contrast) -> str:
+    """Return what hinders a decision; empty where there is one."""
+    if not contrast.counted:
+        return "; shown only"
+    if contrast.regime:
+        return f"; cannot be judged: {contrast.regime}"
+    return f"; {contrast.needed}" if contrast.needed else ""

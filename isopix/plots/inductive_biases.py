@@ -1,23 +1,26 @@
 """Inductive biases: translation error, permutation error and receptive field by layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
+from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
-from isopix.plots.study import MARKERS, display_name
+from isopix.plots.study_marks import BLOCK_COLORS, block_color, display_name
 
 LayerRecord = Mapping[str, Any]  # as `BiasMeasurements.by_layer` gives it
+FieldMap = tuple[Float[np.ndarray, "rows cols"], Int[np.ndarray, "rows cols"] | None]  # fractions, samples
 
 HEIGHT = 3.2  # inches
-MIN_FRACTION = 1e-6  # below this fraction of the change a position is blank
+MIN_FRACTION = 1e-6  # smallest fraction of the change that has a color
+UNSAMPLED_COLOR = "#C3C9D1"
 PANELS = (  # key of a layer's record, title, axis label, name of the reference
     ("translation_error", "Translation error", "Relative to random pairs", "random pairs"),
     ("permutation_error", "Permutation error", "Relative to random pairs", "random pairs"),
@@ -45,18 +48,18 @@ def compare_inductive_biases(
     for axes, (key, title, ylabel, name_of_reference), reference, color in zip(
         panels, PANELS, references, style.COLORS, strict=False
     ):
-        colors = cycle(style.COLORS) if len(networks) > 1 else [color]
-        for (name, layers), line, marker in zip(networks.items(), colors, cycle(MARKERS), strict=False):
+        colors = _colors(networks) if len(networks) > 1 else [color]
+        for (name, layers), line in zip(networks.items(), colors, strict=True):
             axes.plot(
                 [layer["layer"] for layer in layers],
                 [layer[key] for layer in layers],
                 color=line,
-                marker=marker,
+                marker="o",
                 markersize=4,
                 linewidth=1.4,
                 label=display_name(name),
             )
-        top = axes.dataLim.y1
+        top = axes.dataLim.y1 or 1.0  # of a receptive field of one position
         if reference is not None:
             _reference_line(axes, reference, name_of_reference)
             top = max(top, reference)
@@ -71,7 +74,7 @@ def compare_inductive_biases(
 
 
 def _reference_line(axes: Axes, value: float, name: str) -> None:
-    axes.axhline(value, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED)
+    axes.axhline(value, color=style.MUTED_COLOR, linewidth=0.9, zorder=1)
     axes.annotate(
         *(name, (1, value)),
         xycoords=axes.get_yaxis_transform(),
@@ -84,25 +87,42 @@ def _reference_line(axes: Axes, value: float, name: str) -> None:
 
 
 @style.figure_style()
-def plot_receptive_fields(networks: Mapping[str, Float[np.ndarray, "rows cols"]]) -> Figure:
+def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
     """Plot where a change of the central position shows, as fractions by (row, column) offset and on a
-    logarithmic scale, for one layer of each network by name; positions without a change are blank.
+    logarithmic scale, for one layer of each network by name. Smaller fractions are white, and offsets with 0
+    samples are gray.
     """
-    figure = style.new_figure(0.8 + (style.PAGE_WIDTH - 0.9) / max(3, len(networks)))
+    figure = style.new_figure(1.3 + 4.6 / max(3, len(networks)))
     panels = figure.subplots(1, len(networks), squeeze=False)[0]
     image = None
-    for axes, (name, fractions) in zip(panels, networks.items(), strict=True):
+    for axes, (name, (fractions, samples)) in zip(panels, networks.items(), strict=True):
         down, right = (side // 2 for side in fractions.shape)
+        options: Any = {"extent": (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)}
+        unsampled = np.zeros_like(fractions) if samples is None else samples == 0
+        grays = ListedColormap([style.BACKGROUND, UNSAMPLED_COLOR])
+        axes.imshow(unsampled, cmap=grays, vmin=0, vmax=1, interpolation="none", **options)
         image = axes.imshow(
             np.ma.masked_less(fractions, MIN_FRACTION),
             norm=LogNorm(MIN_FRACTION, 1),
-            cmap="cividis",
-            extent=(-right - 0.5, right + 0.5, down + 0.5, -down - 0.5),
+            cmap="viridis",
             interpolation="none",
+            **options,
         )
         axes.set_title(style.wrap_title(display_name(name)), fontsize=9)
-        axes.set(xticks=[-right, 0, right], yticks=[-down, 0, down])
+        axes.set(xticks=[-right, 0, right], yticks=[-down, 0, down], xlabel="Column offset")
         axes.grid(visible=False)
     assert image is not None, "at least one network"
+    panels[0].set_ylabel("Row offset")
     figure.colorbar(image, ax=panels, label="Fraction of the change", shrink=0.75, aspect=18)
+    keys = [Patch(facecolor=style.BACKGROUND, edgecolor=style.MUTED_COLOR, label="below $10^{-6}$")]
+    if any(samples is not None and not samples.all() for _, samples in networks.values()):
+        keys.append(Patch(facecolor=UNSAMPLED_COLOR, edgecolor=style.MUTED_COLOR, label="offset not sampled"))
+    figure.legend(handles=keys, loc="outside lower center", ncols=2)
     return figure
+
+
+def _colors(names: Collection[str]) -> list[str]:
+    """Return the color of each block, and other colors in turn for networks with other names."""
+    known = {name: block_color(name) for name in names if name in BLOCK_COLORS}
+    others = cycle(color for color in style.COLORS if color not in known.values())
+    return [known[name] if name in known else next(others) for name in names]

@@ -56,6 +56,7 @@ BLOCKS: dict[str, BlockSpec] = {
     "mixer": MixerSpec(),
     "transformer-1": _transformer(1),
     "transformer-4": _transformer(4),
+    "transformer-1-nopos": _transformer(1),  # without position embeddings
 }
 ENCODINGS: dict[str, StemSpec] = {
     "pix2vec": TokenEmbeddingSpec(),
@@ -74,7 +75,7 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
             codec=BytesSpec(),
             stem=ENCODINGS[encoding],
             positions=LearnedPositionEmbeddingSpec()
-            if block.startswith("transformer")
+            if block in ("transformer-1", "transformer-4")
             else NoPositionEmbeddingSpec(),
             block=BLOCKS[block],
             depth=depth,
@@ -95,22 +96,26 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
 
 
 def small(block: str, encoding: str, depth: int) -> Recipe:
-    """16x16, width 64, 6 epochs of CIFAR-10, for a GPU; BLOCK, ENCODING and DEPTH as in tiny."""
+    """16x16, width 64, 1,500 steps of 64 images of CIFAR-10, for two CPU cores; BLOCK, ENCODING and DEPTH as
+    in tiny.
+    """
     recipe = paper(block, encoding, depth)
     return recipe.updated(
         name=f"isotropic.small-{block}-{encoding}-{depth}",
         data=replace(recipe.data, rows=16, cols=16),
         width=64,
-        steps=6 * EPOCH,
-        evaluate_images=2000,
+        steps=1500,
+        batch_size=64,
+        evaluate_every=750,
         num_test_images=2000,
-        checkpoint_every=EPOCH,
+        checkpoint_every=250,
     )
 
 
 def tiny(block: str, encoding: str, depth: int) -> Recipe:
     """16x16, width 32, a part of CIFAR-10, for two CPU cores. BLOCK is conv, mixer, transformer-1 or
-    transformer-4 (heads); ENCODING is pix2vec, fourier or continuous; DEPTH is 1, 3, 6 or 12.
+    transformer-4 (heads), or transformer-1-nopos (no position embeddings); ENCODING is pix2vec, fourier or
+    continuous; DEPTH is 1, 3, 6 or 12.
     """
     recipe = small(block, encoding, depth)
     return recipe.updated(
@@ -118,7 +123,6 @@ def tiny(block: str, encoding: str, depth: int) -> Recipe:
         data=replace(recipe.data, limit=10_000),
         width=32,
         steps=216,
-        batch_size=64,
         precision="fp32",
         evaluate_every=72,
         evaluate_images=512,
@@ -134,6 +138,7 @@ def translated_digits(block: str, encoding: str, depth: int) -> Recipe:
         name=f"isotropic.translated_digits-{block}-{encoding}-{depth}",
         data=DataConfig(source="translated-digits", rows=14, cols=14),
         optimizer=replace(recipe.train.optimizer, lr=0.005),
+        precision="bf16",
         steps=600,
         evaluate_every=150,
         evaluate_images=150,

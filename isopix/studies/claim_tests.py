@@ -1,46 +1,109 @@
-"""Test claims that one kind of network is better than another, by differences over seeds."""
+"""Verdicts on claims that one kind of network is better than another, by contrasts with their intervals."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
+from isopix.studies.estimates import POWER, Estimate
 
-from isopix.core.paired import mean_half_width
-from isopix.studies.inductive_bias.trials import Architecture, Trial, mean_std
-
-Conclusion = Literal["holds", "does not hold", "not decided"]
-Measurements = Mapping[tuple[Architecture, int], Mapping[str, Any]]  # by architecture and seed
+Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
+LEVEL = 0.05  # of all refutations of a study together
 
 
-class Contrast(NamedTuple):
-    """A quantity in `unit`, one value per seed, that exceeds `threshold` if the claim is true."""
+@dataclass(frozen=True)
+class Contrast:
+    """A difference in `unit` that exceeds `threshold` if the claim is true; `estimate` None: not measured.
+
+    `values` are the means of each seed, `by_kind` those of each kind of network. `effect` is the smallest
+    difference that matters. `regime` says why the networks cannot show the difference; empty if they can. A
+    contrast that is not `counted` is shown and decides nothing. `adjusted_p` is Holm's of a difference on the
+    wrong side. A correlation is estimated on Fisher's scale, and shown as itself if `fisher`.
+    """
 
     text: str
     unit: str
-    values: tuple[float, ...]
+    estimate: Estimate | None
+    values: tuple[float, ...] = ()
+    by_kind: Mapping[str, float] = field(default_factory=dict)
     threshold: float = 0.0
+    effect: float = 1.0
+    regime: str = ""
+    counted: bool = True
+    adjusted_p: float = 1.0
+    fisher: bool = False
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the mean."""
+        if self.estimate is None:
+            return None
+        half = self.estimate.half_width()
+        return self._shown(self.estimate.mean - half), self._shown(self.estimate.mean + half)
 
     @property
     def mean(self) -> float | None:
-        return mean_std(self.values).mean if self.values else None
+        """The mean; None if nothing was measured."""
+        if self.estimate is not None:
+            return self._shown(self.estimate.mean)
+        return sum(self.values) / len(self.values) if self.values else None
 
     @property
-    def std(self) -> float | None:
-        """The standard deviation over seeds; None for fewer than two."""
-        return mean_std(self.values).std if len(self.values) > 1 else None
+    def refuting_p(self) -> float:
+        """The unadjusted p of a difference on the wrong side; 1 on the right one."""
+        if self.estimate is None or self.regime or self.estimate.mean >= self.threshold:
+            return 1.0
+        return self.estimate.p_value(self.threshold)
 
     @property
-    def half_width(self) -> float | None:
-        """Half the width of the mean's 95 % interval, by Student's t; None for fewer than two seeds."""
-        return mean_half_width(np.array(self.values))
+    def verdict(self) -> Verdict:
+        """Whether the interval lies above the threshold, or Holm's p refutes it."""
+        if self.regime:
+            return "cannot be judged"
+        if self.interval is not None and self.interval[0] > self.threshold:
+            return "holds"
+        return "does not hold" if self.adjusted_p < LEVEL else "not decided"
 
     @property
-    def conclusion(self) -> Conclusion:
-        """The side of `threshold` on which the whole interval lies."""
-        mean, half = self.mean, self.half_width
-        if mean is None or half is None or mean == self.threshold or abs(mean - self.threshold) < half:
-            return "not decided"
-        return "holds" if mean > self.threshold else "does not hold"
+    def needed(self) -> str:
+        """What decides a difference of `effect`, or the one measured where that is larger, with a probability
+        of 80 %, as `needs 9 seeds`; empty unless it is not decided.
+        """
+        if self.verdict != "not decided" or not self.counted:
+            return ""
+        if self.estimate is None:
+            return "needs 2 seeds or more" if self.values else "needs networks that are missing"
+        difference = max(self.effect, abs(self.estimate.mean - self.threshold))
+        if self.estimate.power(difference) >= POWER:
+            return f"{difference:.3g} {self.unit}".rstrip() + " would have shown"
+        return f"needs {self.estimate.needed(difference)}"
+
+    def _shown(self, value: float) -> float:
+        return math.tanh(value) if self.fisher else value
+
+    def cannot_be_judged(self, regime: str) -> "Contrast":
+        """Return the contrast with the reason why these networks cannot show it."""
+        return replace(self, regime=regime)
+
+    def on_fishers_scale(self) -> "Contrast":
+        """Return the contrast of a correlation that is estimated as its inverse hyperbolic tangent."""
+        return replace(self, fisher=True)
+
+    def shown_only(self) -> "Contrast":
+        """Return the contrast as one that decides nothing."""
+        return replace(self, counted=False)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return plain values."""
+        estimate = self.estimate
+        return {
+            **asdict(self),
+            "estimate": None if estimate is None else {**estimate._asdict(), "sources": _sources(estimate)},
+            "mean": self.mean,
+            "interval": self.interval,
+            "verdict": self.verdict,
+            "needed": self.needed,
+        }
 
 
 class ClaimResult(NamedTuple):
@@ -52,52 +115,52 @@ class ClaimResult(NamedTuple):
     contrasts: tuple[Contrast, ...]
 
     @property
-    def conclusion(self) -> Conclusion:
-        """`holds` if every contrast does, `does not hold` if any does not."""
-        conclusions = {contrast.conclusion for contrast in self.contrasts}
-        if "does not hold" in conclusions:
-            return "does not hold"
-        return "holds" if conclusions == {"holds"} else "not decided"
+    def verdict(self) -> Verdict:
+        """`does not hold` if one contrast does not; `holds` if all do; else what hinders a decision."""
+        verdicts = {contrast.verdict for contrast in self.contrasts if contrast.counted}
+        order: tuple[Verdict, ...] = ("does not hold", "cannot be judged", "not decided", "holds")
+        return next((each for each in order if each in verdicts), "not decided")
+
+    @property
+    def needed(self) -> list[str]:
+        """What its undecided contrasts need, without repetition."""
+        found = (contrast.needed for contrast in self.contrasts if contrast.counted)
+        return list(dict.fromkeys(each for each in found if each))
 
     def as_record(self) -> dict[str, Any]:
         """Return plain values, with the mean and the interval of every contrast."""
-        contrasts = [
-            {
-                **each._asdict(),
-                "mean": each.mean,
-                "half_width": each.half_width,
-                "conclusion": each.conclusion,
-            }
-            for each in self.contrasts
-        ]
-        return {**self._asdict(), "conclusion": self.conclusion, "contrasts": contrasts}
+        contrasts = [each.as_record() for each in self.contrasts]
+        return {**self._asdict(), "verdict": self.verdict, "needed": self.needed, "contrasts": contrasts}
 
 
-class StudyEvidence(NamedTuple):
-    """The finished trials of a study, and what else was measured of them."""
+def adjust(claims: Sequence[ClaimResult]) -> list[ClaimResult]:
+    """Return the claims with Holm's correction across all contrasts that can refute one (Holm 1979): the
+    probability of any false refutation in a study is at most LEVEL.
 
-    trials: Sequence[Trial]
-    measurements: Measurements
+    That a claim holds needs no correction, as all its contrasts must (intersection-union test).
+    """
+    places = [
+        (claim, index)
+        for claim, result in enumerate(claims)
+        for index, contrast in enumerate(result.contrasts)
+        if contrast.counted and not contrast.regime and contrast.estimate is not None
+    ]
+    order = sorted(places, key=lambda place: claims[place[0]].contrasts[place[1]].refuting_p)
+    adjusted, largest = dict[tuple[int, int], float](), 0.0
+    for rank, (claim, index) in enumerate(order):
+        p = claims[claim].contrasts[index].refuting_p
+        largest = max(largest, min(1.0, (len(order) - rank) * p))
+        adjusted[claim, index] = largest
+    return [
+        result._replace(
+            contrasts=tuple(
+                replace(contrast, adjusted_p=adjusted.get((number, index), 1.0))
+                for index, contrast in enumerate(result.contrasts)
+            )
+        )
+        for number, result in enumerate(claims)
+    ]
 
-    @property
-    def seeds(self) -> list[int]:
-        return sorted({trial.seed for trial in self.trials})
 
-    @property
-    def complete_seeds(self) -> list[int]:
-        """The seeds for which every architecture has finished; numbers over fewer are not comparable."""
-        every = {trial.architecture for trial in self.trials}
-        return [seed for seed in self.seeds if self.trials_of(seed).keys() == every]
-
-    def trials_of(self, seed: int) -> dict[Architecture, Trial]:
-        """Return the trials of a seed by architecture."""
-        return {trial.architecture: trial for trial in self.trials if trial.seed == seed}
-
-    def measurement(self, trial: Trial, name: str) -> Any:
-        """Return a measurement of a trial; None if it is missing."""
-        return self.measurements.get((trial.architecture, trial.seed), {}).get(name)
-
-    def deepest(self, block: str, limit: int) -> int:
-        """Return the depth of a block's deepest trials up to `limit`; `limit` without trials."""
-        depths = (trial.depth for trial in self.trials if trial.block == block and trial.depth <= limit)
-        return max(depths, default=limit)
+def _sources(estimate: Estimate) -> list[dict[str, Any]]:
+    return [{**each._asdict(), "freedom": min(each.freedom, 1e9)} for each in estimate.sources]

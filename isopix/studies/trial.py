@@ -13,31 +13,37 @@ import torch
 from isopix.core.config import from_dict
 from isopix.core.device import select_device
 from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.model.pool import Pool
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import ProbeReport, ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.origin import unigram_nats
-from isopix.runs.probe import probe_run, save_report
+from isopix.runs.probe import probe_measurement
 from isopix.runs.training import RunObserver
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
+from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
+from isopix.studies.inductive_bias.examples import is_example, save_example
 from isopix.studies.inductive_bias.metrics import measure
-from isopix.studies.inductive_bias.trials import Architecture, Trial
+from isopix.studies.inductive_bias.probes import probe_pools
+from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, Trial
 from isopix.train.lr_search import LRTrial
 from isopix.train.signals import raise_on_signals
 
 Status = Literal["not run", "done", "failed"]
+ENVIRONMENT = ("isopix", "commit", "device", "threads", "torch", "pillow", "python", "platform", "data")
 
 
 @dataclass(frozen=True)
 class TrialResult:
     """The status of a trial: its run folder, the learning rates that were tried (the last one is that of a
     finished trial), and its metrics. Seconds are wall-clock time.
+
+    It is all that the claims and the page of a study need of the trial: the run folder may be elsewhere.
     """
 
     status: Status = "not run"
@@ -49,13 +55,15 @@ class TrialResult:
     probing_seconds: float = 0.0
     trial: Trial | None = None  # the losses and accuracies of a finished trial
     metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
+    environment: dict[str, Any] = field(default_factory=dict)  # versions, device and fingerprint of the data
+    test_groups: tuple[int, ...] = ()  # of the test images that were probed; empty if each is its own
 
 
 class TrialSpec(NamedTuple):
     """What a process needs to run a trial; it can be pickled.
 
-    The run folder is `folder`, with -lr-LR appended for any but the first of `lrs`. A probe reads at
-    most `probe_images` of each split.
+    The run folder is `folder`, with -lr-LR appended for any but the first of `lrs`. A probe of each of
+    `pools` reads at most `probe_images` of each split.
     """
 
     name: str
@@ -63,6 +71,7 @@ class TrialSpec(NamedTuple):
     recipe: Recipe
     lrs: tuple[float, ...]
     probe: ProbeConfig
+    pools: tuple[Pool, ...]
     probe_images: Mapping[str, int]
     folder: Path
     result: Path
@@ -88,6 +97,11 @@ class TrialSpec(NamedTuple):
     def run(self, lr: float) -> Path:
         """Return the run folder of a learning rate."""
         return self.folder if lr == self.lrs[0] else self.folder.with_name(f"{self.folder.name}-lr-{lr}")
+
+    @property
+    def example(self) -> Path:
+        """The file of the trial's pictures, if it is an example of its block."""
+        return self.result.with_suffix(".npz")
 
 
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
@@ -128,23 +142,31 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     if trained is None:
         return None
     began = time.monotonic()
-    folder = spec.run(trained.lr)
-    loaded = load_run(folder, device=device)
+    folder = RunFolder(spec.run(trained.lr))
+    loaded = load_run(folder.path, device=device)
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data), spec.probe_images)
-    report = probe_run(loaded, data, precision=loaded.recipe.train.precision, config=spec.probe)
-    facts: dict[str, object] = {"data": data.name, "limit": None}
-    save_report(RunFolder(folder), loaded.step, report, facts)
+    probes = probe_pools(loaded, data, spec.probe, spec.pools)
+    environment, groups = read_environment(folder.environment), data.test.groups
+    if is_example(spec.architecture, spec.recipe.train.seed):
+        save_example(spec.example, loaded, data.test.images)
     return replace(
         spec.read(),
         status="done",
         reason="",
         traceback="",
-        run=folder.name,
+        run=folder.path.name,
         training_seconds=trained.seconds,
         probing_seconds=time.monotonic() - began,
-        trial=_trial(spec, trained, report.network),
-        metrics={**_metrics(report, loaded, data), "loss_measurement": _loss_record(RunFolder(folder))},
+        trial=Trial(
+            *spec.architecture,
+            seed=spec.recipe.train.seed,
+            loss=float(trained.loss or 0.0),
+            probes=probes,
+        ),
+        metrics=_metrics(spec, probes[spec.pools[0]], loaded, data, folder),
+        environment={name: environment[name] for name in ENVIRONMENT if name in environment},
+        test_groups=() if groups is None else tuple(groups.tolist()),
     )
 
 
@@ -169,29 +191,16 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
     raise RuntimeError(f"the loss diverged at every learning rate from {first:g} down to {last:g}")
 
 
-def _trial(spec: TrialSpec, trained: LRTrial, result: ProbeResult) -> Trial:
-    return Trial(
-        *spec.architecture,
-        seed=spec.recipe.train.seed,
-        loss=float(trained.loss or 0.0),
-        test_accuracies=tuple(score.test_accuracy for score in result.layers),
-        validation_accuracies=tuple(score.val_accuracy for score in result.layers),
-        best_layer=result.best_index,
-    )
-
-
-def _metrics(report: ProbeReport, loaded: LoadedRun, data: ImageDataset) -> dict[str, Any]:
-    """Return the interval of the best layer, the baselines, and the measurements of the network."""
-    network, untrained = report.network, report.baselines["untrained"]
+def _metrics(
+    spec: TrialSpec, probes: PoolProbes, loaded: LoadedRun, data: ImageDataset, run: RunFolder
+) -> dict[str, Any]:
+    """Return the measurement records, the number of images of each split, and what `measure` measures."""
+    baselines = {name: probed.test_accuracy for name, probed in probes.baselines.items()}
     return {
-        "interval": list(network.best.interval),
-        "untrained": [score.test_accuracy for score in untrained.layers],
-        "untrained_best_layer": untrained.best_index,
-        "raw_pixels": report.baselines["raw pixels"].best.test_accuracy,
-        "majority": network.majority_accuracy,
-        "images": network.num_images,
-        "measurement": None if report.measurement is None else report.measurement.to_dict(),
+        "images": {name: len(getattr(data, name)) for name in ("train", "validation", "test")},
+        "measurement": probe_measurement(loaded, data, spec.probe, baselines).to_dict(),
         "measurements": measure(loaded, data.test.images),
+        "loss_measurement": _loss_record(run),
     }
 
 

@@ -1,26 +1,40 @@
 """The ten claims of "On the Bias Against Inductive Biases" (Cazenavette and Lucey 2021), tested by trials.
 
 The paper has no table: its claims are the shapes of scatter plots. Each is split into contrasts that are
-positive if it is true, computed per seed between networks that are equal in everything else. The best layer
-or network is chosen on validation images and evaluated on test images. Words such as "by far" are not tested.
-Where a study has no network of the paper's depth, its deepest one is used and named.
+positive if it is true, between networks that are equal in everything else. The best layer or network is
+chosen on validation images and evaluated on test images. Words such as "by far" are not tested. Where a study
+has no network of the paper's depth, its deepest one is used and named.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from statistics import mean
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from isopix.plots.study import TrialGroup
-from isopix.studies.claim_tests import ClaimResult, Contrast, Measurements, StudyEvidence
+import numpy as np
+
+from isopix.model.pool import Pool
+from isopix.studies.claim_tests import ClaimResult, Contrast, adjust
+from isopix.studies.inductive_bias.contrasts import (
+    accuracy_difference,
+    at_layers,
+    best_layer_terms,
+    best_of_others,
+    difference,
+    difference_terms,
+    layer_difference,
+    make_contrast,
+    range_terms,
+)
+from isopix.studies.inductive_bias.evidence import Cells, Measurements, StudyEvidence, Term, kind_name
 from isopix.studies.inductive_bias.regression import (
     at_fixed_loss,
-    effect_of_doubling_depth,
-    loss_and_accuracy,
+    rank_correlation,
+    slope_on_loss,
 )
-from isopix.studies.inductive_bias.trials import Trial, group_trials
+from isopix.studies.inductive_bias.trials import Trial
 
-STRONG = 0.7  # a strong rank correlation
-Value = Callable[[Trial], float | None]
+NO_SLOPE = "accuracy does not clearly fall with the loss"
+MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 
 
@@ -46,83 +60,135 @@ def _claim(letter: str, source: str, text: str) -> Callable[[Test], Test]:
     return add
 
 
-def claim_results(trials: Sequence[Trial], measurements: Measurements) -> list[ClaimResult]:
-    """Return the results of all ten claims; missing trials leave a claim undecided."""
-    evidence = StudyEvidence(trials, measurements)
-    return [ClaimResult(each.letter, each.text, each.source, tuple(each.test(evidence))) for each in CLAIMS]
+def claim_results(
+    trials: Sequence[Trial],
+    measurements: Measurements,
+    pool: Pool = "mean",
+    *,
+    effects: Mapping[str, float] | None = None,
+    groups: np.ndarray | None = None,
+) -> list[ClaimResult]:
+    """Return the results of all ten claims under a pool, with Holm's correction across them; missing trials
+    leave a claim undecided.
+
+    `effects` is the smallest difference that matters, by unit; `groups` are those of the test images.
+    """
+    evidence = StudyEvidence(trials, measurements, pool, effects or {}, groups)
+    return judge(evidence)
+
+
+def judge(evidence: StudyEvidence) -> list[ClaimResult]:
+    """Return the results of all ten claims."""
+    return adjust(
+        [ClaimResult(each.letter, each.text, each.source, tuple(each.test(evidence))) for each in CLAIMS]
+    )
 
 
 @_claim("a", "figure 4", "Convolutions beat mixers, and mixers by far transformers, in loss and in accuracy.")
 def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     pairs = [("conv", "mixer"), ("mixer", "transformer-1")]
-    if any(trial.block == "transformer-4" for trial in evidence.trials):
-        pairs.append(("mixer", "transformer-4"))
+    found = {trial.block for trial in evidence.trials}
+    pairs += [("mixer", block) for block in sorted(found - set(MAIN_BLOCKS))]
     for better, worse in pairs:
-        yield _difference(evidence, f"loss({worse}) − loss({better})", (worse, better), _loss, "nats")
-        yield _difference(
-            evidence, f"accuracy({better}) − accuracy({worse})", (better, worse), _points, "points"
-        )
+        losses = difference(evidence, (worse, better), lambda trial: trial.loss)
+        yield make_contrast(evidence, f"loss({worse}) − loss({better})", "nats", losses)
+        accuracies = accuracy_difference(evidence, (better, worse))
+        text = f"accuracy({better}) − accuracy({worse})"
+        yield make_contrast(evidence, text, "points", accuracies, blocks=(better, worse))
 
 
 @_claim("b", "section 5.1", "The lower the loss, the better the probe, over all networks.")
 def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
-    found = [loss_and_accuracy(each) for each in _by_seed(evidence)]
-    rho = tuple(-each.spearman.rho for each in found if each is not None)
-    yield Contrast(f"negative rank correlation with the loss (threshold {STRONG:g})", "", rho, STRONG)
+    text = "negative rank correlation of loss and accuracy"
+    found = rank_correlation(evidence, evidence.trials)
+    yield make_contrast(evidence, text, "", found, blocks=MAIN_BLOCKS).on_fishers_scale()
+    for block in dict.fromkeys(trial.block for trial in evidence.trials):
+        own = [trial for trial in evidence.trials if trial.block == block]
+        within = make_contrast(evidence, f"the same within {block}", "", rank_correlation(evidence, own))
+        yield within.on_fishers_scale().shown_only()
 
 
 @_claim(
     "c",
-    "figure 4",
+    "section 5.2",
     "At equal loss, continuous input has the best probe accuracy, then Fourier features, then pix2vec.",
 )
 def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
+    slope = slope_on_loss(evidence)
+    falls = slope.estimate is not None and slope.estimate.mean - slope.estimate.half_width() > 0
     for better, worse in (("continuous", "fourier"), ("fourier", "pix2vec")):
-        found = [at_fixed_loss(each, better, worse) for each in _by_seed(evidence)]
-        values = tuple(100 * each.value for each in found if each is not None)
-        yield Contrast(f"accuracy at equal loss: {better} − {worse}", "points", values)
+        text = f"accuracy at equal loss: {better} − {worse}"
+        found = make_contrast(
+            evidence, text, "points", at_fixed_loss(evidence, better, worse), blocks=MAIN_BLOCKS
+        )
+        yield found if falls or found.estimate is None else found.cannot_be_judged(NO_SLOPE)
+    text = "fall of accuracy with the loss, between networks of a block and an encoding"
+    yield make_contrast(evidence, text, "points per nat", slope).shown_only()
 
 
 @_claim("d", "section 5.2", "The best network in both uses pix2vec.")
 def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
-    losses, accuracies = [], []
-    for seed in evidence.complete_seeds:
-        trials = evidence.trials_of(seed).values()
-        own = [trial for trial in trials if trial.encoding == "pix2vec"]
-        others = [trial for trial in trials if trial.encoding != "pix2vec"]
-        if own and others:
-            losses.append(min(trial.loss for trial in others) - min(trial.loss for trial in own))
-            best, other = (max(group, key=lambda trial: trial.validation_accuracy) for group in (own, others))
-            accuracies.append(_points(best) - _points(other))
-    yield Contrast("lowest loss: without pix2vec − with pix2vec", "nats", tuple(losses))
-    yield Contrast("best accuracy: with pix2vec − without pix2vec", "points", tuple(accuracies))
+    losses = best_of_others(evidence, lambda trial: -trial.loss)
+    noise = evidence.value_noise(evidence.blocks, lambda trial: trial.loss)
+    found = evidence.mean_values(["best"], lambda seed, kind: _loss_gap(losses.get(seed)), noise)
+    yield make_contrast(evidence, "lowest loss: without pix2vec − with pix2vec", "nats", found)
+    bests = best_of_others(evidence, lambda trial: evidence.probes(trial).validation_accuracy)
+    rows = [[difference_terms(evidence, *pair)] for pair in bests.values()]
+    found = evidence.mean_accuracy(Cells(rows, ["best"]), evidence.accuracy_noise(evidence.blocks))
+    text = "best accuracy: with pix2vec − without pix2vec"
+    yield make_contrast(evidence, text, "points", found, blocks=MAIN_BLOCKS)
 
 
 @_claim("e", "figure 6", "Deeper networks are better.")
 def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
-    def of_twice(value: Callable[[TrialGroup], float]) -> tuple[float, ...]:
-        found = (effect_of_doubling_depth(each, value) for each in _by_seed(evidence))
-        return tuple(each.value for each in found if each is not None)
+    kinds = list(dict.fromkeys((trial.block, trial.encoding) for trial in evidence.trials))
 
-    yield Contrast("loss reduction per doubling of depth", "nats", of_twice(lambda group: -group.loss.mean))
-    gain = of_twice(lambda group: 100 * group.accuracy.mean)
-    yield Contrast("accuracy gain per doubling of depth", "points", gain)
+    def weights(seed: int, kind: Any) -> list[tuple[float, Trial]] | None:
+        own = [each for each in evidence.by_seed[seed].values() if (each.block, each.encoding) == kind]
+        depths = {each.depth for each in evidence.trials if (each.block, each.encoding) == kind}
+        if len(depths) < 2 or {each.depth for each in own} != depths:
+            return None
+        log = np.log2([each.depth for each in own])
+        slopes = (log - log.mean()) / np.square(log - log.mean()).sum()
+        return list(zip(slopes.tolist(), own, strict=True))
+
+    def loss(seed: int, kind: Any) -> float | None:
+        found = weights(seed, kind)
+        return None if found is None else -sum(weight * trial.loss for weight, trial in found)
+
+    found = evidence.mean_values(kinds, loss)
+    yield make_contrast(evidence, "loss reduction per doubling of depth", "nats per doubling", found)
+
+    def terms(seed: int, kind: Any) -> list[Term] | None:
+        found = weights(seed, kind)
+        return None if found is None else [Term(each, evidence.probes(trial)) for each, trial in found]
+
+    rows, names = evidence.paired(kinds, terms)
+    found = evidence.mean_accuracy(Cells(rows, list(map(kind_name, names))))
+    text = "accuracy gain per doubling of depth"
+    yield make_contrast(evidence, text, "points per doubling", found, blocks=MAIN_BLOCKS)
 
 
 @_claim("f", "figure 6", "In convolutions the middle layers have the best probe accuracy.")
 def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
-    depth = evidence.deepest("conv", 6)
+    kinds = [trial.kind for trial in evidence.trials if trial.block == "conv" and trial.depth > 1]
 
-    def above(end: int) -> Value:
-        def value(trial: Trial) -> float | None:
-            best = max(range(1, trial.depth), key=trial.validation_accuracies.__getitem__, default=None)
-            return None if best is None else 100 * (trial.test_accuracies[best] - trial.test_accuracies[end])
+    def above(end: int) -> Callable[[int, Any], list[Term] | None]:
+        def terms(seed: int, kind: Any) -> list[Term] | None:
+            trial = evidence.by_seed[seed].get(("conv", *kind))
+            if trial is None:
+                return None
+            probed = evidence.probes(trial)
+            inner = max(range(1, trial.depth), key=probed.validation_accuracies.__getitem__)
+            return [Term(1, probed, inner), Term(-1, probed, end % (trial.depth + 1))]
 
-        return value
+        return terms
 
     for text, end in (("last", -1), ("first", 0)):
-        values = _means(evidence, lambda trial: trial.block == "conv" and trial.depth == depth, above(end))
-        yield Contrast(f"accuracy of conv-{depth}: best inner layer − {text} layer", "points", values)
+        rows, names = evidence.paired(kinds, above(end))
+        found = evidence.mean_accuracy(Cells(rows, list(map(kind_name, names))))
+        words = f"accuracy of convolutions: best inner layer − {text} layer"
+        yield make_contrast(evidence, words, "points", found, blocks=("conv",))
 
 
 @_claim(
@@ -133,11 +199,15 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
 )
 def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("mixer", 6)
-    yield from _at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
-    pairs = _pairs(evidence, ("mixer", depth), ("fourier", "pix2vec"))
-    for text, value in (("best layers", _points), ("range over layers", _range)):
-        values = tuple(value(one) - value(other) for one, other in pairs)
-        yield Contrast(f"accuracy of mixer-{depth}, {text}: fourier − pix2vec", "points", values)
+    yield from at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
+    found = layer_difference(evidence, ("mixer", depth), ("fourier", "pix2vec"), best_layer_terms)
+    text = f"accuracy of mixer-{depth}, best layers: fourier − pix2vec"
+    yield make_contrast(evidence, text, "points", found, blocks=("mixer",))
+    found = layer_difference(
+        evidence, ("mixer", depth), ("fourier", "pix2vec"), partial(range_terms, evidence), networks=4
+    )
+    text = f"accuracy of mixer-{depth}, range over layers: fourier − pix2vec"
+    yield make_contrast(evidence, text, "points", found, blocks=("mixer",))
 
 
 @_claim(
@@ -148,7 +218,7 @@ def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
 def _transformers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("transformer-1", 6)
     for other in ("fourier", "continuous"):
-        yield from _at_layers(evidence, ("transformer-1", depth), ("pix2vec", other), range(depth))
+        yield from at_layers(evidence, ("transformer-1", depth), ("pix2vec", other), range(depth))
 
 
 @_claim(
@@ -157,16 +227,16 @@ def _transformers(evidence: StudyEvidence) -> Iterable[Contrast]:
     "pix2vec preserves distance most in convolutions, less in mixers, and hardly in transformers.",
 )
 def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
-    depth = min(evidence.deepest(block, 3) for block in ("conv", "mixer", "transformer-1"))
+    depth = min(evidence.deepest(block, 3) for block in MAIN_BLOCKS)
 
     def red(trial: Trial) -> float | None:
         channels = evidence.measurement(trial, "distance_preservation")
-        of_it = trial.depth == depth and trial.encoding == "pix2vec" and channels is not None
-        return channels[0] if of_it else None
+        return None if channels is None or trial.encoding != "pix2vec" else channels[0]
 
     for better, worse in (("conv", "mixer"), ("mixer", "transformer-1")):
         text = f"distance preservation of red: {better}-{depth} − {worse}-{depth}"
-        yield _difference(evidence, text, (better, worse), red, "")
+        found = difference(evidence, (better, worse), red, only=("pix2vec", depth))
+        yield make_contrast(evidence, text, "", found)
 
 
 @_claim(
@@ -176,7 +246,7 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
     "predict wrong ones.",
 )
 def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
-    def color_error(name: str) -> Value:
+    def color_error(name: str) -> Callable[[Trial], float | None]:
         def value(trial: Trial) -> float | None:
             errors = evidence.measurement(trial, "color_error")
             return None if errors is None else 100 * errors[name]
@@ -191,74 +261,8 @@ def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
     )
     for what, (worse, better), name, unit in pairs:
         text = f"{what}({worse}) − {what}({better})"
-        yield _difference(evidence, text, (worse, better), color_error(name), unit)
+        yield make_contrast(evidence, text, unit, difference(evidence, (worse, better), color_error(name)))
 
 
-def _loss(trial: Trial) -> float:
-    return trial.loss
-
-
-def _points(trial: Trial) -> float:
-    return 100 * trial.test_accuracy
-
-
-def _difference(
-    evidence: StudyEvidence, text: str, blocks: tuple[str, str], value: Value, unit: str
-) -> Contrast:
-    """Return per seed the mean of `value` of the first block minus that of the second, over trials with the
-    same encoding and depth.
-    """
-
-    def above(trial: Trial) -> float | None:
-        mate = evidence.trials_of(trial.seed).get((blocks[1], trial.encoding, trial.depth))
-        own, other = value(trial), None if mate is None else value(mate)
-        return None if own is None or other is None else own - other
-
-    return Contrast(text, unit, _means(evidence, lambda trial: trial.block == blocks[0], above))
-
-
-def _means(evidence: StudyEvidence, selected: Callable[[Trial], bool], value: Value) -> tuple[float, ...]:
-    """Return per seed the mean of `value` over the selected trials; seeds with fewer values are left out."""
-    found = []
-    for seed in evidence.seeds:
-        values = (value(trial) for trial in evidence.trials_of(seed).values() if selected(trial))
-        found.append([each for each in values if each is not None])
-    most = max(map(len, found), default=0)
-    return tuple(mean(values) for values in found if values and len(values) == most)
-
-
-def _by_seed(evidence: StudyEvidence) -> list[list[TrialGroup]]:
-    """Return the trials of each complete seed, as groups of one."""
-    return [group_trials(list(evidence.trials_of(seed).values())) for seed in evidence.complete_seeds]
-
-
-def _at_layers(
-    evidence: StudyEvidence, network: tuple[str, int], encodings: tuple[str, str], layers: Iterable[int]
-) -> Iterable[Contrast]:
-    """Yield the accuracy of the first encoding minus that of the second, a contrast for each layer: the
-    minimum of several uncertain numbers would be negative too often.
-    """
-    pairs = _pairs(evidence, network, encodings)
-    for layer in layers:
-        yield Contrast(
-            f"accuracy of {network[0]}-{network[1]}, layer {layer}: {encodings[0]} − {encodings[1]}",
-            "points",
-            tuple(100 * (one.test_accuracies[layer] - other.test_accuracies[layer]) for one, other in pairs),
-        )
-
-
-def _pairs(
-    evidence: StudyEvidence, network: tuple[str, int], encodings: tuple[str, str]
-) -> list[tuple[Trial, Trial]]:
-    """Return per seed the networks of a block and depth with either encoding, if both are there."""
-    (block, depth), found = network, list[tuple[Trial, Trial]]()
-    for trials in map(evidence.trials_of, evidence.seeds):
-        one, other = (trials.get((block, encoding, depth)) for encoding in encodings)
-        if one is not None and other is not None:
-            found.append((one, other))
-    return found
-
-
-def _range(trial: Trial) -> float:
-    """Return the range of the test accuracies of all layers, in percentage points."""
-    return 100 * (max(trial.test_accuracies) - min(trial.test_accuracies))
+def _loss_gap(pair: tuple[Trial, Trial] | None) -> float | None:
+    return None if pair is None else pair[1].loss - pair[0].loss

@@ -1,105 +1,96 @@
 """The paper's seven figures and the inductive biases of its blocks, drawn from the trials of a study."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import mean
+from typing import Any
 
 import torch
 
-from isopix.analysis.inductive_biases import BiasMeasurements, measure_inductive_biases
+from isopix.analysis.inductive_biases import uniform_receptive_field
 from isopix.analysis.similarity import (
     LevelSimilarity,
     continuous_similarity,
     fourier_similarity,
     one_hot_similarity,
-    stem_similarity,
 )
 from isopix.core.random import generator
-from isopix.data.dataset import load_dataset
-from isopix.generate.reconstruct import Reconstruction
+from isopix.core.types import Grid
+from isopix.model.pool import Pool
 from isopix.model.stems import FourierPixelEmbeddingSpec
 from isopix.plots import study, style, svg
 from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.images import png_bytes, reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
-from isopix.plots.study import TrialGroup, display_name
+from isopix.plots.study import PoolResults, TrialGroup
+from isopix.plots.study_marks import display_name
+from isopix.plots.style import Figure
 from isopix.reporting.gallery import image_tag
-from isopix.reporting.section import Chart
-from isopix.runs.load import LoadedRun, load_run
+from isopix.reporting.section import Chart, percent
 from isopix.storage.atomic import replace_file, write_json
-from isopix.studies.inductive_bias.metrics import BIAS_IMAGES, bias_numbers, reconstruct_masked
-from isopix.studies.inductive_bias.regression import loss_and_accuracy
+from isopix.studies.inductive_bias import captions
+from isopix.studies.inductive_bias.examples import Example
+from isopix.studies.inductive_bias.metrics import bias_numbers
 from isopix.studies.inductive_bias.trials import Trial, group_trials
 
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
-DEPTH = 3  # of the example networks (the paper's figure 5)
 LAYERS_DEPTH = 6  # largest depth whose layers are shown by encoding (the paper's figure 7)
-NUM_PICTURES = 6
+LAYERS_BLOCKS = ("mixer", "transformer-1", "transformer-1-nopos")
 
 
-class BlockExample(NamedTuple):
-    """A network that represents its block."""
-
-    block: str
-    loaded: LoadedRun
-    reconstruction: Reconstruction
-    encoding: LevelSimilarity  # of red
-    biases: BiasMeasurements
-
-
-def draw(trials: Mapping[Path, Trial], out: Path) -> list[Chart]:
-    """Draw every figure that the trials (by run folder) allow, save each in `out` as .png, .svg and .json,
-    and return them.
+def draw(trials: Sequence[Trial], examples: Sequence[Example], out: Path) -> list[Chart]:
+    """Draw every figure that the trials and examples allow, save each in `out` as .png, .svg and .json, and
+    return them in the paper's order.
     """
-    album, groups = _Album(out), group_trials(list(trials.values()))
-    examples = list(_examples(trials))
-    if examples:
-        album.reconstructions(examples)
+    album, shown = _Album(out), _comparable(examples)
+    pools = [_results(trials, pool) for pool in trials[0].probes] if trials else []
+    if shown:
+        album.reconstructions(shown)
     album.encodings()
-    if groups:
-        album.losses(groups)
-    if examples:
-        album.learned_encodings(examples)
-    if any(group.block == "conv" for group in groups):
-        album.depths(groups)
-    shallow = [group for group in groups if group.depth <= LAYERS_DEPTH]
-    blocks = [block for block in ("mixer", "transformer-1") if any(each.block == block for each in shallow)]
+    if pools:
+        album.losses(pools, trials)
+    if shown:
+        album.learned_encodings(shown)
+    if any(trial.block == "conv" for trial in trials):
+        for results in pools:
+            album.depths(results, trials)
+    shallow = {trial.block for trial in trials if trial.depth <= LAYERS_DEPTH}
+    blocks = [block for block in LAYERS_BLOCKS if block in shallow]
     if blocks:
-        album.layers(shallow, blocks)
-    if examples:
-        album.biases(examples)
+        album.layers(pools, trials, blocks)
+    if shown:
+        album.biases(shown)
     return album.charts
 
 
-def _examples(trials: Mapping[Path, Trial]) -> Iterator[BlockExample]:
-    """Yield per block a pix2vec network of the first seed, of the largest depth up to DEPTH that all have."""
-    own = {
-        run: trial for run, trial in trials.items() if trial.encoding == "pix2vec" and trial.depth <= DEPTH
-    }
-    blocks = list(dict.fromkeys(trial.block for trial in own.values()))
-    depths = [{trial.depth for trial in own.values() if trial.block == block} for block in blocks]
-    shared = set.intersection(*depths) if depths else set()
-    for block in blocks if shared else ():
-        runs = {
-            trial.seed: run
-            for run, trial in own.items()
-            if trial.block == block and trial.depth == max(shared)
-        }
-        yield _example(block, runs[min(runs)])
+def _comparable(examples: Sequence[Example]) -> list[Example]:
+    """Return an example per block, all of the largest depth that every block has."""
+    depths: dict[str, set[int]] = {}
+    for each in examples:
+        depths.setdefault(each.block, set()).add(each.depth)
+    shared = set.intersection(*depths.values()) if depths else set()
+    return [each for each in examples if shared and each.depth == max(shared)]
 
 
-def _example(block: str, run: Path) -> BlockExample:
-    loaded = load_run(run, device=torch.device("cpu"))
-    loaded.network.eval()
-    recipe, network = loaded.recipe, loaded.network
-    pictures = load_dataset(recipe.data).test.images
-    return BlockExample(
-        block,
-        loaded,
-        reconstruct_masked(loaded, pictures[:NUM_PICTURES], seed=0),
-        stem_similarity(network.backbone.stem.value_table())[0],
-        measure_inductive_biases(network, pictures[:BIAS_IMAGES], generator(0, "biases")),
+def _results(trials: Sequence[Trial], pool: Pool) -> PoolResults:
+    untrained = [
+        replace(trial, probes={pool: replace(trial.probes[pool], network=trial.probes[pool].untrained)})
+        for trial in trials
+    ]
+    return PoolResults(
+        pool, group_trials(trials, pool), group_trials(untrained, pool), _baselines(trials, pool)
     )
+
+
+def _baselines(trials: Sequence[Trial], pool: Pool) -> dict[str, float]:
+    """Return the mean accuracies of baselines that are the same for all networks."""
+    probes = [trial.probes[pool] for trial in trials]
+    components = [each.pixel_components for each in probes if each.pixel_components is not None]
+    found = {"raw pixels": mean(each.raw_pixels.test_accuracy for each in probes)}
+    if components:
+        found["raw pixels, PCA"] = mean(each.test_accuracy for each in components)
+    return {**found, captions.CHANCE: mean(each.majority for each in probes)}
 
 
 class _Album:
@@ -108,23 +99,25 @@ class _Album:
     def __init__(self, out: Path):
         self.out, self.charts = out, list[Chart]()
 
-    def add(self, title: str, name: str, drawn: Any, numbers: Mapping[str, Any], caption: str) -> None:
+    def add(self, title: str, name: str, drawn: Figure, numbers: Mapping[str, Any], caption: str) -> None:
         style.write_figure(drawn, self.out / name, numbers)
         self.charts.append(Chart(svg.svg_markup(drawn, name, caption), caption, "chart wide-chart", title))
 
-    def reconstructions(self, networks: Sequence[BlockExample]) -> None:
-        first = networks[0].reconstruction
-        predictions = {display_name(each.block): each.reconstruction.prediction for each in networks}
+    def reconstructions(self, networks: Sequence[Example]) -> None:
+        first = networks[0]
+        predictions = {display_name(each.block): each.prediction for each in networks}
         picture = reconstruction_grid(first.original, first.pixel_mask, predictions, first.target)
+        exact = ", ".join(f"{display_name(each.block)} {percent(each.exact)}" for each in networks)
         caption = (
-            "Figure 1. Test images, inputs with masked pixels in gray-violet, and reconstructions by networks"
-            f" of {_size(networks)}; levels predicted exactly: {_exact(networks)}."
+            f"Figure 1. {len(first.original)} test images, inputs with masked pixels in gray-violet, and "
+            f"reconstructions by one network per block, of {captions.network_size(networks)}. "
+            f"Masked levels predicted exactly: {exact}."
         )
         path = self.out / "figure-1.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, png_bytes(picture))
-        exact = {each.block: each.reconstruction.accuracy for each in networks}
-        write_json(path.with_suffix(".json"), {"kind": "figure", "exact": exact})
+        numbers = {each.block: each.exact for each in networks}
+        write_json(path.with_suffix(".json"), {"kind": "figure", "exact": numbers})
         tag = image_tag(path.read_bytes(), caption)
         self.charts.append(Chart(tag, caption, "chart wide-chart", "Reconstructions"))
 
@@ -139,72 +132,97 @@ class _Album:
             "Figure 2. Cosine similarity of two levels of a channel before training, 0 at the top left. "
             "For continuous levels 1 − |p − q| / 255 is shown instead."
         )
-        self.add("Encodings", "figure-2", plot_level_similarity(named), _encodings(named), caption)
+        self.add("Encodings", "figure-2", _levels(named), _encodings(named), caption)
         swept = {f"σ = {sigma:g}": fourier_similarity(sigma * draws) for sigma in SIGMAS}
         caption = (
-            "Figure 3. Fourier features with the same frequencies times σ: a small σ preserves all distances "
-            "in few dimensions, a large one separates all levels and preserves small distances only."
+            f"Figure 3. Similarity of Fourier features with the same {len(draws)} random frequencies times "
+            "σ. Effective rank rises with σ, and distance preservation falls."
         )
-        self.add("Fourier features", "figure-3", plot_level_similarity(swept), _encodings(swept), caption)
+        self.add("Fourier features", "figure-3", _levels(swept), _encodings(swept), caption)
 
-    def losses(self, groups: Sequence[TrialGroup]) -> None:
-        found = loss_and_accuracy(groups)
-        rho = "" if found is None else f" Rank correlation {found.spearman.rho:.2f}.".replace("-", "−")
+    def losses(self, pools: Sequence[PoolResults], trials: Sequence[Trial]) -> None:
         caption = (
-            "Figure 4. Accuracy of the layer chosen on validation images against the final loss, a point per "
-            f"architecture; bars: one standard deviation over seeds.{rho}"
+            f"Figure 4. Test accuracy against the loss at the end of training. {captions.PROBE_NOTE} "
+            f"{captions.sample_text(trials)}. A line connects each network with itself before training "
+            f"(hollow). {captions.BASELINES_NOTE} {' '.join(map(captions.findings, pools))}"
         )
-        self.add("Loss and accuracy", "figure-4", study.plot_study_loss(groups), _points(groups), caption)
+        self.add("Loss and accuracy", "figure-4", study.plot_study_loss(pools), _numbers(pools), caption)
 
-    def learned_encodings(self, networks: Sequence[BlockExample]) -> None:
+    def learned_encodings(self, networks: Sequence[Example]) -> None:
         named = {display_name(each.block): each.encoding for each in networks}
         caption = (
-            "Figure 5. Cosine similarity of the learned vectors of two levels of red in networks of "
-            f"{_size(networks)}. Distance preservation: rank correlation of similarity and nearness."
+            "Figure 5. Cosine similarity of the learned vectors of two levels of red, in one network per "
+            f"block, of {captions.network_size(networks)}. Distance preservation: rank correlation of "
+            "similarity and nearness."
         )
-        self.add("Learned encodings", "figure-5", plot_level_similarity(named), _encodings(named), caption)
+        numbers = _encodings({each.block: each.encoding for each in networks})
+        self.add("Learned encodings", "figure-5", _levels(named), numbers, caption)
 
-    def depths(self, groups: Sequence[TrialGroup]) -> None:
+    def depths(self, results: PoolResults, trials: Sequence[Trial]) -> None:
+        pool = display_name(results.pool)
         caption = (
-            "Figure 6. The points of figure 4 by depth, and the test accuracy of every layer of the "
-            "convolutions: mean and standard deviation over seeds."
+            f"Figure 6, {pool}. Top: test accuracy by depth. {captions.PROBE_NOTE} "
+            f"{captions.sample_text(trials)}. Bottom: every layer of the convolutions, trained and untrained "
+            f"(hollow). {captions.BASELINES_NOTE} {captions.best_layers(results)}"
         )
-        self.add("Depth", "figure-6", study.plot_study_depth(groups), _points(groups), caption)
+        drawn = study.plot_study_depth(results)
+        self.add(f"Depth, {pool}", f"figure-6-{results.pool}", drawn, _numbers([results]), caption)
 
-    def layers(self, groups: Sequence[TrialGroup], blocks: Sequence[str]) -> None:
+    def layers(self, pools: Sequence[PoolResults], trials: Sequence[Trial], blocks: Sequence[str]) -> None:
+        depths = {block: study.deepest(pools[0].trained, block, LAYERS_DEPTH) for block in blocks}
+        drawn_trials = [trial for trial in trials if depths.get(trial.block) == trial.depth]
         caption = (
-            "Figure 7. Test accuracy of every layer of the deepest networks of a block, up to depth "
-            f"{LAYERS_DEPTH}: mean and standard deviation over seeds."
+            f"Figure 7. Test accuracy of linear probes of every layer of the deepest networks of a block, up "
+            f"to {LAYERS_DEPTH} blocks, trained and untrained (hollow), under each pool. Here color is the "
+            f"encoding. Of {captions.sample_text(drawn_trials)}. {captions.BASELINES_NOTE}"
         )
-        drawn = study.plot_study_layers(groups, blocks)
-        self.add("Layers by encoding", "figure-7", drawn, _points(groups), caption)
+        drawn = study.plot_study_layers(pools, blocks, LAYERS_DEPTH)
+        self.add("Layers by encoding", "figure-7", drawn, _numbers(pools), caption)
 
-    def biases(self, networks: Sequence[BlockExample]) -> None:
+    def biases(self, networks: Sequence[Example]) -> None:
         found = {each.block: each.biases for each in networks}
+        images = captions.count_changed_images(networks[0])
         caption = (
-            f"Networks of {_size(networks)}, by layer: relative error of features of shifted and of permuted "
-            "images, and the mean distance at which a change of one pixel shows."
+            f"Inductive biases by layer, of one network per block, of {captions.network_size(networks)}; "
+            f"{images}. Relative error of the features of shifted and of permuted images: 0 is equivariance, "
+            "1 no better than random pairs. "
+            "Receptive field: mean distance at which a change of one pixel shows; gray line: that of a "
+            "change that shows equally at all positions."
         )
         numbers = {block: bias_numbers(each) for block, each in found.items()}
-        drawn = compare_inductive_biases({block: each.by_layer() for block, each in found.items()})
+        drawn = compare_inductive_biases(
+            {block: each.by_layer() for block, each in found.items()}, uniform=_uniform(networks[0])
+        )
         self.add("Inductive biases", "biases", drawn, numbers, caption)
         last = {block: each.receptive_field[-1] for block, each in found.items()}
-        numbers = {block: {"fractions": field.fractions.tolist()} for block, field in last.items()}
+        numbers = {
+            block: {
+                "fractions": field.fractions.tolist(),
+                "samples": None if field.samples is None else field.samples.tolist(),
+            }
+            for block, field in last.items()
+        }
         caption = (
-            "Where a change of the center pixel shows after the last block, mean over images and positions."
+            "Where a change of the center pixel shows after the last block, in one network per block, of "
+            f"{captions.network_size(networks)}; mean over {images}, with one changed pixel each. "
+            "Gray offsets were never sampled; at white ones the change is below the scale."
         )
-        drawn = plot_receptive_fields({block: field.fractions for block, field in last.items()})
+        drawn = plot_receptive_fields(last)
         self.add("Receptive field of a pixel", "receptive_fields", drawn, numbers, caption)
 
 
-def _size(networks: Sequence[BlockExample]) -> str:
-    """Return the size of networks, as `3 blocks with pix2vec`."""
-    depth = networks[0].loaded.recipe.model.depth
-    return f"{depth} block{'s' * (depth != 1)} with pix2vec"
+def _uniform(example: Example) -> float:
+    """Return the mean distance of a change that shows equally at all positions."""
+    rows, cols = ((side + 1) // 2 for side in example.biases.receptive_field[-1].fractions.shape)
+    return uniform_receptive_field(Grid(rows, cols)).mean_distance
 
 
-def _exact(networks: Sequence[BlockExample]) -> str:
-    return ", ".join(f"{display_name(each.block)} {each.reconstruction.accuracy:.1%}" for each in networks)
+def _levels(named: Mapping[str, LevelSimilarity]) -> Figure:
+    """Return `plot_level_similarity` as wide as the page, with its panels enlarged."""
+    figure = plot_level_similarity(named)
+    missing = style.PAGE_WIDTH - figure.get_figwidth()
+    figure.set_size_inches(style.PAGE_WIDTH, figure.get_figheight() + missing / len(named))
+    return figure
 
 
 def _encodings(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:
@@ -218,12 +236,24 @@ def _encodings(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:
     }
 
 
-def _points(groups: Sequence[TrialGroup]) -> dict[str, Any]:
+def _numbers(pools: Sequence[PoolResults]) -> dict[str, Any]:
     return {
-        f"{group.block}-{group.encoding}-{group.depth}": {
-            "loss": group.loss._asdict(),
-            "accuracy": group.accuracy._asdict(),
-            "layers": [layer._asdict() for layer in group.layers],
+        results.pool: {
+            "baselines": dict(results.baselines),
+            "networks": {
+                f"{group.block}-{group.encoding}-{group.depth}": _record(group, before)
+                for group, before in zip(results.trained, results.untrained, strict=True)
+            },
         }
-        for group in groups
+        for results in pools
+    }
+
+
+def _record(group: TrialGroup, before: TrialGroup) -> dict[str, Any]:
+    return {
+        "loss": group.loss._asdict(),
+        "accuracy": group.accuracy._asdict(),
+        "layers": [layer._asdict() for layer in group.layers],
+        "untrained": group.untrained._asdict(),
+        "untrained_layers": [layer._asdict() for layer in before.layers],
     }

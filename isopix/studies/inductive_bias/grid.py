@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.config import from_dict
+from isopix.core.registry import kinds_of
 from isopix.data.dataset import load_dataset
+from isopix.model.pool import Pool
+from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import RidgeProbe
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
-from isopix.recipes.isotropic import BLOCKS, CELLS, ENCODINGS
+from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.runs.pretrain import require_validation, with_absolute_paths
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
@@ -30,7 +33,8 @@ MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverg
 
 class Scale(NamedTuple):
     """A size of the study: the prefix of its recipes, architectures, number of seeds, and the probe of every
-    layer with the maximum number of images of each split that it reads.
+    layer with the maximum number of images of each split that it reads. `effect` is the smallest difference
+    of accuracy that matters, in percentage points.
     """
 
     prefix: str
@@ -38,43 +42,73 @@ class Scale(NamedTuple):
     seeds: int
     probe: ProbeConfig
     probe_images: dict[str, int]
+    effect: float
+
+    @property
+    def effects(self) -> dict[str, float]:
+        """The smallest differences that matter, by unit."""
+        return {"points": self.effect, "points per doubling": self.effect / 2, **EFFECTS}
 
 
-# Closed form; the L2 penalties are those among which validation chose for the tiny trials.
-_RIDGE = ProbeConfig(method=RidgeProbe(), l2_grid=(1e-4, 1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200)
+STUDY_POOLS: tuple[Pool, ...] = ("mean", "grid4")
+# The smallest differences that matter, apart from those of accuracy; "" is of correlations.
+EFFECTS = {"nats": 0.1, "nats per doubling": 0.05, "": 0.3, "% of range": 2.0, "%": 10.0}
+THREE_BLOCKS = ("conv", "mixer", "transformer-1")
+_RIDGE = ProbeConfig(  # closed form
+    method=RidgeProbe(), l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), l2_extra=(), num_resamples=1
+)
+_IMAGES = {"train": 10_000, "validation": 2000, "test": 10_000}
 _ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
     "tiny": Scale(
-        "isotropic.tiny-",
-        tuple(product(("conv", "mixer", "transformer-1"), ENCODINGS, (1, 3))),
-        seeds=3,
+        "isotropic.translated_digits-",
+        tuple(product(THREE_BLOCKS, ENCODINGS, (1, 3))),
+        seeds=5,
         probe=_RIDGE,
-        probe_images={"train": 3000, "validation": 1000, "test": 3000},
+        probe_images=_IMAGES,
+        effect=10.0,
     ),
-    "small": Scale("isotropic.small-", tuple(product(BLOCKS, ENCODINGS, (1, 3, 6))), 3, _RIDGE, _ALL_IMAGES),
-    "paper": Scale("isotropic.", tuple(CELLS), 1, ProbeConfig(), _ALL_IMAGES),
+    "small": Scale(
+        "isotropic.small-",
+        tuple(product(THREE_BLOCKS, ENCODINGS, (1, 3, 6))),
+        seeds=5,
+        probe=_RIDGE,
+        probe_images=_IMAGES,
+        effect=3.0,
+    ),
+    "paper": Scale(
+        "isotropic.", tuple(CELLS), seeds=3, probe=ProbeConfig(), probe_images=_ALL_IMAGES, effect=4.0
+    ),
 }
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Architectures of a scale, over seeds 0, 1, ..., with their images and overrides (`path=value`)."""
+    """Architectures of a scale, over seeds 0, 1, ..., with their images and overrides (`path=value`).
+
+    `probe` is the kind of another probe than the scale's own.
+    """
 
     scale: str
     architectures: tuple[Architecture, ...]
     seeds: int
     data: str | None
     settings: tuple[str, ...] = ()
+    probe: str | None = None
 
     def merged(self, other: "StudyPlan") -> "StudyPlan":
-        """Return both plans in one. Raises ValueError if they differ in more than architectures and seeds."""
-        for name in ("scale", "data", "settings"):
+        """Return both plans in one, with the other's images, which may lie elsewhere than before.
+
+        Raises ValueError if they differ in scale, settings or probe.
+        """
+        for name in ("scale", "settings", "probe"):
             old, new = getattr(self, name), getattr(other, name)
             if old != new:
                 raise ValueError(f"the study has {name} {_text(old)}, not {_text(new)}")
         both = {*self.architectures, *other.architectures}
         architectures = tuple(each for each in SCALES[self.scale].architectures if each in both)
-        return StudyPlan(self.scale, architectures, max(self.seeds, other.seeds), self.data, self.settings)
+        seeds = max(self.seeds, other.seeds)
+        return StudyPlan(self.scale, architectures, seeds, other.data, self.settings, self.probe)
 
 
 def plan_study(
@@ -84,9 +118,10 @@ def plan_study(
     pattern: str = "*",
     seeds: int | None = None,
     settings: Sequence[str] = (),
+    probe: str | None = None,
 ) -> StudyPlan:
     """Return the architectures of a scale whose names, as `conv-pix2vec-3`, match one of the comma-separated
-    patterns; `seeds` None is the scale's own number. Raises ValueError for unknown values.
+    patterns; `seeds` and `probe` None are the scale's own. Raises ValueError for unknown values.
     """
     if scale not in SCALES:
         raise ValueError(f"unknown scale '{scale}'; scales: {', '.join(SCALES)}")
@@ -100,8 +135,10 @@ def plan_study(
     count = chosen.seeds if seeds is None else seeds
     if count < 1:
         raise ValueError(f"seeds is {count}; allowed: 1 or more")
+    if probe is not None:
+        _probe_config(probe)
     where = None if data is None else str(Path(data).resolve()) if Path(data).exists() else data
-    return StudyPlan(scale, found, count, where, tuple(settings))
+    return StudyPlan(scale, found, count, where, tuple(settings), probe)
 
 
 def name(architecture: Architecture) -> str:
@@ -157,19 +194,33 @@ class Study:
             raise ValueError(f"{path} is not a study; isopix study makes one")
         values = read_json(path / FILE)
         try:
-            planned = from_dict(StudyPlan, {key: values[key] for key in StudyPlan.__dataclass_fields__})
+            planned = from_dict(
+                StudyPlan,
+                {
+                    key: values[key]
+                    for key in StudyPlan.__dataclass_fields__
+                    if key != "probe" or key in values
+                },
+            )
         except KeyError as missing:
             raise ValueError(f"{path / FILE} has no {missing}") from None
         return cls(path.resolve(), planned)
 
     def require_images(self) -> None:
-        """Raises ValueError without images, classes or validation images, before any trial is trained. The
-        prepared images are cached for all trials.
+        """Raises ValueError without images, classes or validation images, and for other images than those of
+        finished trials, before any trial is trained. The prepared images are cached for all trials.
         """
         recipe = self._spec(self.plan.architectures[0], 0).recipe
         data = load_dataset(recipe.data)
         data.require_labels("study")
         require_validation(recipe, data, "a layer")
+        for spec in self.specs:
+            before = spec.read().environment.get("data", data.fingerprint)
+            if before != data.fingerprint:
+                raise ValueError(
+                    f"{recipe.data.source} has other images than those of {spec.name}, which is done; give "
+                    "the same images as before, or another --out"
+                )
 
     @cached_property
     def specs(self) -> list[TrialSpec]:
@@ -204,7 +255,8 @@ class Study:
             architecture=architecture,
             recipe=with_absolute_paths(recipe),
             lrs=lr_grid(recipe.train.optimizer.lr, min(MIN_LR, recipe.train.optimizer.lr)),
-            probe=scale.probe,
+            probe=scale.probe if self.plan.probe is None else _probe_config(self.plan.probe),
+            pools=STUDY_POOLS,
             probe_images=scale.probe_images,
             folder=self.path / "trials" / trial_name,
             result=self.path / "results" / f"{trial_name}.json",
@@ -215,6 +267,14 @@ def cost(spec: TrialSpec) -> int:
     """Return the FLOPs of a trial's training, roughly proportional to its time."""
     recipe = spec.recipe
     return recipe_cost(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
+
+
+def _probe_config(kind: str) -> ProbeConfig:
+    """Return the default settings of a method. Raises ValueError for an unknown one."""
+    methods = kinds_of(ProbeMethod)
+    if kind not in methods:
+        raise ValueError(f"probe is '{kind}'; allowed: {', '.join(sorted(methods))}")
+    return ProbeConfig(method=methods[kind]())
 
 
 def _trial_names(planned: StudyPlan) -> list[str]:

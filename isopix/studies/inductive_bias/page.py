@@ -1,4 +1,4 @@
-"""The page of the study: the claims with their contrasts, the figures, and the numbers behind them."""
+"""The page of the study: effects and verdicts first, then figures, then the numbers behind them."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -9,24 +9,31 @@ from typing import Any
 
 from isopix.reporting import template
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Settings, Table, join_words
+from isopix.studies.inductive_bias.claims_table import claims_view
+from isopix.studies.inductive_bias.summary import (
+    POOL_DESCRIPTIONS,
+    baselines_lead,
+    effects_headline,
+    verdicts_lead,
+)
 
 Values = Mapping[str, Any]
 
 TITLE = "Inductive biases of small isotropic networks"
 MISSING = "–"
-COUNTS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 CLAIMS_NOTE = (
-    "Each claim is split into contrasts that exceed a threshold (vertical line; 0 unless stated) if it is "
-    "true. A contrast is computed for each seed; the mark is its mean, the bar the 95 % interval by "
-    "Student’s t, which is wide for few seeds; the numbers are mean and standard deviation over seeds. A "
-    "contrast is decided if its bar does not touch the line. A claim holds if all its contrasts do, and does "
-    "not hold if one does not. Words such as “by far” are not tested. Points are percentage points of test "
-    "accuracy."
+    "Each claim is split into contrasts that are positive if it is true. Mark: mean; bar: 95 % interval over "
+    "new seeds, kinds of networks and test images; ticks: each kind (encoding and depth). Bars of one unit "
+    "share a scale in each table. A claim holds if the intervals of all its contrasts lie above zero, and "
+    "does not hold if one lies below, with Holm’s correction across all contrasts (at most 5 % of studies "
+    "refute anything falsely). It cannot be judged if no network concerned is clearly above its baselines. "
+    "Not decided: what would decide a difference of the smallest size that matters with a probability of "
+    "80 %. Words such as “by far” are not tested. Points are percentage points of test accuracy."
 )
 TRIALS_NOTE = (
-    "Mean ± standard deviation over seeds. Loss: validation images at the end of training. Accuracy: test "
-    "images, layer chosen on validation images; untrained: the same before the first step. A smaller "
-    "learning rate is used where the first one diverged."
+    "Mean ± standard deviation over seeds. Loss: validation images at the end of training, nats per masked "
+    "sub-pixel. Accuracy: test images, layer chosen on validation images; untrained: the same before the "
+    "first step. A smaller learning rate is used where the first one diverged."
 )
 BIASES_NOTE = (
     "Last layer, means over seeds. Translation, permutation: relative error of features of shifted or "
@@ -36,114 +43,86 @@ BIASES_NOTE = (
     "dimensions that the encoding uses. Error: of reconstructed levels, in per cent of the range, and the "
     "part that a permutation of positions would remove."
 )
-BLOCKS = {"conv": "convolutions", "mixer": "mixers", "transformer-1": "transformers with one head"}
 BIAS_COLUMNS = (
     *("translation", "permutation", "receptive field, positions", "95 % radius"),
     *("distance preservation", "effective rank"),
     *("error", "misplaced"),
 )
 ARCHITECTURE_COLUMNS = (
-    *("nats per masked sub-pixel", "accuracy, %", "best layer", "untrained, %", "learning rate", "time"),
-    "done",
+    *(
+        "loss",
+        "mean, %",
+        "untrained",
+        "4 × 4, %",
+        "untrained",
+        "best layers",
+        "learning rate",
+        "time",
+        "done",
+    ),
 )
-TRIAL_COLUMNS = ("status", "nats", "layer", "accuracy", "learning rate", "time")
+TRIAL_COLUMNS = ("status", "loss", "mean, %", "4 × 4, %", "layers", "learning rate", "time")
 
 
 def render_study(
     study: Values,
     trials: Sequence[Values],
-    claims: Sequence[Values],
+    claims: Mapping[str, Sequence[Values]],
     *,
     figures: Sequence[Chart],
     environment: Values,
 ) -> str:
-    """Return the page. `study` is the plan and the path, `trials` the rows of trials.json in the plan's
-    order, `claims` those of claims.json.
+    """Return the page. `study` is the plan, the path, the first recipe and the probe's label, `trials` the
+    rows of trials.json in the plan's order, `claims` those of claims.json by pool.
     """
     done = [trial for trial in trials if trial["status"] == "done"]
     made_with = Settings("", [(name, str(value)) for name, value in environment.items()])
-    commands = [f"cd {shlex.quote(str(study['folder']))}", shlex.join(study["command"])]
+    again = ["isopix", "study", "inductive-bias", "--out", str(study["path"]), "--report-only"]
+    commands = [shlex.join(study["command"])] if "command" in study else []
+    if "folder" in study:
+        commands.insert(0, f"cd {shlex.quote(str(study['folder']))}")
     return template.render_template(
         "page.html.j2",
         Path(__file__).parent,
         title=TITLE,
         date=str(study["written"])[:10],
-        headline=claims_headline(claims, done),
-        lead=lead(done),
+        headline=effects_headline(done),
+        lead=" ".join(filter(None, [baselines_lead(done), verdicts_lead(claims, done)])),
         facts=_facts(study, trials),
         note=CLAIMS_NOTE,
-        claims=[{**claim, "contrasts": [_contrast(each) for each in claim["contrasts"]]} for claim in claims],
+        pools=[(pool, POOL_DESCRIPTIONS[pool], claims_view(found)) for pool, found in claims.items()],
         sections=[
             *(Section(figure.title, [Panel([figure._replace(title="")])]) for figure in figures),
             _biases(done),
             _trials(trials),
             Section("Environment", [Panel(settings=[made_with])]),
-            Section("Reproduce", [Panel(code="\n".join(commands))]),
+            Section("Reproduce", [Panel(code="\n".join(commands or [shlex.join(again)]))]),
         ],
-        report_command=shlex.join(
-            ["isopix", "study", "inductive-bias", "--out", study["path"], "--report-only"]
-        ),
+        report_command=shlex.join(again),
     )
-
-
-def claims_headline(claims: Sequence[Values], done: Sequence[Values]) -> str:
-    """Return how many of the claims hold."""
-    if not done:
-        return "No trial of this study is done yet."
-    conclusions = [claim["conclusion"] for claim in claims]
-    verbs = {"holds": ("holds", "hold"), "does not hold": ("does not", "do not")}
-    verbs["not decided"] = ("is not decided", "are not decided")
-    counts = {each: conclusions.count(each) for each in verbs}
-    phrases = [f"{COUNTS[count]} {verbs[each][count != 1]}" for each, count in counts.items() if count]
-    return f"Of the paper’s {COUNTS[len(claims)]} claims, {join_words(phrases)}."
-
-
-def lead(done: Sequence[Values]) -> str:
-    """Return the means of each block over the encodings and depths that all have, and the baselines."""
-    blocks = list(dict.fromkeys(trial["block"] for trial in done))
-    variants = [{(t["encoding"], t["depth"]) for t in done if t["block"] == block} for block in blocks]
-    shared = set.intersection(*variants) if variants else set()
-    if not shared:
-        return ""
-    means = []
-    for block in blocks:
-        own = [t for t in done if t["block"] == block and (t["encoding"], t["depth"]) in shared]
-        loss, accuracy = mean(t["loss"] for t in own), mean(t["test_accuracy"] for t in own)
-        means.append(f"{BLOCKS.get(block, block)} {loss:.2f} nats, {100 * accuracy:.1f} %")
-    untrained, pixels = mean(map(_untrained, done)), mean(trial["raw_pixels"] for trial in done)
-    text = (
-        f"Mean loss and test accuracy: {'; '.join(means)}. Baselines: untrained networks 5.55 nats, "
-        f"{100 * untrained:.1f} %; raw pixels (higher-dimensional than the features) {100 * pixels:.1f} %."
-    )
-    return text.replace(" %", "\u00a0%")
 
 
 def _facts(study: Values, trials: Sequence[Values]) -> list[tuple[str, str]]:
     done = [trial for trial in trials if trial["status"] == "done"]
+    recipe, config = study["recipe"], study["recipe"].train
+    images = done[0]["images"] if done else {}
+    probed = f"{images['train']:,} / {images['validation']:,} / {images['test']:,}" if images else MISSING
     return [
         ("scale", str(study["scale"])),
+        ("images", f"{_source(study)}, {recipe.data.rows} × {recipe.data.cols}"),
+        ("width", f"{recipe.model.width}"),
+        ("training", f"{config.steps:,} steps of {config.batch_size}, {config.precision}"),
+        ("probe", str(study["probe"])),
+        ("images probed (train / validation / test)", probed),
         ("networks", f"{len(done):,} of {len(trials):,}"),
         ("seeds", f"{study['seeds']:,}"),
-        ("images", str(study["data"] or "cifar10").rsplit("/", maxsplit=1)[-1]),
         ("total time", _time(sum(map(_seconds, done)))),
     ]
 
 
-def _contrast(contrast: Values) -> dict[str, Any]:
-    """Return a contrast with its mark and bar, from -100 to 100 around the threshold."""
-    center, half, values = contrast["mean"], contrast["half_width"] or 0.0, contrast["values"]
-    shown: dict[str, Any] = {**contrast, "point": None, "whisker": None, "spread": "", "number": MISSING}
-    if center is None:
-        return {**shown, "spread": "not run"}
-    distance = center - contrast["threshold"]
-    scale = 95 / max(abs(distance) + half, 1e-12)
-    return {
-        **shown,
-        "point": scale * distance,
-        "whisker": (scale * (distance - half), scale * (distance + half)) if len(values) > 1 else None,
-        "number": f"{center:+.3g} {contrast['unit']}".replace("-", "−").strip(),
-        "spread": f"± {stdev(values):.2g}" if len(values) > 1 else "one seed",
-    }
+def _source(study: Values) -> str:
+    source = study["data"] or study["recipe"].data.source
+    return str(source).rsplit("/", maxsplit=1)[-1]
 
 
 def _biases(done: Sequence[Values]) -> Section:
@@ -171,7 +150,8 @@ def _table(first: str, columns: Sequence[str], rows: Sequence[Row], css: str = "
 
 def _architectures(trials: Sequence[Values]) -> list[list[Values]]:
     """Return the trials of each architecture."""
-    return [list(same) for _, same in groupby(trials, key=_name)]
+    ordered = sorted(trials, key=lambda trial: (trial["block"], trial["encoding"], trial["depth"]))
+    return [list(same) for _, same in groupby(ordered, key=_name)]
 
 
 def _name(trial: Values) -> str:
@@ -180,11 +160,15 @@ def _name(trial: Values) -> str:
 
 def _architecture(trials: Sequence[Values]) -> Row:
     done = [trial for trial in trials if trial["status"] == "done"]
+    accuracies = [
+        _spread([100 * trial["pools"][pool][name] for trial in done], 1)
+        for pool in POOL_DESCRIPTIONS
+        for name in ("test_accuracy", "untrained")
+    ]
     cells = [
         _spread([trial["loss"] for trial in done], 3),
-        _spread([100 * trial["test_accuracy"] for trial in done], 1),
-        ", ".join(str(trial["best_layer"]) for trial in done) or MISSING,
-        _spread([100 * _untrained(trial) for trial in done], 1),
+        *accuracies,
+        ", ".join(_layers(trial) for trial in done) or MISSING,
         ", ".join(dict.fromkeys(_learning_rate(trial) for trial in done)) or MISSING,
         _time(mean(map(_seconds, done))) if done else MISSING,
         f"{len(done)} of {len(trials)}",
@@ -192,21 +176,20 @@ def _architecture(trials: Sequence[Values]) -> Row:
     return Row([_name(trials[0]), *cells])
 
 
+def _layers(trial: Values) -> str:
+    return "/".join(str(trial["pools"][pool]["best_layer"]) for pool in POOL_DESCRIPTIONS)
+
+
 def _trial(trial: Values) -> Row:
     if trial["status"] != "done":
-        return Row([trial["name"], trial["status"], *[MISSING] * 3, _learning_rate(trial), MISSING])
-    accuracy = f"{100 * trial['test_accuracy']:.1f} %"
-    numbers = [f"{trial['loss']:.4f}", str(trial["best_layer"]), accuracy, _learning_rate(trial)]
+        return Row([trial["name"], trial["status"], *[MISSING] * 4, _learning_rate(trial), MISSING])
+    accuracies = [f"{100 * trial['pools'][pool]['test_accuracy']:.1f}" for pool in POOL_DESCRIPTIONS]
+    numbers = [f"{trial['loss']:.4f}", *accuracies, _layers(trial), _learning_rate(trial)]
     return Row([trial["name"], "done", *numbers, _time(_seconds(trial))])
 
 
 def _seconds(trial: Values) -> float:
     return float(trial["training_seconds"] + trial["probing_seconds"])
-
-
-def _untrained(trial: Values) -> float:
-    """Return the test accuracy of the untrained network, layer chosen on validation images."""
-    return float(trial["untrained"][trial["untrained_best_layer"]])
 
 
 def _learning_rate(trial: Values) -> str:

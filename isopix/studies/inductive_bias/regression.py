@@ -1,105 +1,132 @@
-"""Regressions over the networks of a study: loss against accuracy, encodings at equal loss, doubling of
-depth.
+"""Regressions over the networks of a study: loss against accuracy, and encodings at equal loss.
 
-All take groups, that is, each architecture once, as its mean over seeds: seeds of one architecture are not
-independent. Groups are treated as independent with normal errors of equal variance, which so few cannot test.
+Each architecture counts once, as its mean over seeds: seeds of one architecture are not independent.
+Architectures are treated as independent with normal errors of equal variance, which so few cannot test.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import stdtrit
 
-from isopix.core.bootstrap import CONFIDENCE_LEVEL
-from isopix.core.correlation import Correlation, pearson, spearman
-from isopix.plots.study import TrialGroup
+from isopix.core.correlation import EPSILON, MIN_POINTS, pearson_coefficient, rankdata
+from isopix.studies.estimates import ErrorSource, Estimate
+from isopix.studies.inductive_bias.evidence import Cells, Mean, StudyEvidence, Term
+from isopix.studies.inductive_bias.trials import Architecture, Trial
 
 Vector = Float[np.ndarray, " n"]
 Matrix = Float[np.ndarray, "n m"]
 Weights = Float[np.ndarray, " m"]
 
 
-class Estimate(NamedTuple):
-    """A number with its 95 % interval; `groups` is the number of architectures."""
+def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
+    """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale, atanh, where its error is
+    normal: its variance is (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000).
 
-    value: float
-    low: float
-    high: float
-    groups: int
-
-
-class Agreement(NamedTuple):
-    """Correlations of loss and accuracy; -1 if every lower loss has a higher accuracy."""
-
-    pearson: Correlation
-    spearman: Correlation
-
-
-def loss_and_accuracy(groups: Sequence[TrialGroup]) -> Agreement | None:
-    """Return the correlation of loss and best-layer accuracy.
-
-    None for fewer than five architectures or a constant.
+    Without an estimate for fewer than five architectures or two seeds, and for constants.
     """
-    losses, accuracies = np.array([group.loss.mean for group in groups]), _accuracies(groups)
-    straight, ranked = pearson(losses, accuracies), spearman(losses, accuracies)
-    return Agreement(straight, ranked) if straight and ranked else None
+    seeds = _seeds(evidence, trials)
+    architectures = list(dict.fromkeys(trial.architecture for trial in trials))
+    count = len(architectures)
+    if count < MIN_POINTS or len(seeds) < 2:
+        return Mean(None, (), {})
+
+    def coefficient(chosen: Sequence[int]) -> float | None:
+        own = [[evidence.by_seed[seed][each] for seed in chosen] for each in architectures]
+        losses = np.array([np.mean([trial.loss for trial in group]) for group in own])
+        found = [[evidence.probes(trial).test_accuracy for trial in group] for group in own]
+        return pearson_coefficient(rankdata(losses), rankdata(np.mean(found, 1)))
+
+    rho = coefficient(seeds)
+    if rho is None:
+        return Mean(None, (), {})
+    limit = 1 - 6 / (count * (count**2 - 1)) if count > MIN_POINTS else 1 - EPSILON
+    error = math.sqrt((1 + rho**2 / 2) / (count - 3))
+    center = math.atanh(min(limit, max(-limit, -rho)))
+    estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),), len(seeds), count)
+    values = tuple(-(coefficient([seed]) or 0.0) for seed in seeds)
+    return Mean(estimate, values, {})
 
 
-def at_fixed_loss(groups: Sequence[TrialGroup], first: str, second: str) -> Estimate | None:
-    """Return the accuracy of encoding `first` minus that of `second` at equal loss (analysis of covariance).
+def at_fixed_loss(evidence: StudyEvidence, first: str, second: str) -> Mean:
+    """Return the accuracy of encoding `first` minus that of `second` at equal loss, in percentage points
+    (analysis of covariance).
 
     Least squares of accuracy = a[block] + b[encoding] + c loss with a common slope c; the contrast is
-    b[first] - b[second] with Student's interval. None where the groups do not determine it or leave no
-    residual.
+    b[first] - b[second]. Without an estimate where the networks do not determine it or leave no residual.
     """
-    blocks = list(dict.fromkeys(group.block for group in groups))
-    encodings = list(dict.fromkeys(group.encoding for group in groups))
-    if not {first, second} <= set(encodings):
-        return None
-    rows = [
-        [*(group.block == each for each in blocks), *(group.encoding == each for each in encodings)]
-        for group in groups
-    ]
-    design = np.column_stack([np.array(rows, dtype=float), [group.loss.mean for group in groups]])
-    weights = np.zeros(design.shape[1])
-    weights[len(blocks) + encodings.index(first)] += 1
-    weights[len(blocks) + encodings.index(second)] -= 1
-    return combination(design, _accuracies(groups), weights)
+    blocks, encodings = (
+        list(dict.fromkeys(getattr(trial, name) for trial in evidence.trials))
+        for name in ("block", "encoding")
+    )
+    weights = np.zeros(len(blocks) + len(encodings) + 1)
+    for encoding, sign in ((first, 1), (second, -1)):
+        if encoding in encodings:
+            weights[len(blocks) + encodings.index(encoding)] = sign
+    return _combination(evidence, weights) if {first, second} <= set(encodings) else Mean(None, (), {})
 
 
-def effect_of_doubling_depth(
-    groups: Sequence[TrialGroup], value: Callable[[TrialGroup], float]
-) -> Estimate | None:
-    """Return what doubling the depth adds to `value`, the same in every block and encoding.
+def slope_on_loss(evidence: StudyEvidence) -> Mean:
+    """Return the fall of accuracy with the loss in the same regression, in percentage points per nat."""
+    blocks, encodings = (
+        len({getattr(trial, name) for trial in evidence.trials}) for name in ("block", "encoding")
+    )
+    return _combination(evidence, np.array([*[0.0] * (blocks + encodings), -1.0]))
 
-    Least squares of value = a[block and encoding] + c log2(depth). None without two depths of one block and
-    encoding, or without a residual.
+
+def _combination(evidence: StudyEvidence, weights: Weights) -> Mean:
+    """Return a combination of the coefficients of the analysis of covariance.
+
+    Its errors are that of least squares, with Student's distribution, and that of the test images, which
+    enters by the weight of each network's accuracy.
     """
-    if not groups:
-        return None
-    kinds = list(dict.fromkeys((group.block, group.encoding) for group in groups))
-    rows = [[(group.block, group.encoding) == kind for kind in kinds] for group in groups]
-    design = np.column_stack([np.array(rows, dtype=float), np.log2([group.depth for group in groups])])
-    weights = np.zeros(design.shape[1])
-    weights[-1] = 1
-    return combination(design, np.array([value(group) for group in groups]), weights)
-
-
-def combination(design: Matrix, values: Vector, weights: Weights) -> Estimate | None:
-    """Return weights . coefficients of the least-squares fit of `values` by the columns of `design`, with
-    Student's 95 % interval; None where it is not determined, or without a residual.
-    """
+    seeds = _seeds(evidence, evidence.trials)
+    if len(seeds) < 2:
+        return Mean(None, (), {})
+    architectures = list(dict.fromkeys(trial.architecture for trial in evidence.trials))
+    design = _design(evidence, seeds, architectures)
     inverse = np.linalg.pinv(design)
-    freedom = len(values) - int(np.linalg.matrix_rank(design))
+    freedom = len(architectures) - int(np.linalg.matrix_rank(design))
     if freedom < 1 or not np.allclose(weights @ inverse @ design, weights):
-        return None
-    fitted = inverse @ values
-    variance = ((values - design @ fitted) ** 2).sum() / freedom * ((weights @ inverse) ** 2).sum()
-    value, half = weights @ fitted, stdtrit(freedom, (1 + CONFIDENCE_LEVEL) / 2) * np.sqrt(variance)
-    return Estimate(float(value), float(value - half), float(value + half), len(values))
+        return Mean(None, (), {})
+    shares = weights @ inverse  # of each architecture's accuracy in the combination
+    accuracy = np.array(
+        [
+            [100 * evidence.probes(evidence.by_seed[seed][each]).test_accuracy for each in architectures]
+            for seed in seeds
+        ]
+    )
+    mean = accuracy.mean(0)
+    residual = mean - design @ (inverse @ mean)
+    error = math.sqrt(float(np.square(residual).sum()) / freedom * float(np.square(shares).sum()))
+    rows = [
+        [
+            [Term(weight, evidence.probes(evidence.by_seed[seed][each]))]
+            for weight, each in zip((len(shares) * shares).tolist(), architectures, strict=True)
+        ]
+        for seed in seeds
+    ]
+    images = evidence.mean_accuracy(Cells(rows, list(map(str, architectures)))).estimate
+    sources = [ErrorSource("kinds", error, freedom)]
+    sources += [each for each in (images.sources if images else ()) if each.name == "images"]
+    count = images.images if images else 0
+    estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds), len(architectures), count)
+    return Mean(estimate, tuple((accuracy @ shares).tolist()), {})
 
 
-def _accuracies(groups: Sequence[TrialGroup]) -> Vector:
-    return np.array([group.accuracy.mean for group in groups])
+def _design(evidence: StudyEvidence, seeds: Sequence[int], architectures: Sequence[Architecture]) -> Matrix:
+    """Return a row for each architecture: its block, its encoding and its mean loss."""
+    blocks, encodings = (list(dict.fromkeys(each[place] for each in architectures)) for place in (0, 1))
+    rows = [
+        [*(block == each for each in blocks), *(encoding == each for each in encodings)]
+        for block, encoding, _ in architectures
+    ]
+    losses = [np.mean([evidence.by_seed[seed][each].loss for seed in seeds]) for each in architectures]
+    return np.column_stack([np.array(rows, dtype=float), losses])
+
+
+def _seeds(evidence: StudyEvidence, trials: Sequence[Trial]) -> list[int]:
+    """Return the seeds that have all these architectures."""
+    every = {trial.architecture for trial in trials}
+    return [seed for seed, found in evidence.by_seed.items() if every <= found.keys()]

@@ -1,27 +1,32 @@
 """Results of the study's trials, and their means over seeds."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from jaxtyping import Bool
 
+from isopix.model.pool import Pool
 from isopix.plots.study import MeanStd, TrialGroup
 
 Architecture = tuple[str, str, int]  # block, encoding, depth
+Correct = Bool[np.ndarray, " B"]
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A trained and probed network; loss in nats per masked sub-pixel, accuracies in [0, 1]."""
+class ProbedLayers:
+    """Probes of some layers; accuracies in [0, 1].
 
-    block: str  # conv, mixer, transformer-1, transformer-4
-    encoding: str  # pix2vec, fourier, continuous
-    depth: int
-    seed: int
-    loss: float  # on validation images at the end of training; nothing is chosen by it
-    test_accuracies: tuple[float, ...]  # of a probe of every layer 0..L
+    `correct` says of each of `num_images` test images whether a layer classifies it correctly, as
+    `pack_correct` writes it: of every layer of a trained network, of the best layer of a baseline.
+    """
+
+    test_accuracies: tuple[float, ...]
     validation_accuracies: tuple[float, ...]  # everything is chosen by these alone
-    best_layer: int  # on validation images
+    best_layer: int
+    correct: tuple[str, ...] = ()
+    num_images: int = 0
 
     @property
     def test_accuracy(self) -> float:
@@ -33,18 +38,77 @@ class Trial:
         """The validation accuracy of the best layer."""
         return self.validation_accuracies[self.best_layer]
 
+    def correct_images(self, layer: int | None = None) -> Correct | None:
+        """Return whether a layer, by default the best one, classifies each test image correctly; None if that
+        is not known.
+        """
+        if not self.correct:
+            return None
+        chosen = self.best_layer if layer is None else layer
+        return unpack_correct(self.correct[chosen if len(self.correct) > 1 else 0], self.num_images)
+
+
+@dataclass(frozen=True)
+class PoolProbes:
+    """The probes of a network and of its baselines under one pool; `pixel_components` are as many principal
+    components of the pixels as the network has features, None if these are not fewer than the pixels.
+    """
+
+    network: ProbedLayers
+    untrained: ProbedLayers
+    raw_pixels: ProbedLayers
+    pixel_components: ProbedLayers | None
+    majority: float
+
+    @property
+    def baselines(self) -> dict[str, ProbedLayers]:
+        """What an accuracy that is learned from pixels must exceed: as many features, or more."""
+        found = {"untrained": self.untrained, "raw pixels, PCA": self.pixel_components}
+        known = {name: probed for name, probed in found.items() if probed is not None}
+        return known if self.pixel_components else {**known, "raw pixels": self.raw_pixels}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trained and probed network; loss in nats per masked sub-pixel."""
+
+    block: str  # conv, mixer, transformer-1, ...
+    encoding: str  # pix2vec, fourier, continuous
+    depth: int
+    seed: int
+    loss: float  # on validation images at the end of training; nothing is chosen by it
+    probes: Mapping[Pool, PoolProbes] = field(default_factory=dict)
+
     @property
     def architecture(self) -> Architecture:
         """Block, encoding and depth."""
         return self.block, self.encoding, self.depth
 
+    @property
+    def kind(self) -> tuple[str, int]:
+        """Encoding and depth: what networks of different blocks have in common."""
+        return self.encoding, self.depth
 
-def group_trials(trials: Sequence[Trial]) -> list[TrialGroup]:
+
+def pack_correct(correct: Correct) -> str:
+    """Return a bit for each image in base 64."""
+    return base64.b64encode(np.packbits(correct).tobytes()).decode()
+
+
+def unpack_correct(packed: str, num_images: int) -> Correct:
+    """Return what `pack_correct` packed. Raises ValueError for another number of images."""
+    bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
+    if len(bits) != -(-num_images // 8):
+        raise ValueError(f"{len(bits)} bytes cannot say it of {num_images} images")
+    return np.unpackbits(bits, count=num_images).astype(bool)
+
+
+def group_trials(trials: Sequence[Trial], pool: Pool) -> list[TrialGroup]:
     """Return the mean over seeds of each architecture, in the order of first appearance."""
     groups: dict[Architecture, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(trial.architecture, []).append(trial)
-    return [_group(architecture, same) for architecture, same in groups.items()]
+    return [_group(architecture, same, pool) for architecture, same in groups.items()]
 
 
 def mean_std(values: Sequence[float]) -> MeanStd:
@@ -53,11 +117,13 @@ def mean_std(values: Sequence[float]) -> MeanStd:
     return MeanStd(float(np.mean(values)), std, len(values))
 
 
-def _group(architecture: Architecture, trials: Sequence[Trial]) -> TrialGroup:
-    layers = zip(*(trial.test_accuracies for trial in trials), strict=True)
+def _group(architecture: Architecture, trials: Sequence[Trial], pool: Pool) -> TrialGroup:
+    probes = [trial.probes[pool] for trial in trials]
+    layers = zip(*(each.network.test_accuracies for each in probes), strict=True)
     return TrialGroup(
         *architecture,
         loss=mean_std([trial.loss for trial in trials]),
-        accuracy=mean_std([trial.test_accuracy for trial in trials]),
+        accuracy=mean_std([each.network.test_accuracy for each in probes]),
         layers=tuple(mean_std(layer) for layer in layers),
+        untrained=mean_std([each.untrained.test_accuracy for each in probes]),
     )

@@ -1,53 +1,72 @@
 """Write the results of a study: trials.json, claims.json, figures and page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from isopix.model.pool import Pool
 from isopix.storage.atomic import read_json, replace_file, write_json
-from isopix.storage.record_types import read_environment
-from isopix.storage.run_folder import RunFolder
 from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.inductive_bias.claims import claim_results
+from isopix.studies.inductive_bias.examples import read_example
 from isopix.studies.inductive_bias.figures import draw
-from isopix.studies.inductive_bias.grid import FILE, Study
+from isopix.studies.inductive_bias.grid import FILE, SCALES, STUDY_POOLS, Study
 from isopix.studies.inductive_bias.page import render_study
+from isopix.studies.inductive_bias.trials import Trial
 from isopix.studies.trial import TrialResult, TrialSpec
-
-ENVIRONMENT = ("isopix", "commit", "device", "threads", "torch", "pillow", "python", "platform")
 
 
 class WriteUp(NamedTuple):
-    """The results of the claims, a row for each trial, and the page."""
+    """The results of the claims by pool, a row for each trial, and the page."""
 
-    claims: list[ClaimResult]
+    claims: dict[Pool, list[ClaimResult]]
     trials: list[dict[str, Any]]
     page: Path
 
 
 def write_up(study: Study) -> WriteUp:
     """Test the claims, draw the figures and write the page, from the trials that are done."""
-    results = study.results()
-    specs = {spec.name: spec for spec in study.specs}
+    results, specs = study.results(), {spec.name: spec for spec in study.specs}
     rows = [_row(specs[name], result) for name, result in results.items()]
-    done = [(result, result.trial) for result in results.values() if result.trial is not None]
-    measurements = {(each.architecture, each.seed): result.metrics["measurements"] for result, each in done}
-    claims = claim_results([trial for _, trial in done], measurements)
-    records = [claim.as_record() for claim in claims]
+    done = [result for result in results.values() if result.trial is not None]
+    claims = judge_trials(done, SCALES[study.plan.scale].effects)
+    records: dict[str, list[dict[str, Any]]] = {
+        pool: [claim.as_record() for claim in found] for pool, found in claims.items()
+    }
     write_json(study.path / "trials.json", {"kind": "trials", "trials": rows})
-    write_json(study.path / "claims.json", {"kind": "claims", "claims": records})
-    runs = {study.path / "trials" / result.run: trial for result, trial in done}
-    figures = draw(runs, study.path / "figures")
+    write_json(study.path / "claims.json", {"kind": "claims", "pools": records})
+    examples = [
+        read_example(spec.example, spec.architecture)
+        for spec in study.specs
+        if results[spec.name].trial is not None and spec.example.is_file()
+    ]
+    figures = draw([_trial(result) for result in done], examples, study.path / "figures")
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
-    text = render_study(plan, rows, records, figures=figures, environment=_environment(list(runs)))
+    facts = {**plan, "recipe": study.specs[0].recipe, "probe": study.specs[0].probe.method.label()}
+    environment = done[0].environment if done else {}
+    text = render_study(facts, rows, dict(records), figures=figures, environment=environment)
     replace_file(page, text.encode())
     return WriteUp(claims, rows, page)
 
 
-def _environment(runs: Sequence[Path]) -> dict[str, Any]:
-    """Return the versions and the device of the first run; empty without any."""
-    found = read_environment(RunFolder(runs[0]).environment) if runs else {}
-    return {name: found[name] for name in ENVIRONMENT if name in found}
+def judge_trials(done: Sequence[TrialResult], effects: Mapping[str, float]) -> dict[Pool, list[ClaimResult]]:
+    """Return the results of the ten claims under each pool, from the results of finished trials."""
+    measurements = {
+        (_trial(each).architecture, _trial(each).seed): each.metrics["measurements"] for each in done
+    }
+    groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
+    trials = [_trial(each) for each in done]
+    return {
+        pool: claim_results(trials, measurements, pool, effects=effects, groups=groups)
+        for pool in STUDY_POOLS
+    }
+
+
+def _trial(result: TrialResult) -> Trial:
+    assert result.trial is not None, "the trial is done"
+    return result.trial
 
 
 def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
@@ -71,5 +90,21 @@ def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
     trial = result.trial
     if trial is None:
         return row
-    names = ("loss", "best_layer", "test_accuracies", "validation_accuracies", "test_accuracy")
-    return row | {name: getattr(trial, name) for name in names} | result.metrics
+    return row | {"loss": trial.loss, "pools": _pool_rows(trial)} | result.metrics
+
+
+def _pool_rows(trial: Trial) -> dict[str, dict[str, Any]]:
+    """Return the accuracies of a trial and of its baselines by pool."""
+    return {
+        pool: {
+            "best_layer": probes.network.best_layer,
+            "test_accuracy": probes.network.test_accuracy,
+            "test_accuracies": probes.network.test_accuracies,
+            "validation_accuracies": probes.network.validation_accuracies,
+            "untrained": probes.untrained.test_accuracy,
+            "raw_pixels": probes.raw_pixels.test_accuracy,
+            "pixel_components": probes.pixel_components and probes.pixel_components.test_accuracy,
+            "majority": probes.majority,
+        }
+        for pool, probes in trial.probes.items()
+    }

@@ -1,10 +1,11 @@
 """Figures of inductive biases show the values of every network."""
 
 import numpy as np
+from matplotlib.colors import to_rgba
 
 from isopix.analysis.inductive_biases import BiasMeasurements, ReceptiveField, uniform_receptive_field
 from isopix.core.types import Grid
-from isopix.plots import inductive_biases
+from isopix.plots import inductive_biases, study_marks, style
 
 UNIFORM = uniform_receptive_field(Grid(4, 4))
 POINT = ReceptiveField(np.pad([[1.0]], 3))
@@ -32,8 +33,29 @@ def test_reference_lines_have_names() -> None:
     assert [axes.texts[0].get_text() for axes in figure.axes] == ["random pairs", "random pairs", "uniform"]
 
 
-def test_receptive_fields_are_blank_where_nothing_changes() -> None:
-    figure = inductive_biases.plot_receptive_fields({"conv": POINT.fractions, "mixer": UNIFORM.fractions})
-    first, second = (axes.images[0].get_array() for axes in figure.axes[:2])
+def test_a_block_has_its_color_of_all_figures() -> None:
+    layers = {name: NETWORKS["conv"].by_layer() for name in ("mixer", "other", "conv")}
+    for axes in inductive_biases.compare_inductive_biases(layers).axes:
+        mixer, other, conv = (line.get_color() for line in axes.lines[:3])
+        assert (mixer, conv) == (study_marks.BLOCK_COLORS["mixer"], study_marks.BLOCK_COLORS["conv"])
+        assert other in {*style.COLORS} - {mixer, conv}
+
+
+def test_receptive_fields_have_a_color_where_something_changes() -> None:
+    figure = inductive_biases.plot_receptive_fields({"conv": POINT, "mixer": UNIFORM})
+    first, second = (axes.images[-1].get_array() for axes in figure.axes[:2])
     assert first.count() == 1
     assert second.count() == 49
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["below $10^{-6}$"]
+
+
+def test_offsets_that_were_not_sampled_differ_from_those_without_a_change() -> None:
+    samples = np.ones((7, 7), dtype=int)
+    samples[0, 1] = samples[6, 5] = 0
+    figure = inductive_biases.plot_receptive_fields({"conv": POINT._replace(samples=samples)})
+    under, _ = figure.axes[0].images
+    drawn = under.cmap(under.norm(under.get_array()))
+    gray, white = to_rgba(inductive_biases.UNSAMPLED_COLOR), to_rgba(style.BACKGROUND)
+    assert np.argwhere((drawn == gray).all(-1)).tolist() == [[0, 1], [6, 5]]
+    assert (drawn == white).all(-1).sum() == 47
+    assert [text.get_text() for text in figure.legends[0].get_texts()][1] == "offset not sampled"

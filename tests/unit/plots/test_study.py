@@ -1,55 +1,173 @@
-"""Every network is one point per panel; lines show every layer; error bars are omitted for single seeds."""
-
-from itertools import chain
+"""A network is a point per panel, hollow before training; lines show every layer; marks have one meaning."""
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 
-from isopix.plots import study
+from isopix.plots import study, study_marks, style
 from tests.unit.plots import cases
 
+Points = list[tuple[float, float]]
+RESULTS = cases.results()
 
-def marked(axes) -> dict[str, list[tuple[float, float]]]:
-    """The points of each legend entry."""
+
+def containers(axes: Axes) -> dict[str, ErrorbarContainer]:
+    return {str(each.get_label()): each for each in axes.containers if isinstance(each, ErrorbarContainer)}
+
+
+def marked(axes: Axes) -> dict[str, Points]:
+    """The points of each network."""
     return {
-        each.get_label(): [tuple(map(float, point)) for point in each.lines[0].get_xydata()]
-        for each in axes.containers
-        if isinstance(each, ErrorbarContainer)
+        name: [(float(x), float(y)) for x, y in each.lines[0].get_xydata()]
+        for name, each in containers(axes).items()
     }
 
 
-def test_both_panels_show_every_network_once() -> None:
-    results = cases.study()
-    left, right = study.plot_study_loss(results).axes
-    points = sorted((point.loss.mean, point.accuracy.mean) for point in results)
-    for axes in (left, right):
-        assert sorted(chain(*marked(axes).values())) == points
-    assert list(marked(left)) == ["convolution", "mixer", "transformer, 1 head"]
-    assert list(marked(right)) == ["pix2vec", "Fourier"]
-    conv = [(point.loss.mean, point.accuracy.mean) for point in results if point.block == "conv"]
-    assert marked(left)["convolution"] == conv
+def name(point: study.TrialGroup) -> str:
+    return f"{point.block}-{point.encoding}-{point.depth}"
 
 
-def test_points_and_lines_of_a_depth_have_the_same_color() -> None:
-    results = cases.study()
-    left, right = study.plot_study_depth(results, "mixer").axes
-    assert list(marked(left)) == ["1 block", "3 blocks"]
-    colors = {each.get_label(): each.lines[0].get_color() for each in left.containers}
-    lines = {(each.lines[0].get_color(), len(each.lines[0].get_xdata())) for each in right.containers}
-    assert lines == {(colors["1 block"], 2), (colors["3 blocks"], 4)}
-    assert len(right.containers) == 4
+def baselines(axes: Axes) -> list[float]:
+    """The heights of the lines over the whole width of a panel."""
+    return [
+        float(line.get_ydata()[0])
+        for line in axes.lines
+        if list(line.get_xdata()) == [0, 1] and line.get_color() == style.MUTED_COLOR
+    ]
 
 
-def test_layers_are_of_the_deepest_networks() -> None:
-    results = cases.study()
-    panels = study.plot_study_layers(results, ("mixer", "conv")).axes
-    assert [axes.get_title("left") for axes in panels] == ["Mixer, 3 blocks", "Convolution, 3 blocks"]
-    expected = next(point for point in results if point[:3] == ("conv", "fourier", 3))
-    means = [layer.mean for layer in expected.layers]
-    assert marked(panels[1])["Fourier"] == list(enumerate(means))
+def legend_texts(figure: Figure) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_every_network_is_a_point_and_a_hollow_one_before_training() -> None:
+    for axes in study.plot_study_loss([RESULTS, cases.results(pool="grid4")]).axes:
+        expected = {name(each): [(each.loss.mean, each.accuracy.mean)] for each in RESULTS.trained}
+        before = {
+            f"{name(each)} untrained": [(each.loss.mean, each.untrained.mean)] for each in RESULTS.trained
+        }
+        assert marked(axes) == expected | before
+
+
+def test_color_is_the_block_marker_the_encoding_and_size_the_depth() -> None:
+    axes = study.plot_study_loss([RESULTS]).axes[0]
+    for each in RESULTS.trained:
+        for suffix, hollow in (("", False), (" untrained", True)):
+            line = containers(axes)[name(each) + suffix].lines[0]
+            color = study_marks.BLOCK_COLORS[each.block]
+            assert line.get_color() == color
+            assert line.get_markerfacecolor() == (style.BACKGROUND if hollow else color)
+            assert line.get_marker() == study_marks.MARKERS[each.encoding]
+            assert line.get_markersize() == study_marks.marker_size(each.depth)
+
+
+def test_no_color_marker_or_dash_has_two_meanings() -> None:
+    colors = [*study_marks.BLOCK_COLORS.values(), *study_marks.ENCODING_COLORS.values(), style.MUTED_COLOR]
+    assert len({to_hex(each) for each in colors}) == len(colors)
+    assert len(set(study_marks.MARKERS.values())) == len(study_marks.MARKERS)
+    assert len({str(each) for each in study_marks.DASHES.values()}) == len(study_marks.DASHES)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_every_panel_has_the_baselines_at_their_values_and_a_row_their_names(rows: int) -> None:
+    pools = [RESULTS, cases.results(pool="grid4")][:rows]
+    figures = [
+        (study.plot_study_loss(pools), rows),
+        (study.plot_study_depth(RESULTS), 2),
+        (study.plot_study_layers(pools, ["mixer", "conv"], 6), rows),
+    ]
+    for figure, labeled in figures:
+        texts = [text for axes in figure.axes for text in axes.texts]
+        assert sorted(text.get_text() for text in texts) == sorted([*cases.BASELINES] * labeled)
+        for axes in figure.axes:
+            assert sorted(baselines(axes)) == sorted(cases.BASELINES.values())
+            assert axes.get_ylim()[0] == 0
+
+
+def test_a_baseline_above_all_networks_is_in_view() -> None:
+    figure = study.plot_study_loss([RESULTS._replace(baselines={"raw pixels": 0.9})])
+    assert figure.axes[0].get_ylim()[1] > 0.9
+
+
+def test_labels_of_near_baselines_are_apart_and_in_order() -> None:
+    figure = study.plot_study_loss([RESULTS])
+    places = {text.get_text(): text.get_position()[1] for text in figure.axes[0].texts}
+    assert places["chance"] < places["raw pixels, PCA"] < places["raw pixels"]
+    height = figure.axes[0].get_position().height * figure.get_figheight() * study.POINTS
+    assert (places["raw pixels"] - places["raw pixels, PCA"]) * height > 8
+
+
+def test_depth_has_a_column_per_encoding_with_the_best_and_with_every_layer() -> None:
+    figure = study.plot_study_depth(RESULTS, "mixer")
+    upper, lower = figure.axes[:2], figure.axes[2:]
+    assert [axes.get_title("left") for axes in upper] == ["pix2vec", "Fourier"]
+    for axes, below, encoding in zip(upper, lower, cases.ENCODINGS, strict=True):
+        own = [each for each in RESULTS.trained if each.encoding == encoding]
+        for block in cases.BLOCKS:
+            points = [each for each in own if each.block == block]
+            assert marked(axes)[block] == [(each.depth, each.accuracy.mean) for each in points]
+            assert marked(axes)[f"{block} untrained"] == [
+                (each.depth, each.untrained.mean) for each in points
+            ]
+        for group, suffix in ((RESULTS.trained, ""), (RESULTS.untrained, " untrained")):
+            for each in group:
+                if (each.block, each.encoding) == ("mixer", encoding):
+                    layers = list(enumerate(layer.mean for layer in each.layers))
+                    assert marked(below)[name(each) + suffix] == layers
+        assert len(marked(below)) == 4
+
+
+def test_a_dash_is_a_depth() -> None:
+    lower = study.plot_study_depth(RESULTS).axes[2]
+    patterns = {key: each.lines[0]._unscaled_dash_pattern for key, each in containers(lower).items()}  # type: ignore[attr-defined]
+    for depth in cases.DEPTHS:
+        own = {patterns[f"conv-pix2vec-{depth}{suffix}"] for suffix in ("", " untrained")}
+        assert len(own) == 1
+    assert patterns["conv-pix2vec-1"] != patterns["conv-pix2vec-3"]
+
+
+def test_layers_are_of_the_deepest_networks_in_the_color_of_their_encoding() -> None:
+    figure = study.plot_study_layers([RESULTS, cases.results(pool="grid4")], ["mixer", "conv"], 6)
+    assert [axes.get_title("left") for axes in figure.axes[:2]] == [
+        "Mixer, 3 blocks",
+        "Convolution, 3 blocks",
+    ]
+    for axes, block in zip(figure.axes, ["mixer", "conv"] * 2, strict=True):
+        expected = {}
+        for group, suffix in ((RESULTS.trained, ""), (RESULTS.untrained, " untrained")):
+            for each in group:
+                if (each.block, each.depth) == (block, 3):
+                    expected[name(each) + suffix] = list(enumerate(layer.mean for layer in each.layers))
+        assert marked(axes) == expected
+        for key, each in containers(axes).items():
+            assert each.lines[0].get_color() == study_marks.ENCODING_COLORS[key.split("-")[1]]
+
+
+def test_layers_are_of_no_deeper_networks_than_asked_for() -> None:
+    axes = study.plot_study_layers([RESULTS], ["mixer"], 2).axes[0]
+    assert axes.get_title("left") == "Mixer, 1 block"
+    assert {len(points) for points in marked(axes).values()} == {2}
+
+
+def test_legends_explain_every_mark() -> None:
+    encodings, blocks = ["pix2vec", "Fourier"], ["convolution", "mixer", "transformer, 1 head"]
+    sizes, dashes = ["1 block", "3 blocks"], ["every layer, 1 block", "every layer, 3 blocks"]
+    hollow = ["hollow: untrained"]
+    assert legend_texts(study.plot_study_loss([RESULTS])) == [*blocks, *encodings, *sizes, *hollow]
+    assert legend_texts(study.plot_study_depth(RESULTS)) == [*blocks, *encodings, *dashes, *hollow]
+    layers = study.plot_study_layers([RESULTS], ["mixer"], 6)
+    assert legend_texts(layers) == [*encodings, "every layer, 3 blocks", *hollow]
+
+
+def test_the_loss_has_its_unit() -> None:
+    assert "nats per masked sub-pixel" in study.plot_study_loss([RESULTS]).axes[0].get_xlabel()
 
 
 @pytest.mark.parametrize(("seeds", "bars"), [(1, False), (2, True)])
 def test_error_bars_are_shown_for_several_seeds(seeds: int, bars: bool) -> None:
-    axes = study.plot_study_loss(cases.study(seeds)).axes[0]
-    assert all(each.has_xerr == each.has_yerr == bars for each in axes.containers)
+    axes = study.plot_study_loss([cases.results(seeds)]).axes[0]
+    found = containers(axes)
+    assert all(each.has_yerr == bars for each in found.values())
+    assert all(each.has_xerr == (bars and "untrained" not in key) for key, each in found.items())

@@ -14,8 +14,9 @@ CELLS = {
     f"{block}-{encoding}-{depth}": (block, encoding, depth) for block, encoding, depth in isotropic.CELLS
 }
 WIDTH, POSITIONS = 128, 1024
-PARAMETERS = {"conv": 295_680, "mixer": 2_132_736, "transformer-1": 99_584, "transformer-4": 99_584}
-FLOPS = {"conv": 589_824, "mixer": 589_824, "transformer-1": 720_896, "transformer-4": 720_896}
+TRANSFORMERS = ("transformer-1", "transformer-4", "transformer-1-nopos")
+PARAMETERS = {"conv": 295_680, "mixer": 2_132_736, **dict.fromkeys(TRANSFORMERS, 99_584)}
+FLOPS = {"conv": 589_824, "mixer": 589_824, **dict.fromkeys(TRANSFORMERS, 720_896)}
 # Three tables; or a matrix over 3 x 128 features, or over 3 numbers, with a bias for each channel.
 STEMS = {
     "pix2vec": 3 * 256 * WIDTH,
@@ -25,8 +26,7 @@ STEMS = {
 KINDS = {
     "conv": ConvolutionSpec,
     "mixer": MixerSpec,
-    "transformer-1": TransformerSpec,
-    "transformer-4": TransformerSpec,
+    **dict.fromkeys(TRANSFORMERS, TransformerSpec),
 }
 ENCODINGS = {
     "pix2vec": TokenEmbeddingSpec,
@@ -40,8 +40,8 @@ def find(cell: str, scale: str = "") -> Recipe:
     return registry.find(f"isotropic.{scale}{cell}")
 
 
-def test_there_are_forty_eight_cells() -> None:
-    assert len(CELLS) == 4 * 3 * 4
+def test_there_are_the_papers_forty_eight_cells_and_transformers_without_positions() -> None:
+    assert len(CELLS) == (4 + 1) * 3 * 4
 
 
 @paper
@@ -53,14 +53,14 @@ def test_a_cell_is_what_its_name_says(cell: str, scale: str) -> None:
     assert isinstance(recipe.model.stem, ENCODINGS[encoding])
     assert recipe.model.depth == depth
     if block.startswith("transformer"):
-        assert recipe.model.block.heads == int(block[-1])
+        assert recipe.model.block.heads == int(block.split("-")[1])
 
 
 @paper
 def test_parameters_are_counted_to_the_last_one(cell: str) -> None:
     """The blocks', the encoding's, a last norm, a head without a bias, and a transformer's positions."""
     block, encoding, depth = CELLS[cell]
-    places = POSITIONS * WIDTH if block.startswith("transformer") else 0
+    places = POSITIONS * WIDTH if block in ("transformer-1", "transformer-4") else 0
     rest = STEMS[encoding] + 2 * WIDTH + WIDTH * 768 + places
     assert recipe_cost(find(cell)).parameters == depth * PARAMETERS[block] + rest
 

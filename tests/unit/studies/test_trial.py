@@ -7,6 +7,7 @@ import pytest
 
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
+from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
 from isopix.studies.inductive_bias.grid import Study, plan_study
@@ -51,8 +52,16 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
     assert found.status == "done"
     assert found.trial is not None
     assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
-    assert len(found.trial.test_accuracies) == len(found.metrics["untrained"]) == 2
-    assert len(list(run.probes.glob("probe-*.json"))) == 1
+    assert set(found.trial.probes) == {"mean", "grid4"}
+    for pool, width in (("mean", 8), ("grid4", 128)):
+        probes = found.trial.probes[pool]
+        assert len(probes.network.test_accuracies) == len(probes.untrained.test_accuracies) == 2
+        for layer, accuracy in enumerate(probes.network.test_accuracies):
+            assert probes.network.correct_images(layer).mean() == pytest.approx(accuracy)
+        for baseline in probes.baselines.values():
+            assert baseline.correct_images().mean() == pytest.approx(baseline.test_accuracy)
+        assert (probes.pixel_components is None) == (width >= 192)
+    assert found.environment["data"] == read_environment(run.environment)["data"]
     loss = found.metrics["loss_measurement"]
     assert (loss["images"], loss["split"]) == (found_images(run), "validation")
     assert loss["baselines"]["unigram"] > 0

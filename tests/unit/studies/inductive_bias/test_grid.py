@@ -1,5 +1,7 @@
 """The plan of a study, and that a folder holds one study."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from PIL import Image
 
 from isopix.recipes.isotropic import BLOCKS, CELLS, DEPTHS, ENCODINGS
 from isopix.studies.inductive_bias.grid import SCALES, Study, name, plan_study
+from isopix.studies.trial import run_trial
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
 
@@ -19,8 +22,8 @@ def digits(pattern: str = "conv-*-1", seeds: int = 1) -> Study:
 
 
 def test_the_papers_scale_is_the_whole_grid() -> None:
-    assert len(SCALES["paper"].architectures) == len(BLOCKS) * len(ENCODINGS) * len(DEPTHS) == 48
-    assert len(plan_study("paper").architectures) == 48
+    assert len(SCALES["paper"].architectures) == len(BLOCKS) * len(ENCODINGS) * len(DEPTHS) == 60
+    assert len(plan_study("paper").architectures) == 60
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -43,6 +46,7 @@ def test_patterns_choose_architectures_by_name() -> None:
         ({"scale": "huge"}, "unknown scale 'huge'; scales: tiny, small, paper"),
         ({"scale": "tiny", "pattern": "axial-*"}, "no trial of scale 'tiny' matches 'axial-"),
         ({"scale": "tiny", "seeds": 0}, "seeds is 0; allowed: 1 or more"),
+        ({"scale": "tiny", "probe": "svm"}, "probe is 'svm'; allowed: adam, knn, lbfgs, ridge, sgd"),
     ],
 )
 def test_unknown_values_are_refused(given: dict[str, object], told: str) -> None:
@@ -82,6 +86,35 @@ def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> 
     assert Study.open(out).plan == grown.plan
     with pytest.raises(ValueError, match=r"the study has settings steps=2 .*, not steps=3"):
         Study.from_plan(out, plan_study("tiny", data="digits", settings=["steps=3"]))
+
+
+def test_a_study_goes_on_elsewhere_from_its_results_alone(tmp_path: Path) -> None:
+    """The images may lie elsewhere, and must be the same; the run folders are not needed."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    with Study.create(here, digits("conv-pix2vec-1").plan) as study:
+        (spec,) = study.specs
+        run_trial(spec._replace(probe_images={"train": 100, "validation": 50, "test": 50}), "cpu", 1)
+        assert spec.read().status == "done"
+    shutil.copytree(here / "results", there / "results")
+    shutil.copyfile(here / "study.json", there / "study.json")
+    planned = digits("conv-pix2vec-*", seeds=1).plan
+    with Study.create(there, planned) as moved:
+        assert [each.name for each in moved.missing(planned)] == ["conv-pix2vec-3-seed-0"]
+        moved.require_images()
+    other = replace(planned, data="translated-digits")
+    with (
+        Study.create(there, other) as moved,
+        pytest.raises(ValueError, match="other images than those of conv-pix2vec-1-seed-0"),
+    ):
+        moved.require_images()
+
+
+def test_another_probe_is_another_study(tmp_path: Path) -> None:
+    planned = plan_study("tiny", data="digits", pattern="conv-pix2vec-1", settings=SMALL, probe="adam")
+    with Study.create(tmp_path / "study", planned) as study:
+        assert study.specs[0].probe.method.kind == "adam"
+    with pytest.raises(ValueError, match="the study has probe adam, not None"):
+        Study.from_plan(tmp_path / "study", replace(planned, probe=None))
 
 
 def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from isopix.studies.inductive_bias.page import claims_headline, lead, render_study
+from isopix.recipes import registry
+from isopix.studies.inductive_bias.page import render_study
+from isopix.studies.inductive_bias.summary import baselines_lead, effects_headline, verdicts_lead
 
-STUDY = {
+STUDY: dict[str, Any] = {
     "scale": "tiny",
     "seeds": 2,
     "data": "/somewhere/cifar10",
@@ -16,6 +18,8 @@ STUDY = {
 }
 STUDY["path"] = "/a b/bias"
 STUDY["command"] = ["isopix", "study", "inductive-bias"]
+STUDY["recipe"] = registry.find("isotropic.translated_digits-conv-pix2vec-1")
+STUDY["probe"] = "ridge regression"
 
 
 def trial(block: str, seed: int, **more: Any) -> dict[str, Any]:
@@ -39,35 +43,42 @@ def trial(block: str, seed: int, **more: Any) -> dict[str, Any]:
         "learning_rate": 0.01,
         "diverged": [],
         "loss": 4.0 + 0.1 * seed,
-        "best_layer": 1,
+        "images": {"train": 100, "validation": 20, "test": 1350},
     }
-    numbers = {
+    accuracies = {
+        "best_layer": 1,
         "test_accuracy": 0.3,
         "raw_pixels": 0.36,
-        "untrained": [0.1, 0.2],
-        "untrained_best_layer": 1,
-        "measurements": measurements,
+        "untrained": 0.2,
+        "majority": 0.1,
     }
+    pools = {"mean": accuracies, "grid4": {**accuracies, "test_accuracy": 0.5, "untrained": 0.25}}
+    numbers = {"pools": pools, "measurements": measurements}
     name = f"{block}-pix2vec-1-seed-{seed}"
     kind = {"name": name, "block": block, "encoding": "pix2vec", "depth": 1, "seed": seed}
     return {**kind, **done, **numbers, "training_seconds": 50.0, "probing_seconds": 15.0, **more}
 
 
-def claim(letter: str, conclusion: str, **contrast: Any) -> dict[str, Any]:
+def claim(letter: str, verdict: str, **contrast: Any) -> dict[str, Any]:
     own = {
         "text": "more",
         "unit": "nats",
         "values": [1.0, 3.0],
+        "by_kind": {"pix2vec-1": 1.5},
         "threshold": 0.0,
         "mean": 2.0,
-        "half_width": 2.0,
+        "interval": [0.5, 3.5],
+        "regime": "",
+        "needed": "",
+        "counted": True,
     }
-    contrasts = [{**own, "conclusion": conclusion, **contrast}]
+    contrasts = [{**own, "verdict": verdict, **contrast}]
     return {
         "letter": letter,
         "claim": "One is more.",
         "source": "figure 1",
-        "conclusion": conclusion,
+        "verdict": verdict,
+        "needed": [],
         "contrasts": contrasts,
     }
 
@@ -81,13 +92,18 @@ TRIALS = [
 ]
 CLAIMS = [
     claim("a", "holds"),
-    claim("b", "does not hold", mean=-2.0),
-    claim("c", "not decided", mean=None, values=[]),
+    claim("b", "does not hold", mean=-2.0, interval=[-4.0, -0.5]),
+    claim("c", "not decided", mean=None, interval=None, values=[], needed="needs 9 seeds"),
+    claim(
+        "d", "cannot be judged", regime="nothing was learned", unit="points", mean=30.0, interval=[10.0, 50.0]
+    ),
 ]
 
 
 def page() -> str:
-    return render_study(STUDY, TRIALS, CLAIMS, figures=[], environment={"torch": "2"})
+    return render_study(
+        STUDY, TRIALS, {"mean": CLAIMS, "grid4": CLAIMS[:2]}, figures=[], environment={"torch": "2"}
+    )
 
 
 def test_the_page_is_self_contained() -> None:
@@ -97,21 +113,25 @@ def test_the_page_is_self_contained() -> None:
     assert "<script" not in text
 
 
-def test_conclusions_are_counted() -> None:
+def test_verdicts_are_counted_for_each_pool() -> None:
     done = [each for each in TRIALS if each["status"] == "done"]
-    assert (
-        claims_headline(CLAIMS, done)
-        == "Of the paper’s three claims, one holds, one does not and one is not decided."
+    assert verdicts_lead({"mean": CLAIMS, "grid4": CLAIMS[:1] * 2}, done) == (
+        "With the mean, of the paper’s four claims one holds, one does not hold, one is not decided and one "
+        "cannot be judged. With the grid, of the paper’s two claims two hold."
     )
-    assert claims_headline(CLAIMS[:1] * 2, done) == "Of the paper’s two claims, two hold."
-    assert claims_headline(CLAIMS, []) == "No trial of this study is done yet."
+    assert verdicts_lead({"mean": CLAIMS}, []) == ""
 
 
-def test_blocks_are_compared_over_their_common_variants() -> None:
+def test_effects_are_told_first_over_the_variants_that_all_blocks_have() -> None:
     own = [trial("conv", 0), trial("mixer", 0, loss=5.0), trial("mixer", 0, loss=1.0, depth=3)]
-    assert "convolutions 4.00 nats, 30.0\u00a0%" in lead(own)
-    assert "mixers 5.00 nats" in lead(own)
-    assert "raw pixels (higher-dimensional than the features) 36.0\u00a0%" in lead(own)
+    assert effects_headline(own) == ("Mean probe accuracy: convolutions 30.0\u00a0% and mixers 30.0\u00a0%.")
+    lead = baselines_lead(own)
+    assert "convolutions 4.00 nats and mixers 5.00 nats" in lead
+    assert (
+        "untrained networks 20.0\u00a0% (grid 25.0\u00a0%), all raw pixels 36.0\u00a0%, chance 10.0\u00a0%"
+        in lead
+    )
+    assert effects_headline([]) == "No trial of this study is done yet."
 
 
 @pytest.mark.parametrize(
@@ -125,8 +145,15 @@ def test_blocks_are_compared_over_their_common_variants() -> None:
         ">0.01 and 0.003 diverged<",
         "mixer-pix2vec-1-seed-0: killed by &lt;SIGKILL&gt;",
         "+2 nats",
-        "± 1.4",
+        "+0.5 to +3.5",
         "−2 nats",
+        "not decided: needs 9 seeds",
+        "cannot be judged: nothing was learned",
+        "14 × 14",
+        "600 steps of 64, bf16",
+        "100 / 20 / 1,350",
+        "ridge regression",
+        "50.0",
         "not run",
         "40.0 %",  # misplaced
         "cd &#39;/a b&#39;",
@@ -136,7 +163,10 @@ def test_every_number_is_on_the_page(text: str) -> None:
     assert text in page()
 
 
-def test_the_bar_of_a_contrast_is_its_interval() -> None:
-    (mark,) = re.findall(r'whisker" d="M(\S+) 4H(\S+)"/><path class="point" d="M(\S+) 0V8', page())[:1]
-    low, high, point = map(float, mark)
-    assert (low, point, high) == pytest.approx((0, 47.5, 95))  # 2 - 2 to 2 + 2
+def test_bars_of_one_unit_share_a_scale() -> None:
+    marks = re.findall(r'whisker" d="M(\S+) 4H(\S+)"/><path class="point" d="M(\S+) 0V8', page())
+    found = [tuple(map(float, mark)) for mark in marks]
+    nats = 95 / 4
+    assert found[0] == pytest.approx((0.5 * nats, 3.5 * nats, 2 * nats))
+    assert found[1] == pytest.approx((-4 * nats, -0.5 * nats, -2 * nats))
+    assert found[2] == pytest.approx((19, 95, 57))

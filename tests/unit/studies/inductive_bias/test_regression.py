@@ -1,93 +1,132 @@
 """Regressions agree with textbook ones, cover the truth at their rate, and are None where nothing decides."""
 
+import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.plots.study import MeanStd, TrialGroup
 from isopix.studies.inductive_bias import regression
+from isopix.studies.inductive_bias.evidence import StudyEvidence
+from isopix.studies.inductive_bias.trials import Trial
+from tests.unit.studies.inductive_bias.worlds import EFFECTS, probed, trial
 
 BLOCKS = {"conv": 0.5, "mixer": 0.42, "transformer-1": 0.3}
 ENCODINGS = {"pix2vec": 0.0, "fourier": 0.02, "continuous": 0.05}
 SLOPE = -0.08
 
 
-def group(block: str, encoding: str, depth: int, loss: float, accuracy: float) -> TrialGroup:
-    return TrialGroup(block, encoding, depth, MeanStd(loss, 0.0, 1), MeanStd(accuracy, 0.0, 1), ())
-
-
-def study(noise: float, seed: int = 0) -> list[TrialGroup]:
-    """Accuracy is a sum of what block, encoding and loss give, and noise."""
-    draw = np.random.default_rng(seed)
-    found = []
-    for block, encoding, depth in product(BLOCKS, ENCODINGS, (1, 3, 6)):
+def study(noise: float, seed: int = 0, images: int = 0) -> list[Trial]:
+    """Accuracy is a sum of what block, encoding and loss give, and of noise; two equal seeds."""
+    draw, found = np.random.default_rng(seed), []
+    for number, (block, encoding, depth) in enumerate(product(BLOCKS, ENCODINGS, (1, 3, 6))):
         loss = 3.2 - 4 * (BLOCKS[block] - 0.3) - 0.1 * np.log2(depth) + draw.normal(0, 0.1)
         accuracy = BLOCKS[block] + ENCODINGS[encoding] + SLOPE * loss + draw.normal(0, noise)
-        found.append(group(block, encoding, depth, loss, accuracy))
+        network = probed([accuracy], images=images, seed=number)
+        found += [trial((block, encoding, depth), each, loss, network) for each in range(2)]
     return found
 
 
-def test_without_noise_the_encodings_worth_is_found_exactly() -> None:
-    found = regression.at_fixed_loss(study(0), "continuous", "pix2vec")
+def evidence(trials: Sequence[Trial]) -> StudyEvidence:
+    return StudyEvidence(trials, {}, "mean", EFFECTS)
+
+
+def test_without_noise_the_encodings_worth_and_the_slope_are_found_exactly() -> None:
+    found = regression.at_fixed_loss(evidence(study(0)), "continuous", "pix2vec").estimate
     assert found is not None
-    assert found[:3] == pytest.approx((0.05, 0.05, 0.05))
-    assert found.groups == 27
+    assert found.mean == pytest.approx(5)
+    assert found.half_width() < 1e-6
+    slope = regression.slope_on_loss(evidence(study(0))).estimate
+    assert slope is not None
+    assert slope.mean == pytest.approx(8)
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     held = []
-    for seed in range(400):
-        found = regression.at_fixed_loss(study(0.03, seed), "fourier", "pix2vec")
+    for seed in range(300):
+        found = regression.at_fixed_loss(evidence(study(0.03, seed)), "fourier", "pix2vec").estimate
         assert found is not None
-        held.append(found.low <= 0.02 <= found.high)
+        held.append(abs(found.mean - 2) <= found.half_width())
     assert 0.92 <= np.mean(held) <= 0.98
 
 
-def test_a_fit_of_one_line_is_scipys() -> None:
-    x, y = np.random.default_rng(0).normal(size=(2, 9))
-    theirs = stats.linregress(x, y)
-    found = regression.combination(np.column_stack([np.ones(9), x]), y, np.array([0.0, 1.0]))
+def test_a_slope_within_one_block_and_encoding_is_scipys() -> None:
+    draw, trials = np.random.default_rng(0), list[Trial]()
+    for number in range(9):
+        loss, accuracy = 3 + 0.1 * number, 0.5 + 0.05 * draw.normal()
+        trials += [trial(("conv", "pix2vec", number), seed, loss, probed([accuracy])) for seed in range(2)]
+    own = trials[::2]
+    theirs = stats.linregress(
+        [each.loss for each in own], [100 * each.probes["mean"].network.test_accuracy for each in own]
+    )
+    found = regression.slope_on_loss(evidence(trials)).estimate
     assert found is not None
-    half = stats.t.ppf(0.975, 7) * theirs.stderr
-    assert found[:3] == pytest.approx((theirs.slope, theirs.slope - half, theirs.slope + half))
+    assert found.mean == pytest.approx(-theirs.slope)
+    assert found.half_width() == pytest.approx(stats.t.ppf(0.975, 7) * theirs.stderr)
+
+
+def test_test_images_add_their_error_by_the_weight_of_each_network() -> None:
+    """Against the bootstrap over the images that all networks share."""
+    from isopix.studies.inductive_bias.trials import unpack_correct  # noqa: PLC0415
+
+    trials = study(0.01, images=800)
+    found = regression.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate
+    assert found is not None
+    own, draw = trials[::2], np.random.default_rng(0)
+    correct = np.array([unpack_correct(each.probes["mean"].network.correct[0], 800) for each in own])
+    design = np.array(
+        [
+            [*(each.block == b for b in BLOCKS), *(each.encoding == e for e in ENCODINGS), each.loss]
+            for each in own
+        ],
+        dtype=float,
+    )
+    fitted = [
+        np.linalg.lstsq(design, 100 * correct[:, draw.integers(0, 800, 800)].mean(1), rcond=None)[0]
+        for _ in range(1000)
+    ]
+    spread = np.std([each[5] - each[3] for each in fitted])
+    images = {source.name: source.standard_error for source in found.sources}["images"]
+    assert images == pytest.approx(spread, rel=0.1)
 
 
 @pytest.mark.parametrize(
-    "groups",
+    "trials",
     [
         [each for each in study(0.01) if each.encoding != "pix2vec"],
-        study(0.01)[:1] + study(0.01)[4:5],  # two groups, and more unknowns than that
+        [
+            each
+            for each in study(0.01)
+            if each.architecture in (("conv", "pix2vec", 1), ("conv", "fourier", 1))
+        ],
         [],
+        study(0.01)[::2],
     ],
-    ids=["missing", "few", "none"],
+    ids=["missing", "few", "none", "one seed"],
 )
-def test_what_is_not_determined_is_not_told(groups: list[TrialGroup]) -> None:
-    assert regression.at_fixed_loss(groups, "continuous", "pix2vec") is None
+def test_what_is_not_determined_is_not_told(trials: list[Trial]) -> None:
+    assert regression.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate is None
 
 
 def test_blocks_that_share_no_encoding_cannot_compare_encodings() -> None:
     pairs = {"conv": "pix2vec", "mixer": "continuous"}
     apart = [each for each in study(0.01) if pairs.get(each.block) == each.encoding]
-    assert regression.at_fixed_loss(apart, "continuous", "pix2vec") is None
+    assert regression.at_fixed_loss(evidence(apart), "continuous", "pix2vec").estimate is None
 
 
-def test_a_doubling_of_depth_is_worth_what_it_adds() -> None:
-    architectures = product(BLOCKS, ENCODINGS, (1, 3, 6, 12))
-    deep = [group(*kind, loss=len(kind[0]) - 0.2 * np.log2(kind[2]), accuracy=0.5) for kind in architectures]
-    found = regression.effect_of_doubling_depth(deep, lambda each: each.loss.mean)
+def test_the_rank_correlation_is_scipys_on_fishers_scale() -> None:
+    trials = study(0.02)
+    found = regression.rank_correlation(evidence(trials), trials).estimate
     assert found is not None
-    assert found[:3] == pytest.approx((-0.2, -0.2, -0.2))
-    shallow = [each for each in deep if each.depth == 3]
-    assert regression.effect_of_doubling_depth(shallow, lambda each: each.loss.mean) is None
-
-
-def test_loss_and_accuracy_agree_where_one_follows_the_other() -> None:
-    found = regression.loss_and_accuracy(
-        [group("conv", "fourier", 1, 3.0 - x, float(x**3)) for x in range(7)]
+    own = trials[::2]
+    theirs = stats.spearmanr(
+        [each.loss for each in own], [each.probes["mean"].network.test_accuracy for each in own]
     )
-    assert found is not None
-    assert found.spearman.rho == pytest.approx(-1)
-    assert -1 < found.pearson.rho < -0.9
-    assert regression.loss_and_accuracy(study(0)[:4]) is None
+    assert math.tanh(found.mean) == pytest.approx(-theirs.statistic)
+
+
+def test_few_networks_have_no_correlation() -> None:
+    trials = study(0.02)[:8]
+    assert regression.rank_correlation(evidence(trials), trials).estimate is None

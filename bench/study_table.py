@@ -1,0 +1,174 @@
+"""The tables of the study of inductive biases, from its committed results, and of its simulation."""
+
+import statistics
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from cells import RESULTS, mean_std, read
+
+from isopix.studies.claim_tests import ClaimResult, Contrast
+from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
+from isopix.studies.inductive_bias.write_up import judge_trials
+from isopix.studies.trial import TrialResult
+
+Columns = dict[str, list[ClaimResult]]
+
+
+def study_tiny() -> str:
+    """Return the claims and networks of the tiny study, on translated digits."""
+    return "\n".join([blocks_table("study-tiny"), claims_table("study-tiny"), networks_table("study-tiny")])
+
+
+def study_small() -> str:
+    """Return the claims and networks of the small study, on CIFAR-10."""
+    return "\n".join(
+        [blocks_table("study-small"), claims_table("study-small"), networks_table("study-small")]
+    )
+
+
+def study_losses() -> str:
+    """Return the losses of the tiny study's networks on CIFAR-10."""
+    return blocks_table("study-tiny-cifar10")
+
+
+@cache
+def finished(name: str) -> tuple[Study, list[TrialResult]]:
+    """Return a committed study and the results of its finished trials."""
+    study = Study.open(RESULTS / name)
+    return study, [each for each in study.results().values() if each.trial is not None]
+
+
+def blocks_table(name: str) -> str:
+    """Return the mean loss and accuracies of each block, with its untrained networks, over all else."""
+    _, done = finished(name)
+    trials = [each.trial for each in done if each.trial is not None]
+    columns = " | ".join(f"accuracy, pool `{pool}` (untrained)" for pool in STUDY_POOLS)
+    rows = [f"| block | loss (nats) | {columns} |", "|---|---|" + "---|" * len(STUDY_POOLS)]
+    for block in dict.fromkeys(trial.block for trial in trials):
+        own = [trial for trial in trials if trial.block == block]
+        cells = [f"{statistics.mean(trial.loss for trial in own):.3f}"]
+        for pool in STUDY_POOLS:
+            probes = [trial.probes[pool] for trial in own]
+            trained, untrained = (
+                statistics.mean(getattr(each, network).test_accuracy for each in probes)
+                for network in ("network", "untrained")
+            )
+            cells.append(f"{trained:.1%} ({untrained:.1%})")
+        rows.append(f"| {block} | {' | '.join(cells)} |")
+    pixels = statistics.mean(trial.probes["mean"].raw_pixels.test_accuracy for trial in trials)
+    note = f"Means over encodings, depths and seeds. All raw pixels: {pixels:.1%}."
+    return "\n".join([*rows, "", note]) + "\n"
+
+
+def claims_table(name: str) -> str:
+    """Return each contrast with its mean, interval and verdict under both pools."""
+    study, done = finished(name)
+    found = judge_trials(done, SCALES[study.plan.scale].effects)
+    columns = " | ".join(f"pool `{pool}`" for pool in STUDY_POOLS)
+    rows = [f"| claim of the paper | {columns} |", "|---|" + "---|" * len(STUDY_POOLS)]
+    for claims in zip(*found.values(), strict=True):
+        first = claims[0]
+        verdicts = " | ".join(f"**{claim.verdict}**" for claim in claims)
+        rows.append(f"| **({first.letter}) {first.claim}** | {verdicts} |")
+        for contrasts in zip(*(claim.contrasts for claim in claims), strict=True):
+            shown = "" if contrasts[0].counted else " (shown only)"
+            rows.append(f"| {contrasts[0].text}{shown} | {' | '.join(map(measured, contrasts))} |")
+    return "\n".join([*rows, "", sample(name)]) + "\n"
+
+
+def measured(contrast: Contrast) -> str:
+    """Format the mean and its interval, and what hinders a decision."""
+    if contrast.mean is None:
+        return "not measured"
+    number = f"{contrast.mean:+.3g} {contrast.unit}".rstrip()
+    if contrast.interval is not None:
+        number += " ({:+.3g} to {:+.3g})".format(*contrast.interval)
+    reason = contrast.regime and "cannot be judged" if contrast.counted else ""
+    note = reason or contrast.needed
+    return (f"{number}; {note}" if note else number).replace("-", "−")
+
+
+def sample(name: str) -> str:
+    """Return what the numbers are of: networks, seeds, images, probe, time and machine."""
+    study, done = finished(name)
+    recipe, images, first = study.specs[0].recipe, done[0].metrics["images"], done[0]
+    data = first.metrics["measurement"]["data"]
+    probed = ", ".join(f"{count:,} {split}" for split, count in images.items())
+    hours = sum(each.training_seconds + each.probing_seconds for each in done) / 3600
+    trials = [each.trial for each in done if each.trial is not None]
+    seeds = {trial.seed for trial in trials}
+    return (
+        f"{len(done)} networks, {len(seeds)} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
+        f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. Mean "
+        f"(95 % interval over seeds, kinds of networks and test images). Probe: "
+        f"{study.specs[0].probe.method.label()}, {probed} images. {hours:.1f} hours of one thread of "
+        f"{first.environment['device']}, torch "
+        f"{first.environment['torch']}, isopix {first.environment['isopix']}."
+    )
+
+
+def networks_table(name: str) -> str:
+    """Return loss and accuracies of each network with its baselines, over seeds."""
+    _, done = finished(name)
+    groups: dict[str, list[TrialResult]] = {}
+    for result in done:
+        assert result.trial is not None, "it is done"
+        groups.setdefault("-".join(map(str, result.trial.architecture)), []).append(result)
+    columns = [f"{pool} | untrained" for pool in STUDY_POOLS]
+    rows = [f"| network | loss (nats) | {' | '.join(columns)} |", "|---|---|" + "---|---|" * len(STUDY_POOLS)]
+    for network, results in groups.items():
+        cells = [loss_cell([each.trial.loss for each in results if each.trial])]
+        for pool in STUDY_POOLS:
+            probes = [each.trial.probes[pool] for each in results if each.trial]
+            cells.append(accuracy_cell([each.network.test_accuracy for each in probes]))
+            cells.append(accuracy_cell([each.untrained.test_accuracy for each in probes]))
+        rows.append(f"| {network} | {' | '.join(cells)} |")
+    first = done[0].trial
+    assert first is not None, "it is done"
+    pixels = first.probes["mean"].raw_pixels.test_accuracy
+    return (
+        "\n".join([*rows, "", f"Mean ± standard deviation over seeds. All raw pixels: {pixels:.1%}."]) + "\n"
+    )
+
+
+def loss_cell(losses: Sequence[float]) -> str:
+    """Format a mean with its standard deviation, if there are several."""
+    spread = f" ± {statistics.stdev(losses):.3f}" if len(losses) > 1 else ""
+    return f"{statistics.mean(losses):.3f}{spread}"
+
+
+def accuracy_cell(accuracies: list[float]) -> str:
+    """Format accuracies likewise."""
+    return mean_std(accuracies) if len(accuracies) > 1 else f"{accuracies[0]:.1%}"
+
+
+def simulation() -> str:
+    """Return how often simulated studies refute falsely, and how often they find what is true."""
+    found = read("study-simulation.json")
+    scales: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in found["worlds"]:
+        scales.setdefault(row["scale"], {})[row["world"]] = row
+    letters = [world for world in next(iter(scales.values())) if len(world) == 1]
+    columns = ("stated effect", "any refuted: no differences", "kinds differ by chance", *letters)
+    rows = [
+        f"| scale | {' | '.join(columns)} |",
+        "|---|---|---|---|" + "---|" * len(letters),
+    ]
+    for scale, worlds in scales.items():
+        power = [share(worlds[each]["verdicts"][each].get("holds", 0), worlds[each]) for each in letters]
+        effect = found["scales"][scale]["effects"]["points"]
+        false = [share(worlds["none"]["any_refuted"], worlds["none"]), averages_refuted(worlds["mixed"])]
+        rows.append(f"| `{scale}` | {effect:g} points | {' | '.join([*false, *power])} |")
+    counts = {row["studies"] for row in found["worlds"]}
+    return "\n".join([*rows, "", f"{min(counts):,} to {max(counts):,} simulated studies a cell."]) + "\n"
+
+
+def averages_refuted(row: dict[str, Any]) -> str:
+    """Return the largest share of refutations of a claim about averages over kinds."""
+    return share(max(row["verdicts"][each].get("does not hold", 0) for each in "abcef"), row)
+
+
+def share(count: int, row: dict[str, Any]) -> str:
+    """Format a part of the simulated studies."""
+    return f"{100 * count / row['studies']:.0f} %"

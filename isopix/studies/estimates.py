@@ -1,0 +1,172 @@
+"""Means over crossed designs: seeds, kinds of networks and test images, each a source of error of its own."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import brentq
+from scipy.special import stdtr, stdtrit
+
+from isopix.core.bootstrap import CONFIDENCE_LEVEL
+
+Crossed = Float[np.ndarray, "S K"]  # a value for each seed (rows) and each kind of network (columns)
+PerImage = Float[np.ndarray, " B"]  # the mean over seeds and kinds, of each test image
+Groups = Int[np.ndarray, " B"]  # test images of one group are not independent
+
+POWER = 0.8
+MOST_SEEDS, MOST_IMAGES = 100, 1_000_000  # beyond which nobody would go to decide a contrast
+
+
+class ErrorSource(NamedTuple):
+    """A source of error of a mean: its standard error and the degrees of freedom that this is known with."""
+
+    name: str
+    standard_error: float
+    freedom: float
+
+
+class Noise(NamedTuple):
+    """The variance between seeds of single networks, pooled over several, and its degrees of freedom."""
+
+    variance: float
+    freedom: int
+
+
+class Estimate(NamedTuple):
+    """A mean with its sources of error, which are independent; interaction of seed and kind is in both.
+
+    `noise` is the standard error due to the interaction alone, which more seeds reduce in both.
+    """
+
+    mean: float
+    sources: tuple[ErrorSource, ...]
+    seeds: int
+    kinds: int
+    images: int = 0
+    noise: float = 0.0
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of all sources together."""
+        return math.hypot(*(each.standard_error for each in self.sources))
+
+    def half_width(self, confidence: float = CONFIDENCE_LEVEL) -> float:
+        """Return half the width of the mean's interval: Student's half-widths of all sources in quadrature.
+
+        This is wider than Satterthwaite's interval, which is too narrow where a source has few degrees of
+        freedom.
+        """
+        tail = (1 + confidence) / 2
+        return math.hypot(*(stdtrit(each.freedom, tail) * each.standard_error for each in self.sources))
+
+    def p_value(self, threshold: float = 0.0) -> float:
+        """Return the two-sided p of a true mean of `threshold`: 1 minus the confidence at which the interval
+        reaches it.
+        """
+        distance = abs(self.mean - threshold)
+        if distance == 0 or not self.sources:
+            return 1.0
+        if self.half_width(1 - 1e-15) <= distance:
+            return 1e-15
+        return 1 - float(brentq(lambda level: self.half_width(level) - distance, 0.0, 1 - 1e-15, xtol=1e-15))
+
+    def with_more(self, *, seeds: int, images: int) -> "Estimate":
+        """Return the estimate with the errors that it would have with so many seeds and test images."""
+        fewer = self.seeds / seeds
+        found = []
+        for name, error, freedom in self.sources:
+            if name == "seeds":
+                found.append(ErrorSource(name, error * math.sqrt(fewer), freedom + seeds - self.seeds))
+            elif name == "images":
+                found.append(
+                    ErrorSource(name, error * math.sqrt(self.images / images), freedom * images / self.images)
+                )
+            else:
+                lasting = max(0.0, error**2 - self.noise**2)
+                found.append(ErrorSource(name, math.sqrt(lasting + self.noise**2 * fewer), freedom))
+        return self._replace(sources=tuple(found), seeds=seeds, images=images)
+
+    def power(self, effect: float) -> float:
+        """Return the probability that the interval around a true mean of `effect` lies above zero."""
+        error, margin = self.standard_error, effect - self.half_width()
+        parts = sum(each.standard_error**4 / each.freedom for each in self.sources)
+        freedom = error**4 / parts if parts else math.inf  # Satterthwaite's
+        return float(margin > 0) if error == 0 else float(stdtr(freedom, margin / error))
+
+    def needed(self, effect: float) -> str:
+        """Return what decides a true difference of `effect` with a probability of 80 %, as `9 seeds`."""
+
+        def decides(seeds: int, images: int) -> bool:
+            return self.with_more(seeds=seeds, images=images).power(effect) >= POWER
+
+        most_images = max(self.images, MOST_IMAGES) if self.images else 0
+        images = self.images if decides(MOST_SEEDS, self.images) else most_images
+        if not decides(MOST_SEEDS, images):
+            return "more kinds of networks, as these differ too much"
+        seeds = _smallest(lambda count: decides(count, images), self.seeds, MOST_SEEDS)
+        if images == self.images:
+            return f"{seeds} seeds"
+        enough = _round_up(_smallest(lambda count: decides(seeds, count), self.images, images))
+        more = f"{enough:,} test images"
+        return more if seeds == self.seeds else f"{seeds} seeds and {more}"
+
+
+def crossed_estimate(
+    values: Crossed,
+    images: PerImage | None = None,
+    groups: Groups | None = None,
+    noise: Noise | None = None,
+) -> Estimate | None:
+    """Return the mean of `values`, whose sources of error are the seeds and, where there are several, the
+    kinds of networks; `images` adds that of the test images, in `groups` of dependent ones.
+
+    `noise` is the variance of one value as more networks tell it; the larger of it and that of the rows
+    counts, with its degrees of freedom. None without two
+    seeds: nothing then tells how much a seed matters.
+    """
+    seeds, kinds = values.shape
+    if seeds < 2 or not kinds:
+        return None
+    if noise is None:
+        error = float(values.mean(1).std(ddof=1)) / math.sqrt(seeds)
+        sources = [ErrorSource("seeds", error, seeds - 1)]
+    else:
+        own = float(values.mean(1).var(ddof=1))
+        variance = max(own, noise.variance / kinds)
+        sources = [ErrorSource("seeds", math.sqrt(variance / seeds), noise.freedom)]
+    interaction = 0.0
+    if kinds > 1:
+        sources.append(ErrorSource("kinds", float(values.mean(0).std(ddof=1)) / math.sqrt(kinds), kinds - 1))
+        residual = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
+        mean_square = float(np.square(residual).sum()) / (seeds - 1) / (kinds - 1)
+        interaction = math.sqrt(mean_square / seeds / kinds)
+    if images is not None:
+        sources.append(_image_source(images, groups))
+    count = 0 if images is None else len(images)
+    return Estimate(float(values.mean()), tuple(sources), seeds, kinds, count, interaction)
+
+
+def _image_source(images: PerImage, groups: Groups | None) -> ErrorSource:
+    """Return the error of the mean over test images; a group's images count as one (Cochran 1977, 2.11)."""
+    labels = np.arange(len(images)) if groups is None else groups
+    _, group_of_image = np.unique(labels, return_inverse=True)
+    sums = np.bincount(group_of_image, images - images.mean())
+    count = len(sums)
+    variance = float(np.square(sums).sum()) * count / (count - 1) / len(images) ** 2
+    return ErrorSource("images", math.sqrt(variance), count - 1)
+
+
+def _smallest(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the smallest number from `low` on that is enough; `high` is."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return high
+
+
+def _round_up(count: int) -> int:
+    """Round up to two digits."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return -(-count // unit) * unit

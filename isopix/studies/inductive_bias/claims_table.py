@@ -1,0 +1,65 @@
+"""The table of claims: numbers as text, and marks and bars on a scale that contrasts of one unit share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Values = Mapping[str, Any]
+
+MISSING = "–"
+WIDTH = 95.0  # of a bar, from the middle; the drawing ends at 100
+
+
+def claims_view(claims: Sequence[Values]) -> list[dict[str, Any]]:
+    """Return the claims of claims.json with what the page shows of each contrast."""
+    scales = _scales(claims)
+    return [
+        {
+            **claim,
+            "contrasts": [contrast_view(each, scales) for each in claim["contrasts"]],
+        }
+        for claim in claims
+    ]
+
+
+def contrast_view(contrast: Values, scales: Mapping[str, float]) -> dict[str, Any]:
+    """Return a contrast with its mark, bar and ticks, from -100 to 100 around the threshold."""
+    scale = WIDTH / scales.get(contrast["unit"], 1.0)
+
+    def place(value: float) -> float:
+        return max(-100.0, min(100.0, scale * (value - contrast["threshold"])))
+
+    center, interval = contrast["mean"], contrast["interval"]
+    return {
+        **contrast,
+        "point": None if center is None else place(center),
+        "whisker": None if interval is None else tuple(map(place, interval)),
+        "ticks": [place(each) for each in contrast["by_kind"].values()],
+        "number": MISSING if center is None else f"{signed(center)} {contrast['unit']}".strip(),
+        "spread": _interval_text(contrast),
+        "reason": contrast["regime"],
+        "kinds": ", ".join(f"{name} {signed(value)}" for name, value in contrast["by_kind"].items()),
+    }
+
+
+def signed(value: float) -> str:
+    """Return three digits with a sign, as `+0.25` and `−3.1`."""
+    text = f"{value:+.3g}" if abs(value) < 100 else f"{value:+.0f}"
+    return text.replace("-", "−")
+
+
+def _scales(claims: Sequence[Values]) -> dict[str, float]:
+    """Return the largest distance from the threshold of any interval or kind, by unit."""
+    found = dict[str, float]()
+    for contrast in (contrast for claim in claims for contrast in claim["contrasts"]):
+        center = [] if contrast["mean"] is None else [contrast["mean"]]
+        values = [*center, *(contrast["interval"] or ())]
+        reach = max((abs(value - contrast["threshold"]) for value in values), default=0.0)
+        found[contrast["unit"]] = max(found.get(contrast["unit"], 1e-12), reach)
+    return found
+
+
+def _interval_text(contrast: Values) -> str:
+    if contrast["interval"] is None:
+        return "not run" if contrast["mean"] is None else "one seed"
+    low, high = map(signed, contrast["interval"])
+    return f"{low} to {high}"

@@ -1,0 +1,151 @@
+"""Differences between networks of a study that are equal in all but the block, the encoding or a layer."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from isopix.studies.claim_tests import Contrast
+from isopix.studies.inductive_bias.evidence import Cells, Mean, StudyEvidence, Term, kind_name
+from isopix.studies.inductive_bias.trials import Trial
+
+LayerWeight = tuple[float, int | None]  # a weight of a layer's accuracy; None: the best one on validation
+
+NOT_ABOVE = "no network of these is clearly above its baselines"
+
+
+def make_contrast(
+    evidence: StudyEvidence, text: str, unit: str, found: Mean, *, blocks: Sequence[str] = ()
+) -> Contrast:
+    """Return a contrast. That of accuracies cannot be judged if no network of `blocks` has learned
+    anything.
+    """
+    effect = evidence.effects.get(unit, 0.0)
+    contrast = Contrast(text, unit, found.estimate, found.values, found.by_kind, effect=effect)
+    judged = not blocks or found.estimate is None or evidence.above_baselines(blocks)
+    return contrast if judged else contrast.cannot_be_judged(NOT_ABOVE)
+
+
+def difference(
+    evidence: StudyEvidence,
+    blocks: tuple[str, str],
+    value: Callable[[Trial], float | None],
+    only: tuple[str, int] | None = None,
+) -> Mean:
+    """Return the mean of `value` of the first block minus that of the second, over encodings and depths, or
+    of one encoding and depth only, with a variance between seeds that is pooled over all networks.
+    """
+
+    def above(seed: int, kind: Any) -> float | None:
+        pair = [evidence.by_seed[seed].get((block, *kind)) for block in blocks]
+        own, other = (None if trial is None else value(trial) for trial in pair)
+        return None if own is None or other is None else own - other
+
+    if only is None:
+        return evidence.mean_values(_shared_kinds(evidence, blocks), above)
+    return evidence.mean_values([only], above, evidence.value_noise(blocks, value))
+
+
+def accuracy_difference(evidence: StudyEvidence, blocks: tuple[str, str]) -> Mean:
+    """Return the mean difference of best-layer accuracy of two blocks, over encodings and depths."""
+
+    def above(seed: int, kind: Any) -> list[Term] | None:
+        own, other = (evidence.by_seed[seed].get((block, *kind)) for block in blocks)
+        return None if own is None or other is None else difference_terms(evidence, own, other)
+
+    rows, names = evidence.paired(_shared_kinds(evidence, blocks), above)
+    return evidence.mean_accuracy(Cells(rows, list(map(kind_name, names))))
+
+
+def _shared_kinds(evidence: StudyEvidence, blocks: tuple[str, str]) -> list[tuple[str, int]]:
+    own, other = (
+        dict.fromkeys(trial.kind for trial in evidence.trials if trial.block == block) for block in blocks
+    )
+    return [kind for kind in own if kind in other]
+
+
+def difference_terms(evidence: StudyEvidence, own: Trial, other: Trial) -> list[Term]:
+    """Return the terms of the difference of two networks' best-layer accuracies."""
+    return [Term(1, evidence.probes(own)), Term(-1, evidence.probes(other))]
+
+
+def best_of_others(
+    evidence: StudyEvidence, score: Callable[[Trial], float]
+) -> dict[int, tuple[Trial, Trial]]:
+    """Return for each seed the best network with pix2vec and the best without, as the other seeds say.
+
+    Chosen by the seed itself, the best of more networks would seem better without being so.
+    """
+    found, seeds = dict[int, tuple[Trial, Trial]](), evidence.complete_seeds
+    for seed in seeds if len(seeds) > 1 else ():
+
+        def mean_score(trial: Trial, seed: int = seed) -> float:
+            return float(
+                np.mean([score(evidence.by_seed[s][trial.architecture]) for s in seeds if s != seed])
+            )
+
+        trials = evidence.by_seed[seed].values()
+        own = [trial for trial in trials if trial.encoding == "pix2vec"]
+        others = [trial for trial in trials if trial.encoding != "pix2vec"]
+        if own and others:
+            found[seed] = max(own, key=mean_score), max(others, key=mean_score)
+    return found
+
+
+def at_layers(
+    evidence: StudyEvidence, network: tuple[str, int], encodings: tuple[str, str], layers: Iterable[int]
+) -> Iterable[Contrast]:
+    """Yield the accuracy of the first encoding minus that of the second, a contrast for each layer."""
+    for layer in layers:
+        found = layer_difference(evidence, network, encodings, partial(_one_layer, layer))
+        text = f"accuracy of {kind_name(network)}, layer {layer}: {encodings[0]} − {encodings[1]}"
+        yield make_contrast(evidence, text, "points", found, blocks=(network[0],))
+
+
+def layer_difference(
+    evidence: StudyEvidence,
+    network: tuple[str, int],
+    encodings: tuple[str, str],
+    read: Callable[[Trial], list[LayerWeight]],
+    networks: int = 2,
+) -> Mean:
+    """Return the mean over seeds of what `read` reads of the layers with the first encoding, minus the same
+    with the second. The variance between seeds is pooled over all layers of all networks of the block.
+    """
+    block, depth = network
+
+    def terms(seed: int, kind: Any) -> list[Term] | None:
+        one, other = (evidence.by_seed[seed].get((block, encoding, depth)) for encoding in encodings)
+        if one is None or other is None:
+            return None
+        signed = ((1, one), (-1, other))
+        return [
+            Term(sign * w, evidence.probes(each), layer) for sign, each in signed for w, layer in read(each)
+        ]
+
+    rows, _ = evidence.paired([kind_name(network)], terms)
+    return evidence.mean_accuracy(
+        Cells(rows, [kind_name(network)]), evidence.accuracy_noise([block], networks)
+    )
+
+
+def best_layer_terms(trial: Trial) -> list[LayerWeight]:
+    """Return the term of the layer that is best on validation images."""
+    return [(1.0, None)]
+
+
+def range_terms(evidence: StudyEvidence, trial: Trial) -> list[LayerWeight]:
+    """Return the terms of the range over layers: the best minus the worst, as validation images say in the
+    networks of the other seeds. Chosen by the same network, noise would seem a range.
+    """
+    others = [
+        trials.get(trial.architecture) for seed, trials in evidence.by_seed.items() if seed != trial.seed
+    ]
+    known = [evidence.probes(each).validation_accuracies for each in others if each is not None]
+    means = np.mean(known or [evidence.probes(trial).validation_accuracies], 0)
+    return [(1.0, int(means.argmax())), (-1.0, int(means.argmin()))]
+
+
+def _one_layer(layer: int, trial: Trial) -> list[LayerWeight]:
+    return [(1.0, layer)]

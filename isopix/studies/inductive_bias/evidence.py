@@ -1,0 +1,222 @@
+"""The trials of a study as evidence: which are paired, and means over seeds, kinds and test images."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from isopix.core.bootstrap import Z_95
+from isopix.model.pool import Pool
+from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
+from isopix.studies.inductive_bias.trials import Architecture, Correct, ProbedLayers, Trial
+
+Measurements = Mapping[tuple[Architecture, int], Mapping[str, Any]]  # by architecture and seed
+Value = Callable[[Trial], float | None]
+
+
+class Term(NamedTuple):
+    """A weight times the test accuracy of one layer; `layer` None is the best one on validation images."""
+
+    weight: float
+    probed: ProbedLayers
+    layer: int | None = None
+
+    @property
+    def points(self) -> float:
+        """The weighted accuracy in percentage points."""
+        layer = self.probed.best_layer if self.layer is None else self.layer
+        return 100 * self.weight * self.probed.test_accuracies[layer]
+
+
+class Cells(NamedTuple):
+    """The terms whose sum is a difference of accuracies, for each seed (rows) and each kind (columns)."""
+
+    rows: list[list[list[Term]]]
+    kinds: list[str]
+
+
+@dataclass
+class StudyEvidence:
+    """The finished trials of a study under one pool, and what else was measured of them.
+
+    `effects` is the smallest difference that matters, by unit; `groups` are those of the test images.
+    """
+
+    trials: Sequence[Trial]
+    measurements: Measurements
+    pool: Pool
+    effects: Mapping[str, float]
+    groups: Int[np.ndarray, " B"] | None = None
+    _unpacked: dict[tuple[int, int], Correct] = field(default_factory=dict)
+
+    @cached_property
+    def by_seed(self) -> dict[int, dict[Architecture, Trial]]:
+        """The trials of each seed by architecture."""
+        found: dict[int, dict[Architecture, Trial]] = {}
+        for trial in self.trials:
+            found.setdefault(trial.seed, {})[trial.architecture] = trial
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def complete_seeds(self) -> list[int]:
+        """The seeds for which every architecture has finished; numbers over fewer are not comparable."""
+        every = {trial.architecture for trial in self.trials}
+        return [seed for seed, trials in self.by_seed.items() if trials.keys() == every]
+
+    @cached_property
+    def blocks(self) -> list[str]:
+        """The blocks of the trials."""
+        return list(dict.fromkeys(trial.block for trial in self.trials))
+
+    def probes(self, trial: Trial) -> ProbedLayers:
+        """Return the probes of a trained network."""
+        return trial.probes[self.pool].network
+
+    def measurement(self, trial: Trial, name: str) -> Any:
+        """Return a measurement of a trial; None if it is missing."""
+        return self.measurements.get((trial.architecture, trial.seed), {}).get(name)
+
+    def depths(self, block: str) -> list[int]:
+        """Return the depths of a block's trials."""
+        return sorted({trial.depth for trial in self.trials if trial.block == block})
+
+    def deepest(self, block: str, limit: int) -> int:
+        """Return the depth of a block's deepest trials up to `limit`; `limit` without trials."""
+        return max((depth for depth in self.depths(block) if depth <= limit), default=limit)
+
+    def paired(
+        self, kinds: Iterable[Hashable], find: Callable[[int, Any], Any]
+    ) -> tuple[list[list[Any]], list[Hashable]]:
+        """Return `find(seed, kind)` for each seed (rows) and kind (columns) of the largest complete design.
+
+        The kinds are those that the seed with the most of them has; seeds that lack one of them are left out.
+        """
+        chosen = list(dict.fromkeys(kinds))
+        found = {seed: {kind: find(seed, kind) for kind in chosen} for seed in self.by_seed}
+        known = [[kind for kind in chosen if row[kind] is not None] for row in found.values()]
+        most = max(known, key=len, default=[])
+        rows = [
+            [row[kind] for kind in most] for row in found.values() if all(row[k] is not None for k in most)
+        ]
+        return (rows, most) if most else ([], [])
+
+    def mean_values(
+        self, kinds: Iterable[Hashable], find: Callable[[int, Any], float | None], noise: Noise | None = None
+    ) -> "Mean":
+        """Return the mean of `find(seed, kind)` over kinds and seeds."""
+        rows, names = self.paired(kinds, find)
+        return Mean.of(np.array(rows, dtype=float), list(map(kind_name, names)), None, None, noise)
+
+    def mean_accuracy(self, cells: Cells, noise: Noise | None = None) -> "Mean":
+        """Return the mean of a difference of accuracies, in percentage points, over kinds, seeds and test
+        images.
+        """
+        values = [[sum(term.points for term in terms) for terms in row] for row in cells.rows]
+        return Mean.of(np.array(values), cells.kinds, self._per_image(cells), self.groups, noise)
+
+    def _per_image(self, cells: Cells) -> PerImage | None:
+        """Return the mean over seeds and kinds for each test image; None where one is not known."""
+        count = sum(len(row) for row in cells.rows)
+        terms = [term for row in cells.rows for each in row for term in each]
+        correct = [self._correct(term) for term in terms]
+        total: PerImage | None = None
+        for term, images in zip(terms, correct, strict=True):
+            if images is None:
+                return None
+            if total is None:
+                total = np.zeros(len(images))
+            total += (100 * term.weight / count) * images
+        return total
+
+    def _correct(self, term: Term) -> Correct | None:
+        layer = term.probed.best_layer if term.layer is None else term.layer
+        key = id(term.probed), layer
+        if key not in self._unpacked:
+            found = term.probed.correct_images(layer)
+            if found is None:
+                return None
+            self._unpacked[key] = found
+        return self._unpacked[key]
+
+    def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
+        """Return the variance between seeds of the difference of `networks` accuracies of single layers, in
+        points, pooled over all layers of all networks of these blocks.
+
+        The layers of a network are not independent and count once.
+        """
+        layers = self._pooled(blocks, lambda trial: [100 * a for a in self.probes(trial).test_accuracies])
+        return layers and Noise(networks * layers.variance, layers.freedom)
+
+    def value_noise(self, blocks: Sequence[str], value: Value) -> Noise | None:
+        """Return the variance between seeds of the difference of two networks' values, pooled likewise."""
+        found = self._pooled(blocks, lambda trial: [value(trial)])
+        return found and Noise(2 * found.variance, found.freedom)
+
+    def _pooled(self, blocks: Sequence[str], read: Callable[[Trial], Sequence[float | None]]) -> Noise | None:
+        variances, freedom = list[float](), 0
+        for architecture in dict.fromkeys(each.architecture for each in self.trials if each.block in blocks):
+            own = [read(trials[architecture]) for trials in self.by_seed.values() if architecture in trials]
+            known = np.array([each for each in own if None not in each], dtype=float)
+            if len(known) >= 2:
+                variances += [float(known.var(0, ddof=1).mean())] * (len(known) - 1)
+                freedom += len(known) - 1
+        return Noise(float(np.mean(variances)), freedom) if freedom else None
+
+    def above_baselines(self, blocks: Sequence[str]) -> bool:
+        """Whether the networks of one of these blocks are clearly above their best baseline."""
+        return any(self._gain(block) for block in blocks)
+
+    def _gain(self, block: str) -> bool:
+        """Whether a block's accuracy is two standard errors above each of its baselines.
+
+        Student's interval would call few seeds a regime in which nothing can be seen.
+        """
+        own = [trial for trial in self.trials if trial.block == block]
+        names = dict.fromkeys(name for trial in own for name in trial.probes[self.pool].baselines)
+        kinds = [trial.kind for trial in own]
+        for name in names:
+
+            def gain(seed: int, kind: tuple[str, int], name: str = name) -> list[Term] | None:
+                trial = self.by_seed[seed].get((block, *kind))
+                baseline = None if trial is None else trial.probes[self.pool].baselines.get(name)
+                if trial is None or baseline is None:
+                    return None
+                return [Term(1, self.probes(trial)), Term(-1, baseline)]
+
+            rows, found = self.paired(kinds, gain)
+            estimate = self.mean_accuracy(Cells(rows, list(map(kind_name, found)))).estimate
+            if estimate is None or estimate.mean <= Z_95 * estimate.standard_error:
+                return False
+        return bool(names)
+
+
+class Mean(NamedTuple):
+    """A mean with its sources of error (None if it cannot be estimated), and the means of which it is one."""
+
+    estimate: Estimate | None
+    values: tuple[float, ...]  # by seed
+    by_kind: dict[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        values: np.ndarray,
+        kinds: list[str],
+        images: PerImage | None,
+        groups: Int[np.ndarray, " B"] | None,
+        noise: Noise | None,
+    ) -> "Mean":
+        """Return the mean of a value for each seed (rows) and kind (columns)."""
+        if not values.size:
+            return cls(None, (), {})
+        estimate = crossed_estimate(values, images, groups, noise)
+        means = dict(zip(kinds, values.mean(0).tolist(), strict=True))
+        return cls(estimate, tuple(values.mean(1).tolist()), means)
+
+
+def kind_name(kind: Hashable) -> str:
+    """Return the name of a kind, as `pix2vec-3`."""
+    return "-".join(map(str, kind)) if isinstance(kind, tuple) else str(kind)
