@@ -12,13 +12,17 @@ WIDTH = 95.0  # of a bar, from the middle; the drawing ends at 100
 def claims_view(claims: Sequence[Values]) -> list[dict[str, Any]]:
     """Return the claims of claims.json with what the page shows of each contrast."""
     scales = _scales(claims)
-    return [
-        {
-            **claim,
-            "contrasts": [contrast_view(each, scales) for each in claim["contrasts"]],
-        }
-        for claim in claims
-    ]
+    return [_claim_view(claim, scales) for claim in claims]
+
+
+def _claim_view(claim: Values, scales: Mapping[str, float]) -> dict[str, Any]:
+    """Return a claim; what hinders a decision is said once if it is the same for all its contrasts."""
+    notes = {_note(each) for each in claim["contrasts"] if each["counted"]}
+    shared = notes.pop() if len(notes) == 1 else ""
+    contrasts = [contrast_view(each, scales) for each in claim["contrasts"]]
+    if shared:
+        contrasts = [{**each, "note": ""} for each in contrasts]
+    return {**claim, "note": shared, "contrasts": contrasts}
 
 
 def contrast_view(contrast: Values, scales: Mapping[str, float]) -> dict[str, Any]:
@@ -36,9 +40,16 @@ def contrast_view(contrast: Values, scales: Mapping[str, float]) -> dict[str, An
         "ticks": [place(each) for each in contrast["by_kind"].values()],
         "number": MISSING if center is None else f"{signed(center)} {contrast['unit']}".strip(),
         "spread": _interval_text(contrast),
-        "reason": contrast["regime"],
+        "note": _note(contrast),
         "kinds": ", ".join(f"{name} {signed(value)}" for name, value in contrast["by_kind"].items()),
     }
+
+
+def _note(contrast: Values) -> str:
+    """Return what hinders a decision; empty where there is one, and for a contrast that is only shown."""
+    if not contrast["counted"]:
+        return ""
+    return str(contrast["regime"] or contrast["needed"])
 
 
 def signed(value: float) -> str:

@@ -107,6 +107,8 @@ def _facts(study: Values, trials: Sequence[Values]) -> list[tuple[str, str]]:
     recipe, config = study["recipe"], study["recipe"].train
     images = done[0]["images"] if done else {}
     probed = f"{images['train']:,} / {images['validation']:,} / {images['test']:,}" if images else MISSING
+    if study.get("test_groups"):
+        probed += f" ({study['test_groups']:,} originals)"
     return [
         ("scale", str(study["scale"])),
         ("images", f"{_source(study)}, {recipe.data.rows} × {recipe.data.cols}"),
@@ -116,7 +118,7 @@ def _facts(study: Values, trials: Sequence[Values]) -> list[tuple[str, str]]:
         ("images probed (train / validation / test)", probed),
         ("networks", f"{len(done):,} of {len(trials):,}"),
         ("seeds", f"{study['seeds']:,}"),
-        ("total time", _time(sum(map(_seconds, done)))),
+        ("time of all networks", _time(sum(map(_seconds, done)))),
     ]
 
 

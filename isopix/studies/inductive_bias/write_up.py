@@ -44,7 +44,9 @@ def write_up(study: Study) -> WriteUp:
     ]
     figures = draw([_trial(result) for result in done], examples, study.path / "figures")
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
-    facts = {**plan, "recipe": study.specs[0].recipe, "probe": study.specs[0].probe.method.label()}
+    first = study.specs[0]
+    facts = {**plan, "recipe": first.recipe, "probe": first.probe.method.label()}
+    facts["test_groups"] = len(set(done[0].test_groups)) if done else 0
     environment = done[0].environment if done else {}
     text = render_study(facts, rows, dict(records), figures=figures, environment=environment)
     replace_file(page, text.encode())

@@ -20,6 +20,7 @@ STUDY["path"] = "/a b/bias"
 STUDY["command"] = ["isopix", "study", "inductive-bias"]
 STUDY["recipe"] = registry.find("isotropic.translated_digits-conv-pix2vec-1")
 STUDY["probe"] = "ridge regression"
+STUDY["test_groups"] = 450
 
 
 def trial(block: str, seed: int, **more: Any) -> dict[str, Any]:
@@ -147,11 +148,11 @@ def test_effects_are_told_first_over_the_variants_that_all_blocks_have() -> None
         "+2 nats",
         "+0.5 to +3.5",
         "−2 nats",
-        "not decided: needs 9 seeds",
-        "cannot be judged: nothing was learned",
+        "needs 9 seeds",
+        "nothing was learned",
         "14 × 14",
         "600 steps of 64, bf16",
-        "100 / 20 / 1,350",
+        "100 / 20 / 1,350 (450 originals)",
         "ridge regression",
         "50.0",
         "not run",
@@ -170,3 +171,14 @@ def test_bars_of_one_unit_share_a_scale() -> None:
     assert found[0] == pytest.approx((0.5 * nats, 3.5 * nats, 2 * nats))
     assert found[1] == pytest.approx((-4 * nats, -0.5 * nats, -2 * nats))
     assert found[2] == pytest.approx((19, 95, 57))
+
+
+def test_what_all_contrasts_of_a_claim_lack_is_said_once() -> None:
+    hidden = claim("d", "cannot be judged", regime="nothing was learned")
+    twice = {**hidden, "contrasts": hidden["contrasts"] * 2}
+    text = render_study(STUDY, TRIALS, {"mean": [twice]}, figures=[], environment={})
+    assert text.count("nothing was learned") == 1
+    other = {**hidden["contrasts"][0], "regime": "", "needed": "needs 9 seeds"}
+    mixed = {**hidden, "contrasts": [hidden["contrasts"][0], other]}
+    text = render_study(STUDY, TRIALS, {"mean": [mixed]}, figures=[], environment={})
+    assert (text.count("nothing was learned"), text.count("needs 9 seeds")) == (1, 1)
