@@ -81,7 +81,10 @@ def test_the_law_covers_every_kind_of_argument() -> None:
 LINES: dict[str, tuple[Callable[[], object], str]] = {
     "features": (lambda: isopix.probe("r", features="x"), "features is 'x'; allowed: normed, residual"),
     "precision": (lambda: isopix.verify("r", precision="fp16"), "precision is 'fp16'; allowed: fp32, bf16"),
-    "pool": (lambda: isopix.probe("r", pool="x"), "pool is 'x'; allowed: mean, last, max, first"),
+    "pool": (
+        lambda: isopix.probe("r", pool="x"),
+        "pool is 'x'; allowed: mean, last, max, first, grid2, grid4, flatten",
+    ),
     "split": (
         lambda: isopix.complete("r", split="tset"),
         "split is 'tset'; allowed: train, validation, test",
