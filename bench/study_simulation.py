@@ -6,8 +6,8 @@ python bench/study_simulation.py --studies 20 # quick
 Each simulated study has the networks, seeds and test images of a scale. Accuracies vary with the network's
 kind (independently), with the seed of each network and layer, and with the test images, which differ in
 difficulty and are shared by all networks. Worlds: `none`, no difference between any networks; `mixed`, none
-on average, but kinds of networks differ by chance; `encodings`, the same where only the encodings differ,
-which breaks the assumption of independent kinds; and for each claim one in which it is true by the smallest
+on average, but kinds of networks differ by chance; `encodings`, the same where the encodings of a block
+differ and its depths do not; and for each claim one in which it is true by the smallest
 difference that matters at its scale. Claims d, g, h and i are of single networks: where kinds differ by
 chance, these do differ, so that refuting the claims is right.
 """

@@ -7,12 +7,16 @@ from typing import Any
 
 from cells import RESULTS, mean_std, read
 
-from isopix.studies.claim_tests import ClaimResult, Contrast
+from isopix.studies.claim_tests import Contrast
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
 from isopix.studies.inductive_bias.write_up import judge_trials
 from isopix.studies.trial import TrialResult
 
-Columns = dict[str, list[ClaimResult]]
+FALSE = ("does not hold", "holds")
+FALSE_COLUMNS = (
+    "any refuted: no differences",
+    *(f"{verdict}: {world} by chance" for verdict in FALSE for world in ("kinds differ", "encodings differ")),
+)
 
 
 def study_tiny() -> str:
@@ -150,23 +154,24 @@ def simulation() -> str:
     for row in found["worlds"]:
         scales.setdefault(row["scale"], {})[row["world"]] = row
     letters = [world for world in next(iter(scales.values())) if len(world) == 1]
-    columns = ("stated effect", "any refuted: no differences", "kinds differ by chance", *letters)
+    columns = ("stated effect", *FALSE_COLUMNS, *letters)
     rows = [
         f"| scale | {' | '.join(columns)} |",
-        "|---|---|---|---|" + "---|" * len(letters),
+        "|---|---|" + "---|" * len(FALSE_COLUMNS) + "---|" * len(letters),
     ]
     for scale, worlds in scales.items():
         power = [share(worlds[each]["verdicts"][each].get("holds", 0), worlds[each]) for each in letters]
         effect = found["scales"][scale]["effects"]["points"]
-        false = [share(worlds["none"]["any_refuted"], worlds["none"]), averages_refuted(worlds["mixed"])]
+        false = [share(worlds["none"]["any_refuted"], worlds["none"])]
+        false += [worst(worlds[world], verdict) for verdict in FALSE for world in ("mixed", "encodings")]
         rows.append(f"| `{scale}` | {effect:g} points | {' | '.join([*false, *power])} |")
     counts = {row["studies"] for row in found["worlds"]}
     return "\n".join([*rows, "", f"{min(counts):,} to {max(counts):,} simulated studies a cell."]) + "\n"
 
 
-def averages_refuted(row: dict[str, Any]) -> str:
-    """Return the largest share of refutations of a claim about averages over kinds."""
-    return share(max(row["verdicts"][each].get("does not hold", 0) for each in "abcef"), row)
+def worst(row: dict[str, Any], verdict: str) -> str:
+    """Return the largest share of a false verdict among the claims about averages over kinds."""
+    return share(max(row["verdicts"][each].get(verdict, 0) for each in "abcef"), row)
 
 
 def share(count: int, row: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ def inductive_bias(
         study = Study.from_plan(folder, planned)
         missing = len(study.missing(planned))
         executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
-        if missing:
+        if missing or data is not None:
             study.require_images()
         with Study.create(folder, planned) as study:
             stopped = _run(study.missing(planned), executor, progress)

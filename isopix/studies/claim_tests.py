@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from isopix.studies.estimates import POWER, Estimate
 
 Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
-LEVEL = 0.05  # of all refutations of a study together
+LEVEL = 0.05  # of all refutations of a study under one pool
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Contrast:
             return "needs 2 seeds or more" if self.values else "needs networks that are missing"
         difference = max(self.effect, abs(self.estimate.mean - self.threshold))
         if self.estimate.power(difference) >= POWER:
-            return f"{difference:.3g} {self.unit}".rstrip() + " would have shown"
+            return f"{difference:.3g} {self.unit}".rstrip() + " would have been seen"
         return f"needs {self.estimate.needed(difference)}"
 
     def _shown(self, value: float) -> float:
@@ -135,7 +135,7 @@ class ClaimResult(NamedTuple):
 
 def adjust(claims: Sequence[ClaimResult]) -> list[ClaimResult]:
     """Return the claims with Holm's correction across all contrasts that can refute one (Holm 1979): the
-    probability of any false refutation in a study is at most LEVEL.
+    probability of any false refutation is at most LEVEL where the intervals are right.
 
     That a claim holds needs no correction, as all its contrasts must (intersection-union test).
     """

@@ -1,13 +1,13 @@
 """Means over crossed designs: seeds, kinds of networks and test images, each a source of error of its own."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import brentq
-from scipy.special import stdtr, stdtrit
+from scipy.special import fdtri, stdtr, stdtrit
 
 from isopix.core.bootstrap import CONFIDENCE_LEVEL
 
@@ -78,7 +78,7 @@ class Estimate(NamedTuple):
         found = []
         for name, error, freedom in self.sources:
             if name == "seeds":
-                found.append(ErrorSource(name, error * math.sqrt(fewer), freedom + seeds - self.seeds))
+                found.append(ErrorSource(name, error * math.sqrt(fewer), seeds - 1))
             elif name == "images":
                 found.append(
                     ErrorSource(name, error * math.sqrt(self.images / images), freedom * images / self.images)
@@ -118,13 +118,14 @@ def crossed_estimate(
     images: PerImage | None = None,
     groups: Groups | None = None,
     noise: Noise | None = None,
+    encodings: Sequence[str] = (),
 ) -> Estimate | None:
     """Return the mean of `values`, whose sources of error are the seeds and, where there are several, the
-    kinds of networks; `images` adds that of the test images, in `groups` of dependent ones.
+    kinds of networks, taken one by one or by their `encodings`, whichever is wider: depths of one encoding
+    may be alike. `images` adds that of the test images, in `groups` of dependent ones.
 
-    `noise` is the variance of one value as more networks tell it; the larger of it and that of the rows
-    counts, with its degrees of freedom. None without two
-    seeds: nothing then tells how much a seed matters.
+    `noise` is the variance of one value as more networks tell it; it is replaced by that of the rows where
+    an F-test finds this to be larger. None without two seeds: nothing then tells how much a seed matters.
     """
     seeds, kinds = values.shape
     if seeds < 2 or not kinds:
@@ -134,11 +135,13 @@ def crossed_estimate(
         sources = [ErrorSource("seeds", error, seeds - 1)]
     else:
         own = float(values.mean(1).var(ddof=1))
-        variance = max(own, noise.variance / kinds)
-        sources = [ErrorSource("seeds", math.sqrt(variance / seeds), noise.freedom)]
+        pooled, freedom = noise.variance / kinds, noise.freedom
+        if own > pooled * fdtri(seeds - 1, noise.freedom, CONFIDENCE_LEVEL):
+            pooled, freedom = own, seeds - 1
+        sources = [ErrorSource("seeds", math.sqrt(pooled / seeds), freedom)]
     interaction = 0.0
     if kinds > 1:
-        sources.append(ErrorSource("kinds", float(values.mean(0).std(ddof=1)) / math.sqrt(kinds), kinds - 1))
+        sources.append(_kind_source(values.mean(0), encodings))
         residual = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
         mean_square = float(np.square(residual).sum()) / (seeds - 1) / (kinds - 1)
         interaction = math.sqrt(mean_square / seeds / kinds)
@@ -146,6 +149,19 @@ def crossed_estimate(
         sources.append(_image_source(images, groups))
     count = 0 if images is None else len(images)
     return Estimate(float(values.mean()), tuple(sources), seeds, kinds, count, interaction)
+
+
+def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> ErrorSource:
+    """Return the error of the mean over kinds, or over the means of each encoding if that is larger."""
+    names = np.array(encodings)
+    by_encoding = np.array([means[names == name].mean() for name in dict.fromkeys(encodings)])
+    found = [
+        ErrorSource("kinds", float(each.std(ddof=1)) / math.sqrt(len(each)), len(each) - 1)
+        for each in (means, by_encoding)
+        if len(each) > 1
+    ]
+    tail = (1 + CONFIDENCE_LEVEL) / 2
+    return max(found, key=lambda source: stdtrit(source.freedom, tail) * source.standard_error)
 
 
 def _image_source(images: PerImage, groups: Groups | None) -> ErrorSource:

@@ -2,7 +2,7 @@
 
 import multiprocessing
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from traceback import format_exc
@@ -83,9 +83,9 @@ class TrialSpec(NamedTuple):
         try:
             values = read_json(self.result)
             found = from_dict(TrialResult, {name: each for name, each in values.items() if name != "kind"})
-            if found.status == "done" and found.trial is None:
-                raise ValueError("it has no trial")
-        except ValueError as error:
+            if found.status == "done":
+                _check_result(found, self.pools)
+        except (ValueError, KeyError) as error:
             reason = f"{self.result} cannot be read: {error}"
             raise ValueError(f"{reason}; without this file, the trial is probed again") from None
         return found
@@ -102,6 +102,26 @@ class TrialSpec(NamedTuple):
     def example(self) -> Path:
         """The file of the trial's pictures, if it is an example of its block."""
         return self.result.with_suffix(".npz")
+
+
+def _check_result(found: TrialResult, pools: Sequence[Pool]) -> None:
+    """Raises ValueError or KeyError for a finished trial that lacks what claims and figures need."""
+    if found.trial is None:
+        raise ValueError("it has no trial")
+    for pool in pools:
+        if pool not in found.trial.probes:
+            raise ValueError(f"it has no probes of pool {pool}")
+        probes = found.trial.probes[pool]
+        for probed in (probes.network, *probes.baselines.values()):
+            probed.check()
+        if len(probes.network.test_accuracies) != found.trial.depth + 1:
+            raise ValueError(
+                f"it has {len(probes.network.test_accuracies)} layers of {found.trial.depth + 1}"
+            )
+    measured = found.metrics["measurements"]
+    for name in ("color_error", "distance_preservation", "translation_error", "receptive_field_mean"):
+        if not measured[name]:
+            raise ValueError(f"{name} is empty")
 
 
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:

@@ -25,7 +25,7 @@ from isopix.studies.inductive_bias.contrasts import (
     make_contrast,
     range_terms,
 )
-from isopix.studies.inductive_bias.evidence import Cells, Measurements, StudyEvidence, Term, kind_name
+from isopix.studies.inductive_bias.evidence import Cells, Measurements, StudyEvidence, Term
 from isopix.studies.inductive_bias.regression import (
     at_fixed_loss,
     rank_correlation,
@@ -164,7 +164,7 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
         return None if found is None else [Term(each, evidence.probes(trial)) for each, trial in found]
 
     rows, names = evidence.paired(kinds, terms)
-    found = evidence.mean_accuracy(Cells(rows, list(map(kind_name, names))))
+    found = evidence.mean_accuracy(Cells(rows, names))
     text = "accuracy gain per doubling of depth"
     yield make_contrast(evidence, text, "points per doubling", found, blocks=MAIN_BLOCKS)
 
@@ -186,7 +186,7 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
 
     for text, end in (("last", -1), ("first", 0)):
         rows, names = evidence.paired(kinds, above(end))
-        found = evidence.mean_accuracy(Cells(rows, list(map(kind_name, names))))
+        found = evidence.mean_accuracy(Cells(rows, names))
         words = f"accuracy of convolutions: best inner layer − {text} layer"
         yield make_contrast(evidence, words, "points", found, blocks=("conv",))
 

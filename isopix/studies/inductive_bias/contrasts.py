@@ -55,7 +55,7 @@ def accuracy_difference(evidence: StudyEvidence, blocks: tuple[str, str]) -> Mea
         return None if own is None or other is None else difference_terms(evidence, own, other)
 
     rows, names = evidence.paired(_shared_kinds(evidence, blocks), above)
-    return evidence.mean_accuracy(Cells(rows, list(map(kind_name, names))))
+    return evidence.mean_accuracy(Cells(rows, names))
 
 
 def _shared_kinds(evidence: StudyEvidence, blocks: tuple[str, str]) -> list[tuple[str, int]]:
@@ -77,7 +77,8 @@ def best_of_others(
 
     Chosen by the seed itself, the best of more networks would seem better without being so.
     """
-    found, seeds = dict[int, tuple[Trial, Trial]](), evidence.complete_seeds
+    found = dict[int, tuple[Trial, Trial]]()
+    seeds, architectures = evidence.complete(evidence.trials)
     for seed in seeds if len(seeds) > 1 else ():
 
         def mean_score(trial: Trial, seed: int = seed) -> float:
@@ -85,7 +86,7 @@ def best_of_others(
                 np.mean([score(evidence.by_seed[s][trial.architecture]) for s in seeds if s != seed])
             )
 
-        trials = evidence.by_seed[seed].values()
+        trials = [evidence.by_seed[seed][each] for each in architectures]
         own = [trial for trial in trials if trial.encoding == "pix2vec"]
         others = [trial for trial in trials if trial.encoding != "pix2vec"]
         if own and others:

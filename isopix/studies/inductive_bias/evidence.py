@@ -3,18 +3,20 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Int
 
 from isopix.core.bootstrap import Z_95
 from isopix.model.pool import Pool
+from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
 from isopix.studies.inductive_bias.trials import Architecture, Correct, ProbedLayers, Trial
 
 Measurements = Mapping[tuple[Architecture, int], Mapping[str, Any]]  # by architecture and seed
 Value = Callable[[Trial], float | None]
+K = TypeVar("K", bound=Hashable)
 
 
 class Term(NamedTuple):
@@ -35,7 +37,7 @@ class Cells(NamedTuple):
     """The terms whose sum is a difference of accuracies, for each seed (rows) and each kind (columns)."""
 
     rows: list[list[list[Term]]]
-    kinds: list[str]
+    kinds: Sequence[Hashable]
 
 
 @dataclass
@@ -60,11 +62,14 @@ class StudyEvidence:
             found.setdefault(trial.seed, {})[trial.architecture] = trial
         return dict(sorted(found.items()))
 
-    @cached_property
-    def complete_seeds(self) -> list[int]:
-        """The seeds for which every architecture has finished; numbers over fewer are not comparable."""
-        every = {trial.architecture for trial in self.trials}
-        return [seed for seed, trials in self.by_seed.items() if trials.keys() == every]
+    def complete(self, trials: Sequence[Trial]) -> tuple[list[int], list[Architecture]]:
+        """Return the seeds and architectures of the largest complete design among trials; numbers over fewer
+        are not comparable.
+        """
+        found: dict[int, list[Architecture]] = {}
+        for trial in trials:
+            found.setdefault(trial.seed, []).append(trial.architecture)
+        return largest_design(dict(sorted(found.items())))
 
     @cached_property
     def blocks(self) -> list[str]:
@@ -90,25 +95,20 @@ class StudyEvidence:
     def paired(
         self, kinds: Iterable[Hashable], find: Callable[[int, Any], Any]
     ) -> tuple[list[list[Any]], list[Hashable]]:
-        """Return `find(seed, kind)` for each seed (rows) and kind (columns) of the largest complete design.
-
-        The kinds are those that the seed with the most of them has; seeds that lack one of them are left out.
-        """
+        """Return `find(seed, kind)` for each seed (row) and kind (column) of the largest complete design."""
         chosen = list(dict.fromkeys(kinds))
         found = {seed: {kind: find(seed, kind) for kind in chosen} for seed in self.by_seed}
-        known = [[kind for kind in chosen if row[kind] is not None] for row in found.values()]
-        most = max(known, key=len, default=[])
-        rows = [
-            [row[kind] for kind in most] for row in found.values() if all(row[k] is not None for k in most)
-        ]
-        return (rows, most) if most else ([], [])
+        seeds, known = largest_design(
+            {seed: [kind for kind in chosen if row[kind] is not None] for seed, row in found.items()}
+        )
+        return [[found[seed][kind] for kind in known] for seed in seeds], known
 
     def mean_values(
         self, kinds: Iterable[Hashable], find: Callable[[int, Any], float | None], noise: Noise | None = None
     ) -> "Mean":
         """Return the mean of `find(seed, kind)` over kinds and seeds."""
         rows, names = self.paired(kinds, find)
-        return Mean.of(np.array(rows, dtype=float), list(map(kind_name, names)), None, None, noise)
+        return Mean.of(np.array(rows, dtype=float), names, None, None, noise)
 
     def mean_accuracy(self, cells: Cells, noise: Noise | None = None) -> "Mean":
         """Return the mean of a difference of accuracies, in percentage points, over kinds, seeds and test
@@ -187,7 +187,7 @@ class StudyEvidence:
                 return [Term(1, self.probes(trial)), Term(-1, baseline)]
 
             rows, found = self.paired(kinds, gain)
-            estimate = self.mean_accuracy(Cells(rows, list(map(kind_name, found)))).estimate
+            estimate = self.mean_accuracy(Cells(rows, found)).estimate
             if estimate is None or estimate.mean <= Z_95 * estimate.standard_error:
                 return False
         return bool(names)
@@ -204,7 +204,7 @@ class Mean(NamedTuple):
     def of(
         cls,
         values: np.ndarray,
-        kinds: list[str],
+        kinds: Sequence[Hashable],
         images: PerImage | None,
         groups: Int[np.ndarray, " B"] | None,
         noise: Noise | None,
@@ -212,9 +212,32 @@ class Mean(NamedTuple):
         """Return the mean of a value for each seed (rows) and kind (columns)."""
         if not values.size:
             return cls(None, (), {})
-        estimate = crossed_estimate(values, images, groups, noise)
-        means = dict(zip(kinds, values.mean(0).tolist(), strict=True))
+        encodings = [each for each in map(encoding_of, kinds) if each]
+        estimate = crossed_estimate(
+            values, images, groups, noise, encodings if len(encodings) == len(kinds) else ()
+        )
+        means = dict(zip(map(kind_name, kinds), values.mean(0).tolist(), strict=True))
         return cls(estimate, tuple(values.mean(1).tolist()), means)
+
+
+def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]]:
+    """Return seeds and kinds such that every seed has every kind, as many pairs as possible, and two seeds or
+    more if there are; candidates are the kinds that at least 1, 2, ... seeds have.
+    """
+    kinds = list(dict.fromkeys(kind for own in known.values() for kind in own))
+    counts = {kind: sum(kind in own for own in known.values()) for kind in kinds}
+    best: tuple[list[int], list[K]] = ([], [])
+    for least in range(1, len(known) + 1):
+        chosen = [kind for kind in kinds if counts[kind] >= least]
+        seeds = [seed for seed, own in known.items() if chosen and set(chosen) <= set(own)]
+        before, after = ((len(pair[0]) > 1, len(pair[0]) * len(pair[1])) for pair in (best, (seeds, chosen)))
+        best = (seeds, chosen) if after > before else best
+    return best
+
+
+def encoding_of(kind: Hashable) -> str:
+    """Return the encoding of a kind, as of `("pix2vec", 3)`; empty if it has none."""
+    return next((each for each in kind if each in ENCODINGS), "") if isinstance(kind, tuple) else ""
 
 
 def kind_name(kind: Hashable) -> str:

@@ -72,8 +72,8 @@ def save_example(path: Path, loaded: LoadedRun, images: Images) -> None:
 
 def read_example(path: Path, architecture: Architecture) -> Example:
     """Read what `save_example` wrote. Raises ValueError for anything else."""
-    arrays = read_arrays(path)
     try:
+        arrays = read_arrays(path)
         return Example(
             block=architecture[0],
             depth=architecture[2],
@@ -96,5 +96,5 @@ def read_example(path: Path, architecture: Architecture) -> Example:
                 arrays["permutation_error"].tolist(),
             ),
         )
-    except KeyError as missing:
-        raise ValueError(f"{path} has no {missing}") from None
+    except (KeyError, ValueError, TypeError, IndexError, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {error}; without it, its pictures are left out") from None

@@ -66,7 +66,7 @@ SCALES = {
         seeds=5,
         probe=_RIDGE,
         probe_images=_IMAGES,
-        effect=10.0,
+        effect=20.0,
     ),
     "small": Scale(
         "isotropic.small-",
@@ -74,10 +74,10 @@ SCALES = {
         seeds=5,
         probe=_RIDGE,
         probe_images=_IMAGES,
-        effect=3.0,
+        effect=4.0,
     ),
     "paper": Scale(
-        "isotropic.", tuple(CELLS), seeds=3, probe=ProbeConfig(), probe_images=_ALL_IMAGES, effect=4.0
+        "isotropic.", tuple(CELLS), seeds=3, probe=ProbeConfig(), probe_images=_ALL_IMAGES, effect=5.0
     ),
 }
 

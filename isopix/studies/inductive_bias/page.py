@@ -24,11 +24,12 @@ MISSING = "–"
 CLAIMS_NOTE = (
     "Each claim is split into contrasts that are positive if it is true. Mark: mean; bar: 95 % interval over "
     "new seeds, kinds of networks and test images; ticks: each kind (encoding and depth). Bars of one unit "
-    "share a scale in each table. A claim holds if the intervals of all its contrasts lie above zero, and "
-    "does not hold if one lies below, with Holm’s correction across all contrasts (at most 5 % of studies "
-    "refute anything falsely). It cannot be judged if no network concerned is clearly above its baselines. "
-    "Not decided: what would decide a difference of the smallest size that matters with a probability of "
-    "80 %. Words such as “by far” are not tested. Points are percentage points of test accuracy."
+    "share a scale in each table. A claim holds if the intervals of all its contrasts lie above zero. It "
+    "does not hold if a contrast is below zero after Holm’s correction across the contrasts of the table. "
+    "It cannot be judged if no block concerned is, on average, clearly above its baselines. Not decided: a "
+    "difference of the size given would have been seen, or needs so many seeds to be seen, with a "
+    "probability of 80 %. Words such as “by far” are not tested. Points are percentage points of test "
+    "accuracy."
 )
 TRIALS_NOTE = (
     "Mean ± standard deviation over seeds. Loss: validation images at the end of training, nats per masked "

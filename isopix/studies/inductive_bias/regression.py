@@ -22,12 +22,12 @@ Weights = Float[np.ndarray, " m"]
 
 def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale, atanh, where its error is
-    normal: its variance is (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000).
+    normal: its variance is (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000), n being the number of blocks
+    with an encoding, as their depths may be alike, or of architectures where there are few.
 
     Without an estimate for fewer than five architectures or two seeds, and for constants.
     """
-    seeds = _seeds(evidence, trials)
-    architectures = list(dict.fromkeys(trial.architecture for trial in trials))
+    seeds, architectures = evidence.complete(trials)
     count = len(architectures)
     if count < MIN_POINTS or len(seeds) < 2:
         return Mean(None, (), {})
@@ -42,7 +42,9 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     if rho is None:
         return Mean(None, (), {})
     limit = 1 - 6 / (count * (count**2 - 1)) if count > MIN_POINTS else 1 - EPSILON
-    error = math.sqrt((1 + rho**2 / 2) / (count - 3))
+    clusters = len({each[:2] for each in architectures})
+    independent = clusters if clusters >= MIN_POINTS else count
+    error = math.sqrt((1 + rho**2 / 2) / (independent - 3))
     center = math.atanh(min(limit, max(-limit, -rho)))
     estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),), len(seeds), count)
     values = tuple(-(coefficient([seed]) or 0.0) for seed in seeds)
@@ -81,10 +83,9 @@ def _combination(evidence: StudyEvidence, weights: Weights) -> Mean:
     Its errors are that of least squares, with Student's distribution, and that of the test images, which
     enters by the weight of each network's accuracy.
     """
-    seeds = _seeds(evidence, evidence.trials)
+    seeds, architectures = evidence.complete(evidence.trials)
     if len(seeds) < 2:
         return Mean(None, (), {})
-    architectures = list(dict.fromkeys(trial.architecture for trial in evidence.trials))
     design = _design(evidence, seeds, architectures)
     inverse = np.linalg.pinv(design)
     freedom = len(architectures) - int(np.linalg.matrix_rank(design))
@@ -124,9 +125,3 @@ def _design(evidence: StudyEvidence, seeds: Sequence[int], architectures: Sequen
     ]
     losses = [np.mean([evidence.by_seed[seed][each].loss for seed in seeds]) for each in architectures]
     return np.column_stack([np.array(rows, dtype=float), losses])
-
-
-def _seeds(evidence: StudyEvidence, trials: Sequence[Trial]) -> list[int]:
-    """Return the seeds that have all these architectures."""
-    every = {trial.architecture for trial in trials}
-    return [seed for seed, found in evidence.by_seed.items() if every <= found.keys()]

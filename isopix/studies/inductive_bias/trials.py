@@ -38,6 +38,14 @@ class ProbedLayers:
         """The validation accuracy of the best layer."""
         return self.validation_accuracies[self.best_layer]
 
+    def check(self) -> None:
+        """Raise ValueError if accuracies, best layer and images do not belong together."""
+        count = len(self.test_accuracies)
+        if len(self.validation_accuracies) != count or not 0 <= self.best_layer < count:
+            raise ValueError(f"best layer {self.best_layer} of {count} layers")
+        for packed in self.correct:
+            unpack_correct(packed, self.num_images)
+
     def correct_images(self, layer: int | None = None) -> Correct | None:
         """Return whether a layer, by default the best one, classifies each test image correctly; None if that
         is not known.

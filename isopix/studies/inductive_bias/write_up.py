@@ -31,6 +31,7 @@ def write_up(study: Study) -> WriteUp:
     results, specs = study.results(), {spec.name: spec for spec in study.specs}
     rows = [_row(specs[name], result) for name, result in results.items()]
     done = [result for result in results.values() if result.trial is not None]
+    _check_same_images(results)
     claims = judge_trials(done, SCALES[study.plan.scale].effects)
     records: dict[str, list[dict[str, Any]]] = {
         pool: [claim.as_record() for claim in found] for pool, found in claims.items()
@@ -47,10 +48,19 @@ def write_up(study: Study) -> WriteUp:
     first = study.specs[0]
     facts = {**plan, "recipe": first.recipe, "probe": first.probe.method.label()}
     facts["test_groups"] = len(set(done[0].test_groups)) if done else 0
-    environment = done[0].environment if done else {}
+    environment = _environment(done)
     text = render_study(facts, rows, dict(records), figures=figures, environment=environment)
     replace_file(page, text.encode())
     return WriteUp(claims, rows, page)
+
+
+def _environment(done: Sequence[TrialResult]) -> dict[str, str]:
+    """Return versions and devices; all of them where trials differ."""
+    names = dict.fromkeys(name for result in done for name in result.environment)
+    return {
+        name: "; ".join(dict.fromkeys(str(result.environment.get(name, "unknown")) for result in done))
+        for name in names
+    }
 
 
 def judge_trials(done: Sequence[TrialResult], effects: Mapping[str, float]) -> dict[Pool, list[ClaimResult]]:
@@ -64,6 +74,18 @@ def judge_trials(done: Sequence[TrialResult], effects: Mapping[str, float]) -> d
         pool: claim_results(trials, measurements, pool, effects=effects, groups=groups)
         for pool in STUDY_POOLS
     }
+
+
+def _check_same_images(results: Mapping[str, TrialResult]) -> None:
+    """Raises ValueError for trials that were probed on other images than the first one."""
+    done = {name: result for name, result in results.items() if result.trial is not None}
+    for name, result in done.items():
+        first, other = next(iter(done.items()))
+        if (result.environment.get("data"), result.test_groups) != (
+            other.environment.get("data"),
+            other.test_groups,
+        ):
+            raise ValueError(f"{name} and {first} are of other images; take the results of one of them away")
 
 
 def _trial(result: TrialResult) -> Trial:

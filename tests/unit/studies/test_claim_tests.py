@@ -64,7 +64,7 @@ def test_without_differences_few_studies_refute_anything() -> None:
 
 def test_an_open_contrast_says_what_it_needs() -> None:
     assert "needs " in contrast(1.5, effect=1.0).needed
-    assert contrast(0.1, error=0.5, effect=3.0).needed == "3 points would have shown"
+    assert contrast(0.1, error=0.5, effect=3.0).needed == "3 points would have been seen"
     assert contrast(5.0).needed == ""
     assert Contrast("more", "", None, (1.0,)).needed == "needs 2 seeds or more"
     assert Contrast("more", "", None).needed == "needs networks that are missing"

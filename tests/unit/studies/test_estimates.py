@@ -95,7 +95,7 @@ def test_the_seeds_that_are_needed_give_the_power(effect: float) -> None:
         again = crossed_estimate(effect + draw.normal(0, 3.0, (int(words[0]), 1)), noise=noise)
         assert again is not None
         decided.append(again.mean > again.half_width())
-    assert 0.72 < np.mean(decided) < 0.92
+    assert 0.75 < np.mean(decided) < 0.97
 
 
 def test_where_the_test_images_are_the_error_more_of_them_are_asked_for() -> None:
@@ -116,3 +116,26 @@ def test_p_and_interval_agree() -> None:
     assert estimate.p_value(2.0 - half) == pytest.approx(0.05)
     assert estimate.p_value(2.0) == 1
     assert Estimate(2.0, (ErrorSource("seeds", 0.0, 4),), 5, 1).p_value() < 1e-12
+
+
+def test_depths_of_one_encoding_do_not_count_as_independent() -> None:
+    """Six kinds of three encodings whose depths are alike: Student's interval of three means."""
+    values = np.tile(np.repeat([0.1, 0.3, 0.08], 2), (4, 1))
+    found = crossed_estimate(values, encodings=["a", "a", "b", "b", "c", "c"])
+    assert found is not None
+    kinds = {each.name: each for each in found.sources}["kinds"]
+    half = stats.t.ppf(0.975, 2) * stats.sem([0.1, 0.3, 0.08])
+    assert kinds.freedom == 2
+    assert found.half_width() == pytest.approx(half)
+
+
+@pytest.mark.parametrize("own", [0.0, 2.0])
+def test_the_interval_holds_the_truth_where_only_encodings_differ(own: float) -> None:
+    draw, held = np.random.default_rng(0), []
+    for _ in range(600):
+        encodings = np.repeat(draw.normal(size=3), 3)
+        values = encodings + own * draw.normal(size=9) + 0.1 * draw.normal(size=(5, 9))
+        found = crossed_estimate(values, encodings=[name for name in "abc" for _ in range(3)])
+        assert found is not None
+        held.append(abs(found.mean) <= found.half_width())
+    assert np.mean(held) >= 0.95 - 2 * math.sqrt(0.95 * 0.05 / 600)

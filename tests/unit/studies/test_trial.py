@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.record_types import read_environment
@@ -156,4 +158,26 @@ def test_a_damaged_result_file_is_reported_with_a_remedy(
     spec = make("damaged")
     spec.result.write_text(content)
     with pytest.raises(ValueError, match=f"{spec.result} cannot be read: .*{reason}.*; without this file"):
+        spec.read()
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda values: values["trial"]["probes"].pop("grid4"), "it has no probes of pool grid4"),
+        (lambda values: values["trial"]["probes"]["mean"]["network"].update(best_layer=9), "best layer 9"),
+        (lambda values: values.update(metrics={}), "'measurements'"),
+        (lambda values: values["metrics"]["measurements"].update(color_error={}), "color_error is empty"),
+        (lambda values: values["trial"].update(depth=5), "it has 2 layers of 6"),
+    ],
+)
+def test_a_finished_trial_that_lacks_something_is_refused_when_it_is_read(
+    make: Callable[..., TrialSpec], damage: Callable[[dict[str, Any]], object], reason: str
+) -> None:
+    spec = make("lacking")
+    run_trial(spec, "cpu", 1)
+    values = read_json(spec.result)
+    damage(values)
+    write_json(spec.result, values)
+    with pytest.raises(ValueError, match=f"cannot be read: .*{reason}"):
         spec.read()

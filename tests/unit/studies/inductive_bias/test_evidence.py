@@ -1,0 +1,100 @@
+"""Which trials are paired, and where the errors of their means come from."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from isopix.studies.inductive_bias.contrasts import range_terms
+from isopix.studies.inductive_bias.evidence import Cells, StudyEvidence, Term, largest_design
+from isopix.studies.inductive_bias.trials import Trial
+from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, pool_probes, probed, trial, world
+
+
+def evidence(trials: list[Trial], groups: np.ndarray | None = None) -> StudyEvidence:
+    return StudyEvidence(trials, {}, "mean", EFFECTS, groups)
+
+
+@pytest.mark.parametrize(
+    ("known", "seeds", "kinds"),
+    [
+        ({0: "abc", 1: "abc", 2: "ab"}, [0, 1], "abc"),
+        ({0: "abcd", 1: "ab", 2: "ab", 3: "ab", 4: "ab"}, [0, 1, 2, 3, 4], "ab"),  # one seed has begun
+        ({0: "abc", 1: "a"}, [0, 1], "a"),  # two seeds rather than more kinds
+        ({0: "abc"}, [0], "abc"),
+        ({0: ""}, [], ""),
+    ],
+)
+def test_the_largest_complete_design_is_read(known: dict[int, str], seeds: list[int], kinds: str) -> None:
+    assert largest_design({seed: list(own) for seed, own in known.items()}) == (seeds, list(kinds))
+
+
+def test_one_further_trial_erases_no_decision() -> None:
+    made = world(lambda a: [0.5] * (a[2] + 1), cells=[cell for cell in CELLS if cell[2] < 6])
+    before = made.verdicts()
+    further = [replace(each, depth=6) for each in made.trials if each.seed == 0 and each.depth == 3][:1]
+    network = probed([0.5] * 7)
+    made.trials += [replace(each, probes={"mean": pool_probes(network)}) for each in further]
+    assert made.verdicts() == before
+
+
+def test_groups_of_test_images_widen_the_interval() -> None:
+    """A hundred originals, four equal copies each: the error of a hundred images."""
+    own = probed([0.6], images=100)
+    copies = np.repeat(np.arange(100), 4)
+    correct = own.correct_images(0)
+    assert correct is not None
+    from isopix.studies.inductive_bias.trials import pack_correct  # noqa: PLC0415
+
+    many = replace(own, correct=(pack_correct(correct[copies]),), num_images=400)
+    cells = Cells([[[Term(1, many)]]] * 2, ["one"])
+    found = evidence([], copies).mean_accuracy(cells).estimate
+    assert found is not None
+    error = {each.name: each.standard_error for each in found.sources}["images"]
+    assert error == pytest.approx(100 * math.sqrt(0.6 * 0.4 / 99))
+
+
+def test_pooled_noise_is_that_of_as_many_networks() -> None:
+    draw, trials = np.random.default_rng(0), list[Trial]()
+    for seed in range(4):
+        for cell in CELLS:
+            layers = (0.5 + 0.02 * draw.normal(size=cell[2] + 1)).tolist()
+            trials.append(trial(cell, seed, 4 + 0.1 * draw.normal(), probed(layers)))
+    made = evidence(trials)
+    for networks in (2, 4):
+        noise = made.accuracy_noise(["conv", "mixer", "transformer-1"], networks)
+        assert noise is not None
+        assert noise.variance == pytest.approx(networks * 2.0**2, rel=0.2)
+        assert noise.freedom == 3 * len(CELLS)
+    losses = made.value_noise(["conv", "mixer", "transformer-1"], lambda each: each.loss)
+    assert losses is not None
+    assert losses.variance == pytest.approx(2 * 0.1**2, rel=0.3)
+
+
+@pytest.mark.parametrize(("gain", "clear"), [(0.5, False), (10.0, True)])
+def test_a_gain_is_clear_from_two_standard_errors_on(gain: float, clear: bool) -> None:
+    draw, trials = np.random.default_rng(1), list[Trial]()
+    for seed in range(4):
+        for cell in [cell for cell in CELLS if cell[0] == "conv"]:
+            level = 0.3 + gain / 100 + 0.05 * draw.normal()
+            trials.append(trial(cell, seed, 4.0, probed([level] * (cell[2] + 1)), 0.3))
+    made = evidence(trials)
+    means = [100 * made.probes(each).test_accuracy - 30 for each in trials]
+    assert np.mean(means) > 0  # in either case
+    assert made.above_baselines(["conv"]) == clear
+
+
+def test_the_range_of_a_network_is_of_layers_that_other_seeds_choose() -> None:
+    first = trial(("mixer", "pix2vec", 1), 0, 4.0, probed([0.2, 0.9]))
+    other = trial(("mixer", "pix2vec", 1), 1, 4.0, probed([0.9, 0.2]))
+    assert range_terms(evidence([first, other]), first) == [(1.0, 0), (-1.0, 1)]
+
+
+def test_results_that_do_not_belong_together_are_refused() -> None:
+    network = probed([0.2, 0.4], images=10)
+    network.check()
+    with pytest.raises(ValueError, match="best layer 7 of 2 layers"):
+        replace(network, best_layer=7).check()
+    with pytest.raises(ValueError, match="2 bytes cannot say it of 40 images"):
+        replace(network, num_images=40).check()
