@@ -3,7 +3,7 @@
 python bench/collect.py runs/ar cifar10-tiny-ar
 python bench/collect.py studies/bias study-tiny
 
-A study is copied as a folder, from which `isopix study inductive-bias --out FOLDER` goes on, without its run
+A study is copied as a folder, from which `isopix study inductive-bias --out FOLDER` resumes, without its run
 folders.
 """
 

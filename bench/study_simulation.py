@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from isopix.studies.claim_tests import ClaimResult
-from isopix.studies.inductive_bias.claims import CLAIMS, judge
+from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.grid import SCALES, Scale
 from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, ProbedLayers, Trial
@@ -73,8 +73,7 @@ class SimulatedEvidence(StudyEvidence):
     arrays: dict[int, np.ndarray]
 
     def _correct(self, term: Term) -> np.ndarray:
-        layer = term.probed.best_layer if term.layer is None else term.layer
-        found: np.ndarray = self.arrays[id(term.probed)][min(layer, len(self.arrays[id(term.probed)]) - 1)]
+        found: np.ndarray = self.arrays[id(term.probed)][term.read_layer]
         return found
 
 
@@ -166,7 +165,7 @@ def simulate(scale_name: str, world: str, draw: np.random.Generator) -> list[Cla
             measured[architecture, seed] = measurements(world, architecture[0], draw, scale.effects)
     evidence = SimulatedEvidence(trials, measured, "mean", scale.effects, groups)
     evidence.arrays = arrays
-    return judge(evidence)
+    return evaluate_claims(evidence)
 
 
 def _kinds(

@@ -9,7 +9,7 @@ from cells import RESULTS, mean_std, read
 
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
-from isopix.studies.inductive_bias.write_up import judge_trials
+from isopix.studies.inductive_bias.write_up import evaluate_trials
 from isopix.studies.trial import TrialResult
 
 FALSE = ("does not hold", "holds")
@@ -68,7 +68,7 @@ def blocks_table(name: str) -> str:
 def claims_table(name: str) -> str:
     """Return each contrast with its mean, interval and verdict under both pools."""
     study, done = finished(name)
-    found = judge_trials(done, SCALES[study.plan.scale].effects)
+    found = evaluate_trials(done, SCALES[study.plan.scale].effects)
     columns = " | ".join(f"pool `{pool}`" for pool in STUDY_POOLS)
     rows = [f"| claim of the paper | {columns} |", "|---|" + "---|" * len(STUDY_POOLS)]
     for claims in zip(*found.values(), strict=True):

@@ -33,9 +33,7 @@ Example: isopix study inductive-bias --out studies/bias
 
 Scale = Annotated[
     Literal["tiny", "small", "paper"],
-    Parameter(
-        help="tiny: digits, half an hour on two CPU cores; small: CIFAR-10, six hours; paper: full size."
-    ),
+    Parameter(help="tiny: digits, an hour on two CPU cores; small: CIFAR-10, many hours; paper: full size."),
 ]
 Trials = Annotated[
     str,

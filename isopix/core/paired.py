@@ -21,14 +21,22 @@ def mean_half_width(values: Values, groups: Groups | None = None) -> float | Non
     Groups are independent, the values of one are not; None: every value is its own group. With groups of
     different sizes the mean is a ratio, of the sum to the number of values (Cochran 1977, section 2.11).
     """
+    found = mean_standard_error(values, groups)
+    return None if found is None else float(stdtrit(found[1], (1 + CONFIDENCE_LEVEL) / 2)) * found[0]
+
+
+def mean_standard_error(values: Values, groups: Groups | None = None) -> tuple[float, int] | None:
+    """Return the standard error of the mean of values in groups, as `mean_half_width` takes them, and its
+    degrees of freedom; None for fewer than two groups.
+    """
     labels = np.arange(len(values)) if groups is None else groups
-    _, group_of_value, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    count = len(sizes)
+    _, group_of_value = np.unique(labels, return_inverse=True)
+    residuals = np.bincount(group_of_value, values - values.mean())
+    count = len(residuals)
     if count < 2:
         return None
-    residuals = np.bincount(group_of_value, values - values.mean())
     variance = float(np.square(residuals).sum()) * count / (count - 1) / len(values) ** 2
-    return float(stdtrit(count - 1, (1 + CONFIDENCE_LEVEL) / 2)) * math.sqrt(variance)
+    return math.sqrt(variance), count - 1
 
 
 class CrossedMean(NamedTuple):

@@ -1,10 +1,10 @@
 """Small isotropic networks (Cazenavette and Lucey 2021): the study of inductive biases.
 
-Command:  isopix study inductive-bias --data cifar10 --out studies/bias   (all of a scale)
+Command:  isopix study inductive-bias --out studies/bias   (all of a scale)
           isopix pretrain isotropic.conv-pix2vec-3 --data cifar10 --out runs/conv-pix2vec-3
           isopix pretrain isotropic.translated_digits-conv-pix2vec-3 --out runs/conv
-Cost:     paper: 51 epochs of CIFAR-10 per network; small: an hour of a GPU for the study; tiny: 23 minutes on
-          two CPU cores; translated_digits: half a minute per network
+Cost:     paper: 51 epochs of CIFAR-10 per network; small: minutes per network on a CPU core, about ten with
+          six blocks; tiny, translated_digits: half a minute to two minutes per network
 Expected: the paper has no numeric table; its ten claims are tested on the finished study
 
 A recipe is a block, an encoding of the three channels and a depth, in a grid of all combinations. All have

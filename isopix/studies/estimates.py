@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import fdtri, stdtr, stdtrit
 
 from isopix.core.bootstrap import CONFIDENCE_LEVEL
+from isopix.core.paired import Groups, Values, mean_standard_error
 
 Crossed = Float[np.ndarray, "S K"]  # a value for each seed (rows) and each kind of network (columns)
 PerImage = Float[np.ndarray, " B"]  # the mean over seeds and kinds, of each test image
-Groups = Int[np.ndarray, " B"]  # test images of one group are not independent
 
 POWER = 0.8
 MOST_SEEDS, MOST_IMAGES = 100, 1_000_000  # beyond which nobody would go to decide a contrast
@@ -122,23 +122,19 @@ def crossed_estimate(
 ) -> Estimate | None:
     """Return the mean of `values`, whose sources of error are the seeds and, where there are several, the
     kinds of networks, taken one by one or by their `encodings`, whichever is wider: depths of one encoding
-    may be alike. `images` adds that of the test images, in `groups` of dependent ones.
+    may agree. `images` adds that of the test images, in `groups` of dependent ones.
 
-    `noise` is the variance of one value as more networks tell it; it is replaced by that of the rows where
-    an F-test finds this to be larger. None without two seeds: nothing then tells how much a seed matters.
+    `noise` is the variance of one value as more networks give it; it is replaced by that of the rows where
+    an F-test finds this to be larger. None without two seeds: how much a seed matters is then unknown.
     """
     seeds, kinds = values.shape
     if seeds < 2 or not kinds:
         return None
-    if noise is None:
-        error = float(values.mean(1).std(ddof=1)) / math.sqrt(seeds)
-        sources = [ErrorSource("seeds", error, seeds - 1)]
-    else:
-        own = float(values.mean(1).var(ddof=1))
-        pooled, freedom = noise.variance / kinds, noise.freedom
-        if own > pooled * fdtri(seeds - 1, noise.freedom, CONFIDENCE_LEVEL):
-            pooled, freedom = own, seeds - 1
-        sources = [ErrorSource("seeds", math.sqrt(pooled / seeds), freedom)]
+    sources = [_source("seeds", values.mean(1))]
+    if noise is not None:
+        pooled = noise.variance / kinds / seeds
+        if sources[0].standard_error ** 2 <= pooled * fdtri(seeds - 1, noise.freedom, CONFIDENCE_LEVEL):
+            sources = [ErrorSource("seeds", math.sqrt(pooled), noise.freedom)]
     interaction = 0.0
     if kinds > 1:
         sources.append(_kind_source(values.mean(0), encodings))
@@ -146,7 +142,7 @@ def crossed_estimate(
         mean_square = float(np.square(residual).sum()) / (seeds - 1) / (kinds - 1)
         interaction = math.sqrt(mean_square / seeds / kinds)
     if images is not None:
-        sources.append(_image_source(images, groups))
+        sources.append(_source("images", images, groups))
     count = 0 if images is None else len(images)
     return Estimate(float(values.mean()), tuple(sources), seeds, kinds, count, interaction)
 
@@ -155,23 +151,16 @@ def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> Er
     """Return the error of the mean over kinds, or over the means of each encoding if that is larger."""
     names = np.array(encodings)
     by_encoding = np.array([means[names == name].mean() for name in dict.fromkeys(encodings)])
-    found = [
-        ErrorSource("kinds", float(each.std(ddof=1)) / math.sqrt(len(each)), len(each) - 1)
-        for each in (means, by_encoding)
-        if len(each) > 1
-    ]
+    found = [_source("kinds", each) for each in (means, by_encoding) if len(each) > 1]
     tail = (1 + CONFIDENCE_LEVEL) / 2
     return max(found, key=lambda source: stdtrit(source.freedom, tail) * source.standard_error)
 
 
-def _image_source(images: PerImage, groups: Groups | None) -> ErrorSource:
-    """Return the error of the mean over test images; a group's images count as one (Cochran 1977, 2.11)."""
-    labels = np.arange(len(images)) if groups is None else groups
-    _, group_of_image = np.unique(labels, return_inverse=True)
-    sums = np.bincount(group_of_image, images - images.mean())
-    count = len(sums)
-    variance = float(np.square(sums).sum()) * count / (count - 1) / len(images) ** 2
-    return ErrorSource("images", math.sqrt(variance), count - 1)
+def _source(name: str, values: Values, groups: Groups | None = None) -> ErrorSource:
+    """Return the error of the mean of two values or more."""
+    found = mean_standard_error(values, groups)
+    assert found is not None, "two groups or more"
+    return ErrorSource(name, *found)
 
 
 def _smallest(enough: Callable[[int], bool], low: int, high: int) -> int:

@@ -74,10 +74,10 @@ def claim_results(
     `effects` is the smallest difference that matters, by unit; `groups` are those of the test images.
     """
     evidence = StudyEvidence(trials, measurements, pool, effects or {}, groups)
-    return judge(evidence)
+    return evaluate_claims(evidence)
 
 
-def judge(evidence: StudyEvidence) -> list[ClaimResult]:
+def evaluate_claims(evidence: StudyEvidence) -> list[ClaimResult]:
     """Return the results of all ten claims."""
     return adjust(
         [ClaimResult(each.letter, each.text, each.source, tuple(each.test(evidence))) for each in CLAIMS]

@@ -63,7 +63,7 @@ def _scales(claims: Sequence[Values]) -> dict[str, float]:
     found = dict[str, float]()
     for contrast in (contrast for claim in claims for contrast in claim["contrasts"]):
         center = [] if contrast["mean"] is None else [contrast["mean"]]
-        values = [*center, *(contrast["interval"] or ())]
+        values = [*center, *(contrast["interval"] or ()), *contrast["by_kind"].values()]
         reach = max((abs(value - contrast["threshold"]) for value in values), default=0.0)
         found[contrast["unit"]] = max(found.get(contrast["unit"], 1e-12), reach)
     return found

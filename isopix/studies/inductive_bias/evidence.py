@@ -27,10 +27,14 @@ class Term(NamedTuple):
     layer: int | None = None
 
     @property
+    def read_layer(self) -> int:
+        """The layer that is read."""
+        return self.probed.best_layer if self.layer is None else self.layer
+
+    @property
     def points(self) -> float:
         """The weighted accuracy in percentage points."""
-        layer = self.probed.best_layer if self.layer is None else self.layer
-        return 100 * self.weight * self.probed.test_accuracies[layer]
+        return 100 * self.weight * self.probed.test_accuracies[self.read_layer]
 
 
 class Cells(NamedTuple):
@@ -84,13 +88,10 @@ class StudyEvidence:
         """Return a measurement of a trial; None if it is missing."""
         return self.measurements.get((trial.architecture, trial.seed), {}).get(name)
 
-    def depths(self, block: str) -> list[int]:
-        """Return the depths of a block's trials."""
-        return sorted({trial.depth for trial in self.trials if trial.block == block})
-
     def deepest(self, block: str, limit: int) -> int:
         """Return the depth of a block's deepest trials up to `limit`; `limit` without trials."""
-        return max((depth for depth in self.depths(block) if depth <= limit), default=limit)
+        depths = (trial.depth for trial in self.trials if trial.block == block and trial.depth <= limit)
+        return max(depths, default=limit)
 
     def paired(
         self, kinds: Iterable[Hashable], find: Callable[[int, Any], Any]
@@ -132,10 +133,9 @@ class StudyEvidence:
         return total
 
     def _correct(self, term: Term) -> Correct | None:
-        layer = term.probed.best_layer if term.layer is None else term.layer
-        key = id(term.probed), layer
+        key = id(term.probed), term.read_layer
         if key not in self._unpacked:
-            found = term.probed.correct_images(layer)
+            found = term.probed.correct_images(term.read_layer)
             if found is None:
                 return None
             self._unpacked[key] = found

@@ -26,6 +26,7 @@ from isopix.plots.inductive_biases import compare_inductive_biases, plot_recepti
 from isopix.plots.study import PoolResults, TrialGroup
 from isopix.plots.study_marks import display_name
 from isopix.plots.style import Figure
+from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.reporting.gallery import image_tag
 from isopix.reporting.section import Chart, percent
 from isopix.storage.atomic import replace_file, write_json
@@ -87,9 +88,9 @@ def _baselines(trials: Sequence[Trial], pool: Pool) -> dict[str, float]:
     """Return the mean accuracies of baselines that are the same for all networks."""
     probes = [trial.probes[pool] for trial in trials]
     components = [each.pixel_components for each in probes if each.pixel_components is not None]
-    found = {"raw pixels": mean(each.raw_pixels.test_accuracy for each in probes)}
+    found = {RAW_PIXELS: mean(each.raw_pixels.test_accuracy for each in probes)}
     if components:
-        found["raw pixels, PCA"] = mean(each.test_accuracy for each in components)
+        found[PIXEL_COMPONENTS] = mean(each.test_accuracy for each in components)
     return {**found, captions.CHANCE: mean(each.majority for each in probes)}
 
 

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from isopix.core.correlation import EPSILON, MIN_POINTS, pearson_coefficient, rankdata
+from isopix.core.correlation import MIN_POINTS, pearson_coefficient, rankdata
 from isopix.studies.estimates import ErrorSource, Estimate
 from isopix.studies.inductive_bias.evidence import Cells, Mean, StudyEvidence, Term
 from isopix.studies.inductive_bias.trials import Architecture, Trial
 
-Vector = Float[np.ndarray, " n"]
 Matrix = Float[np.ndarray, "n m"]
 Weights = Float[np.ndarray, " m"]
 
@@ -23,7 +22,7 @@ Weights = Float[np.ndarray, " m"]
 def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale, atanh, where its error is
     normal: its variance is (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000), n being the number of blocks
-    with an encoding, as their depths may be alike, or of architectures where there are few.
+    with an encoding, as their depths may agree, or of architectures where there are few.
 
     Without an estimate for fewer than five architectures or two seeds, and for constants.
     """
@@ -41,7 +40,7 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     rho = coefficient(seeds)
     if rho is None:
         return Mean(None, (), {})
-    limit = 1 - 6 / (count * (count**2 - 1)) if count > MIN_POINTS else 1 - EPSILON
+    limit = 1 - 6 / (count * (count**2 - 1))
     clusters = len({each[:2] for each in architectures})
     independent = clusters if clusters >= MIN_POINTS else count
     error = math.sqrt((1 + rho**2 / 2) / (independent - 3))

@@ -9,6 +9,7 @@ from jaxtyping import Bool
 
 from isopix.model.pool import Pool
 from isopix.plots.study import MeanStd, TrialGroup
+from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS
 
 Architecture = tuple[str, str, int]  # block, encoding, depth
 Correct = Bool[np.ndarray, " B"]
@@ -71,9 +72,9 @@ class PoolProbes:
     @property
     def baselines(self) -> dict[str, ProbedLayers]:
         """What an accuracy that is learned from pixels must exceed: as many features, or more."""
-        found = {"untrained": self.untrained, "raw pixels, PCA": self.pixel_components}
+        found = {"untrained": self.untrained, PIXEL_COMPONENTS: self.pixel_components}
         known = {name: probed for name, probed in found.items() if probed is not None}
-        return known if self.pixel_components else {**known, "raw pixels": self.raw_pixels}
+        return known if self.pixel_components else {**known, RAW_PIXELS: self.raw_pixels}
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def write_up(study: Study) -> WriteUp:
     rows = [_row(specs[name], result) for name, result in results.items()]
     done = [result for result in results.values() if result.trial is not None]
     _check_same_images(results)
-    claims = judge_trials(done, SCALES[study.plan.scale].effects)
+    claims = evaluate_trials(done, SCALES[study.plan.scale].effects)
     records: dict[str, list[dict[str, Any]]] = {
         pool: [claim.as_record() for claim in found] for pool, found in claims.items()
     }
@@ -63,7 +63,9 @@ def _environment(done: Sequence[TrialResult]) -> dict[str, str]:
     }
 
 
-def judge_trials(done: Sequence[TrialResult], effects: Mapping[str, float]) -> dict[Pool, list[ClaimResult]]:
+def evaluate_trials(
+    done: Sequence[TrialResult], effects: Mapping[str, float]
+) -> dict[Pool, list[ClaimResult]]:
     """Return the results of the ten claims under each pool, from the results of finished trials."""
     measurements = {
         (_trial(each).architecture, _trial(each).seed): each.metrics["measurements"] for each in done

@@ -44,7 +44,7 @@ def test_one_column_is_students_test() -> None:
     assert (found.mean - found.half_width(), found.mean + found.half_width()) == pytest.approx((low, high))
 
 
-def test_one_seed_tells_no_error() -> None:
+def test_one_seed_has_no_error() -> None:
     assert crossed_estimate(np.ones((1, 9))) is None
 
 
@@ -119,7 +119,7 @@ def test_p_and_interval_agree() -> None:
 
 
 def test_depths_of_one_encoding_do_not_count_as_independent() -> None:
-    """Six kinds of three encodings whose depths are alike: Student's interval of three means."""
+    """Six kinds of three encodings whose depths agree: Student's interval of three means."""
     values = np.tile(np.repeat([0.1, 0.3, 0.08], 2), (4, 1))
     found = crossed_estimate(values, encodings=["a", "a", "b", "b", "c", "c"])
     assert found is not None

@@ -150,7 +150,7 @@ def test_test_images_choose_no_layer_and_no_network() -> None:
 
 
 def test_the_best_of_more_networks_is_not_better_by_that_alone() -> None:
-    """Eighteen networks without pix2vec against nine with it, all alike but for noise: no bias."""
+    """Eighteen networks without pix2vec against nine with it, all equal but for noise: no bias."""
     differences = []
     for number in range(60):
         draw = np.random.default_rng(number)
