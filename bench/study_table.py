@@ -15,7 +15,7 @@ from isopix.studies.trial import TrialResult
 FALSE = ("does not hold", "holds")
 FALSE_COLUMNS = (
     "any refuted: no differences",
-    *(f"{verdict}: {world} by chance" for verdict in FALSE for world in ("kinds differ", "encodings differ")),
+    *(f"{verdict}: {each} differ by chance" for verdict in FALSE for each in ("networks", "encodings")),
 )
 
 
@@ -76,7 +76,7 @@ def claims_table(name: str) -> str:
         verdicts = " | ".join(f"**{claim.verdict}**" for claim in claims)
         rows.append(f"| **({first.letter}) {first.claim}** | {verdicts} |")
         for contrasts in zip(*(claim.contrasts for claim in claims), strict=True):
-            shown = "" if contrasts[0].counted else " (shown only)"
+            shown = "" if contrasts[0].counted else " (not part of the verdict)"
             rows.append(f"| {contrasts[0].text}{shown} | {' | '.join(map(measured, contrasts))} |")
     return "\n".join([*rows, "", sample(name)]) + "\n"
 

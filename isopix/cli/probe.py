@@ -34,7 +34,10 @@ Features = Annotated[
 ]
 Pooling = Annotated[
     Pool | None,
-    Parameter(help="grid4: means of 4 x 4 cells; flatten: all; first: class token. Default: the recipe's."),
+    Parameter(
+        help="mean, last, max; grid2, grid4: means of 2 x 2 or 4 x 4 cells; flatten: all positions (slow); "
+        "first: class token, or first position without one. Default: that of the recipe."
+    ),
 ]
 StartToken = Annotated[
     bool, Parameter(help="Read features with the start token; without it they match those of transformers.")

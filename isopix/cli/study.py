@@ -143,8 +143,11 @@ def _print_claims(found: StudyOutput) -> None:
         say(f"claims of the paper, pool {pool}: mean difference (95 % interval)")
         for claim in claims:
             say(f"{claim.letter}  {claim.verdict}: {claim.claim}")
-            for each in claim.contrasts:
+            measured = [each for each in claim.contrasts if each.mean is not None]
+            for each in measured:
                 say(f"     {each.text}: {_number(each)}{_note(each)}")
+            if len(measured) < len(claim.contrasts):
+                say(f"     {len(claim.contrasts) - len(measured)} contrasts need networks that are missing")
         say("")
     for trial in found.failed:
         say(f"failed: {trial['name']}: {trial['reason']}")
@@ -152,9 +155,7 @@ def _print_claims(found: StudyOutput) -> None:
 
 
 def _number(contrast: Contrast) -> str:
-    """Format the mean and its interval, as `+3.1 points (+2 to +4.2)`."""
-    if contrast.mean is None:
-        return "not run"
+    """Format a mean and its interval, as `+3.1 points (+2 to +4.2)`."""
     mean = f"{contrast.mean:+.3g} {contrast.unit}".rstrip()
     return mean if contrast.interval is None else "{} ({:+.3g} to {:+.3g})".format(mean, *contrast.interval)
 
@@ -162,7 +163,7 @@ def _number(contrast: Contrast) -> str:
 def _note(contrast: Contrast) -> str:
     """Return what hinders a decision; empty where there is one."""
     if not contrast.counted:
-        return "; shown only"
+        return "; not part of the verdict"
     if contrast.regime:
         return f"; cannot be judged: {contrast.regime}"
     return f"; {contrast.needed}" if contrast.needed else ""

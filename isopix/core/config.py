@@ -181,11 +181,19 @@ def _expected(hint: Any) -> str:
         words = [json.dumps(each) if each is None else str(each) for each in inner]
         return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
     if origin is tuple:
-        return f"a list of {_expected(inner[0]).split(' ', maxsplit=1)[-1]}s"
+        return _expected_items(inner)
     words_by_type = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
     if isinstance(hint, type) and issubclass(hint, Part):
         return f"a {hint.noun}"
     return {**words_by_type, NoneType: "null"}.get(hint, str(hint))
+
+
+def _expected_items(inner: tuple[Any, ...]) -> str:
+    if inner[-1] is not Ellipsis:
+        return f"a list of {', '.join(map(_expected, inner))}"
+    if get_origin(inner[0]) is tuple:
+        return f"a list of lists, each {_expected(inner[0])}"
+    return f"a list of {_expected(inner[0]).split(' ', maxsplit=1)[-1]}s"
 
 
 def _check_value(kind: Any, value: Any) -> None:

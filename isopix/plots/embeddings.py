@@ -20,7 +20,7 @@ FILTERS_PER_ROW, ENCODINGS_PER_ROW, MAX_LEVEL_PANELS = 7, 4, 4
 CHANNELS = ("Red", "Green", "Blue")
 CHANNEL_COLORS = (style.COLORS[1], style.COLORS[2], style.COLORS[0])
 SIMILARITY_COLORS = style.DIVERGING  # 1 is dark blue, 0 white, -1 red
-TEXT_HEIGHT = 0.75  # inches for the title and the label of an encoding
+TEXT_HEIGHT = 1.3  # inches for the title and the label of an encoding
 MOSAIC_SIDE = 5.2  # inches, of the longer side
 MAP_GAP = 0.07  # between maps of positions, as a fraction of a map's side
 
@@ -108,12 +108,12 @@ def plot_position_similarity(numbers: Numbers) -> Figure:
 @style.figure_style()
 def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float, float]]) -> Figure:
     """Plot the similarity of each pair of levels of encodings by name, with level 0 at the top left as in the
-    paper, and below it distance preservation and effective rank.
+    paper, and below it distance preservation, a rank correlation ρ, and effective rank.
     """
     cols = min(ENCODINGS_PER_ROW, len(encodings))
     rows = -(-len(encodings) // cols)
-    side = (style.PAGE_WIDTH - 0.9) / ENCODINGS_PER_ROW
-    figure = style.new_figure(rows * (side + TEXT_HEIGHT), 0.9 + cols * side)
+    side = (style.PAGE_WIDTH - 0.9) / cols
+    figure = style.new_figure(rows * (side + TEXT_HEIGHT), style.PAGE_WIDTH)
     panels = figure.subplots(rows, cols, squeeze=False)
     image = None
     for axes, item in zip_longest(panels.flat, encodings.items()):
@@ -123,16 +123,19 @@ def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float,
         name, (similarity, distance_preservation, effective_rank) = item
         last = len(similarity) - 1
         image = axes.imshow(similarity, cmap=SIMILARITY_COLORS, vmin=-1, vmax=1, interpolation="none")
-        axes.set_title(style.wrap_title(name), fontsize=9)
-        axes.set_xlabel(
-            f"distance preservation {distance_preservation:.2f}\neffective rank {effective_rank:.0f}",
-            fontsize=7,
-        )
+        axes.set_title(style.wrap_title(name), fontsize=style.PRINT_SIZE, loc="left", fontweight="bold")
+        rho, rank = style.decimal(distance_preservation, 2), style.decimal(effective_rank, 0)
+        axes.set_xlabel(f"Level\nρ = {rho}\nrank {rank}", fontsize=style.PRINT_SIZE)
         axes.set(xticks=[0, last], yticks=[0, last])
+        axes.tick_params(labelleft=axes in panels[:, 0])
         axes.grid(visible=False)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("Level", fontsize=style.PRINT_SIZE)
     assert image is not None, "at least one encoding"
-    bar = figure.colorbar(image, ax=panels, label="Similarity", ticks=[-1, 0, 1], shrink=0.75, aspect=18)
+    bar = figure.colorbar(image, ax=panels, ticks=[-1, 0, 1], shrink=0.75, aspect=18)
+    bar.set_label("Similarity", fontsize=style.PRINT_SIZE)
     bar.outline.set_visible(False)
+    style.enlarge_ticks(figure)
     return figure
 
 

@@ -7,19 +7,17 @@ The marks are those of `study_marks`. Error bars are standard deviations over se
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import study_marks, style
 
-HEIGHT = 4.2  # inches, of figure 4
-ROW_HEIGHT = 2.3  # inches, of a row of panels
-LEGEND_HEIGHT = 1.0  # inches
-POINTS = 72  # per inch
-LABEL_GAP = 10.5  # points between the labels of two baselines
-LOSS_LABEL = "Validation loss\n(nats per masked sub-pixel)"
+ROW_HEIGHT = 2.1  # inches, of a row of panels
+LEGEND_HEIGHT = 1.1  # inches
+LABEL_HEIGHT = 0.55  # inches, of a title or an axis label
+LOSS_LABEL = "Loss (nats per\nmasked sub-pixel)"
+LAYER_LABEL = "Layer\n(0 = embedding)"
 
 
 class MeanStd(NamedTuple):
@@ -51,100 +49,93 @@ class PoolResults(NamedTuple):
     baselines: Mapping[str, float]
 
 
-@style.figure_style()
+@style.print_style()
 def plot_study_loss(pools: Sequence[PoolResults]) -> Figure:
-    """Plot the accuracy of the best layer against the loss, a panel per pool (figure 4)."""
-    figure = style.new_figure(HEIGHT)
-    panels = figure.subplots(1, len(pools), sharey=True, squeeze=False)[0]
-    for axes, results in zip(panels, pools, strict=True):
-        for point in results.trained:
-            _stem(axes, point)
-        large_first = sorted(results.trained, key=lambda point: -point.depth)
-        for hollow in (True, False):
-            for point in large_first:
-                _point(axes, point, hollow=hollow)
-        axes.set_title(study_marks.display_name(results.pool).capitalize())
+    """Plot the best layer's accuracy against the loss: a row per pool, a column per encoding (figure 4)."""
+    encodings = _encodings(pools[0])
+    figure = style.new_figure(len(pools) * ROW_HEIGHT + LEGEND_HEIGHT + LABEL_HEIGHT)
+    panels = figure.subplots(len(pools), len(encodings), sharey="row", sharex=True, squeeze=False)
+    for row, results in zip(panels, pools, strict=True):
+        for axes, encoding in zip(row, encodings, strict=True):
+            points = [point for point in results.trained if point.encoding == encoding]
+            for point in points:
+                _stem(axes, point)
+            for hollow in (True, False):
+                for point in sorted(points, key=lambda point: -point.depth):
+                    _point(axes, point, hollow=hollow)
+            axes.margins(0.09)
+            axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 4, 5, 10]))
+        _finish(list(row), f"Test accuracy,\n{study_marks.display_name(results.pool)}", results.baselines)
+    for axes, encoding in zip(panels[0], encodings, strict=True):
+        axes.set_title(study_marks.display_name(encoding))
+    for axes in panels[-1]:
         axes.set_xlabel(LOSS_LABEL)
-        axes.margins(0.07)
-        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    _finish(
-        list(panels),
-        "Test accuracy, best layer",
-        [each for results in pools for each in results.baselines.values()],
-    )
-    for axes, results in zip(panels, pools, strict=True):
-        _baselines(axes, results.baselines, HEIGHT - LEGEND_HEIGHT - 0.7)
     every = pools[0].trained
-    keys = study_marks.size_keys(point.depth for point in every)
-    study_marks.legends(figure, [*_block_and_encoding_keys(every), keys])
+    sizes = study_marks.size_keys(point.depth for point in every)
+    study_marks.legends(figure, [study_marks.block_keys(point.block for point in every), sizes])
+    style.enlarge_ticks(figure)
     return figure
 
 
-@style.figure_style()
+@style.print_style()
 def plot_study_depth(results: PoolResults, block: str = "conv") -> Figure:
     """Plot the accuracy of the best layer by depth, and that of every layer of the networks of one block, a
     column per encoding (figure 6).
     """
-    encodings = study_marks.ordered((point.encoding for point in results.trained), study_marks.MARKERS)
-    figure = style.new_figure(2 * ROW_HEIGHT + LEGEND_HEIGHT)
+    encodings = _encodings(results)
+    figure = style.new_figure(2 * (ROW_HEIGHT + LABEL_HEIGHT) + LEGEND_HEIGHT)
     panels = figure.subplots(2, len(encodings), sharey="row", sharex="row", squeeze=False)
     depths = sorted({point.depth for point in results.trained})
     for upper, lower, encoding in zip(*panels, encodings, strict=True):
         _depth_curves(upper, [point for point in results.trained if point.encoding == encoding])
         upper.set_title(study_marks.display_name(encoding))
         upper.set(xlabel="Depth (blocks)", xticks=depths)
-        for groups, hollow in ((results.untrained, True), (results.trained, False)):
-            for point in groups:
-                if (point.block, point.encoding) == (block, encoding):
-                    _layers(
-                        lower,
-                        point,
-                        study_marks.block_color(block),
-                        study_marks.DASHES.get(point.depth, "-"),
-                        hollow=hollow,
-                    )
-        lower.set_title(f"All layers, {study_marks.display_name(block)}", fontweight="normal", fontsize=9)
+        for point, hollow in _trained_and_not(results):
+            if (point.block, point.encoding) == (block, encoding):
+                _layers(lower, point, study_marks.block_color(block), hollow=hollow)
         _layer_axis(lower)
-    for row, label in zip(panels, ("Test accuracy, best layer", "Test accuracy"), strict=True):
-        _finish(list(row), label, results.baselines.values())
-        _baselines(row[-1], results.baselines, ROW_HEIGHT - 0.8, row)
-    keys = study_marks.dash_keys(depths)
-    study_marks.legends(figure, [*_block_and_encoding_keys(results.trained), keys])
+    for row, label in zip(panels, ("best layer", study_marks.display_name(block)), strict=True):
+        _finish(list(row), f"Test accuracy,\n{label}", results.baselines)
+    blocks = study_marks.block_keys(point.block for point in results.trained)
+    study_marks.legends(figure, [blocks, study_marks.dash_keys(depths)])
+    style.enlarge_ticks(figure)
     return figure
 
 
-@style.figure_style()
-def plot_study_layers(pools: Sequence[PoolResults], blocks: Sequence[str], max_depth: int) -> Figure:
-    """Plot the accuracy of every layer by encoding, of the deepest networks of each block up to `max_depth`:
-    a row per pool, a column per block (figure 7).
+@style.print_style()
+def plot_study_layers(results: PoolResults, blocks: Sequence[str], max_depth: int) -> Figure:
+    """Plot the accuracy of every layer of the deepest networks of each block up to `max_depth`: a row per
+    encoding, a column per block; the trained networks of the other encodings are pale (figure 7).
     """
-    figure = style.new_figure(len(pools) * ROW_HEIGHT + LEGEND_HEIGHT - 0.2)
-    panels = figure.subplots(len(pools), len(blocks), sharey="row", sharex="col", squeeze=False)
-    for row, results in zip(panels, pools, strict=True):
-        for axes, block in zip(row, blocks, strict=True):
-            depth = deepest(results.trained, block, max_depth)
-            for groups, hollow in ((results.untrained, True), (results.trained, False)):
-                for point in groups:
-                    if (point.block, point.depth) == (block, depth):
-                        color = study_marks.ENCODING_COLORS.get(point.encoding, style.MUTED_COLOR)
-                        _layers(axes, point, color, study_marks.DASHES.get(depth, "-"), hollow=hollow)
-            _layer_axis(axes)
+    encodings = _encodings(results)
+    figure = style.new_figure(len(encodings) * (ROW_HEIGHT - 0.5) + LEGEND_HEIGHT + 2 * LABEL_HEIGHT)
+    panels = figure.subplots(len(encodings), len(blocks), sharey=True, sharex="col", squeeze=False)
+    depths = {block: deepest(results.trained, block, max_depth) for block in blocks}
+    for row, encoding in zip(panels, encodings, strict=True):
+        for axes, (block, depth) in zip(row, depths.items(), strict=True):
+            _layers_by_encoding(axes, results, (block, depth), encoding)
+    for row, encoding in zip(panels, encodings, strict=True):
         _finish(
-            list(row), f"Test accuracy,\n{study_marks.display_name(results.pool)}", results.baselines.values()
+            list(row), f"Test accuracy,\n{study_marks.display_name(encoding)}", results.baselines, panels.flat
         )
-        _baselines(row[-1], results.baselines, ROW_HEIGHT - 0.5, row)
-    for axes in panels[:-1].flat:
-        axes.set_xlabel("")
-    for axes, block in zip(panels[0], blocks, strict=True):
-        depth = deepest(pools[0].trained, block, max_depth)
-        name = study_marks.display_name(block).capitalize()
-        name = style.wrap_title(name) if len(blocks) > 2 else name  # narrow panels
+    for axes, (block, depth) in zip(panels[0], depths.items(), strict=True):
+        name = style.wrap_title(study_marks.display_name(block).capitalize())
         axes.set_title(f"{name}, {study_marks.depth_text(depth)}")
-    shown = [point for point in pools[0].trained if point.block in blocks]
-    depths = {deepest(shown, block, max_depth) for block in blocks}
-    keys = study_marks.encoding_keys([point.encoding for point in shown], colored=True)
-    study_marks.legends(figure, [keys, study_marks.dash_keys(depths)])
+    for axes in panels[-1]:
+        _layer_axis(axes)
+    keys = study_marks.encoding_keys(encodings, colored=True)
+    study_marks.legends(figure, [keys, [*study_marks.dash_keys(depths.values()), study_marks.pale_key()]])
+    style.enlarge_ticks(figure)
     return figure
+
+
+def _encodings(results: PoolResults) -> list[str]:
+    return study_marks.ordered((point.encoding for point in results.trained), study_marks.MARKERS)
+
+
+def _trained_and_not(results: PoolResults) -> list[tuple[TrialGroup, bool]]:
+    """Return untrained networks, which are hollow, and trained ones, which lie above them."""
+    return [*((point, True) for point in results.untrained), *((point, False) for point in results.trained)]
 
 
 def deepest(points: Sequence[TrialGroup], block: str, max_depth: int) -> int:
@@ -177,7 +168,7 @@ def _point(axes: Axes, point: TrialGroup, *, hollow: bool) -> None:
 
 def _depth_curves(axes: Axes, points: Sequence[TrialGroup]) -> None:
     """Plot a line per block."""
-    for block in dict.fromkeys(point.block for point in points):
+    for block in study_marks.block_order(point.block for point in points):
         own = sorted((point for point in points if point.block == block), key=lambda point: point.depth)
         depths = [point.depth for point in own]
         for hollow in (True, False):
@@ -194,10 +185,25 @@ def _depth_curves(axes: Axes, points: Sequence[TrialGroup]) -> None:
             )
 
 
-def _layers(axes: Axes, point: TrialGroup, color: str, dash: Any, *, hollow: bool) -> None:
+def _layers(axes: Axes, point: TrialGroup, color: str, *, hollow: bool) -> None:
+    dash = study_marks.DASHES.get(point.depth, "-")
     label = f"{point.block}-{point.encoding}-{point.depth}"
     layers = range(len(point.layers))
     _curve(axes, layers, point.layers, point.encoding, color, dash, hollow=hollow, label=label)
+
+
+def _layers_by_encoding(
+    axes: Axes, results: PoolResults, architecture: tuple[str, int], encoding: str
+) -> None:
+    """Plot networks of this block and depth with one encoding, and pale trained ones with the others."""
+    for point, hollow in _trained_and_not(results):
+        color = study_marks.ENCODING_COLORS.get(point.encoding, style.MUTED_COLOR)
+        if (point.block, point.depth) != architecture:
+            continue
+        if point.encoding == encoding:
+            _layers(axes, point, color, hollow=hollow)
+        elif not hollow:
+            axes.plot([layer.mean for layer in point.layers], color=color, linewidth=1, alpha=0.35)
 
 
 def _curve(  # noqa: PLR0913  every mark of a line
@@ -224,51 +230,26 @@ def _curve(  # noqa: PLR0913  every mark of a line
     )
 
 
-def _baselines(
-    axes: Axes, baselines: Mapping[str, float], height: float, row: Iterable[Axes] | None = None
+def _finish(
+    row: Sequence[Axes],
+    ylabel: str,
+    baselines: Mapping[str, float],
+    shared: Iterable[Axes] | None = None,
 ) -> None:
-    """Draw a line at each baseline in a row of panels, labeled to the right of one whose height in inches is
-    about `height`.
+    """Format the axis of accuracies of a row, from 0 to the largest network or baseline of the panels that
+    share it, and draw the baselines.
     """
-    for each in (axes,) if row is None else row:
-        for value in baselines.values():
-            each.axhline(value, color=style.MUTED_COLOR, linewidth=0.9, zorder=1)
-    bottom, top = axes.get_ylim()
-    ordered = sorted(baselines.items(), key=lambda item: item[1])
-    places = _spread([(value - bottom) / (top - bottom) for _, value in ordered], LABEL_GAP / POINTS / height)
-    for (name, _), place in zip(ordered, places, strict=True):
-        axes.text(
-            1.02, place, name, transform=axes.transAxes, fontsize=8, color=style.TEXT_COLOR, va="center"
-        )
-
-
-def _spread(places: list[float], gap: float) -> list[float]:
-    """Move ascending places apart until neighbors have the gap."""
-    for _ in range(50):
-        for i in range(len(places) - 1):
-            missing = max(0.0, gap - (places[i + 1] - places[i])) / 2
-            places[i], places[i + 1] = places[i] - missing, places[i + 1] + missing
-    return places
-
-
-def _finish(row: Sequence[Axes], ylabel: str, baselines: Iterable[float]) -> None:
-    """Format the shared axis of accuracies, from 0 to the largest network or baseline."""
+    tops = [axes.dataLim.y1 for axes in (row if shared is None else shared)]
     row[0].set_ylabel(ylabel)
-    row[0].set_ylim(0, 1.04 * max([*(axes.dataLim.y1 for axes in row), *baselines]))
-    row[0].yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    row[0].set_ylim(0, 1.05 * max([*tops, *baselines.values()]))
+    row[0].yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 4, 5, 10]))
     style.percent_ticks(row[0].yaxis)
+    study_marks.draw_baselines(row, baselines, ROW_HEIGHT - LABEL_HEIGHT)
 
 
 def _layer_axis(axes: Axes) -> None:
-    axes.set_xlabel("Layer (0 = embedding)")
+    axes.set_xlabel(LAYER_LABEL)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _block_and_encoding_keys(points: Sequence[TrialGroup]) -> list[list[Artist]]:
-    return [
-        study_marks.block_keys(point.block for point in points),
-        study_marks.encoding_keys(point.encoding for point in points),
-    ]
 
 
 def _error_bars(values: Sequence[MeanStd]) -> list[float] | None:

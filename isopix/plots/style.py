@@ -31,6 +31,7 @@ DIVERGING = LinearSegmentedColormap.from_list(
     "diverging", ["#8C2D3B", COLORS[1], BACKGROUND, COLORS[0], "#1D3557"]
 )
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
+PRINT_SIZE = 11.2  # points, of all text of figures for print: 5 points where the page is printed 8 cm wide
 
 _RC_PARAMS: Any = {
     "axes.axisbelow": True,
@@ -78,6 +79,12 @@ def figure_style() -> ContextDecorator:
     return mpl.rc_context(_RC_PARAMS)
 
 
+def print_style() -> ContextDecorator:
+    """Return a decorator as `figure_style`, with all text of one size that small prints leave readable."""
+    names: Any = ("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "xtick.labelsize")
+    return mpl.rc_context({**_RC_PARAMS, **dict.fromkeys((*names, "ytick.labelsize"), PRINT_SIZE)})
+
+
 @figure_style()
 def new_figure(height: float = 0.6 * PAGE_WIDTH, width: float = PAGE_WIDTH) -> Figure:
     """Return an empty figure of this size in inches, without pyplot's global state."""
@@ -94,6 +101,17 @@ def wrap_title(title: str) -> str:
 def add_key(figure: Figure, text: str) -> None:
     """Write what the marks of a figure mean, below its panels."""
     figure.supxlabel(text, fontsize=7.5, color=MUTED_COLOR)
+
+
+def enlarge_ticks(figure: Figure) -> None:
+    """Set the size of print of all ticks, also of those that are made only when the figure is drawn."""
+    for axes in figure.axes:
+        axes.tick_params(labelsize=PRINT_SIZE)
+
+
+def decimal(value: float, digits: int) -> str:
+    """Return a number with these decimal places and a true minus sign, as `−0.25`; never `−0.00`."""
+    return f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def percent_ticks(axis: Axis) -> None:

@@ -92,11 +92,14 @@ class PixelComponents:
     mask_ensemble = 0
 
     @classmethod
-    def fit(cls, images: Images, count: int) -> "PixelComponents":
-        """Fit to at most PCA_IMAGES images, spread evenly; `count` is below the number of pixel values.
+    def fit(cls, images: Images, count: int) -> "PixelComponents | None":
+        """Fit `count` components to at most PCA_IMAGES images, spread evenly; None if there are not fewer
+        than pixel values.
 
         There are fewer than `count` where the images vary in fewer directions, as gray ones do.
         """
+        if count >= images[0].numel():
+            return None
         spread = torch.linspace(0, len(images) - 1, min(len(images), PCA_IMAGES)).long()
         pixels = raw_pixels(images[spread])[0]
         center = pixels.mean(0)

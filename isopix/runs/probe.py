@@ -109,9 +109,8 @@ def feature_sources(
     }
     read[RAW_PIXELS] = PixelFeatures()
     count = pooled_width(config.pool, network.backbone.grid, recipe.model.width)
-    if count < data.train.images[0].numel():
-        read[PIXEL_COMPONENTS] = PixelComponents.fit(data.train.images, count)
-    return read
+    components = PixelComponents.fit(data.train.images, count)
+    return read if components is None else {**read, PIXEL_COMPONENTS: components}
 
 
 def feature_settings(recipe: Recipe) -> dict[str, Any]:

@@ -13,9 +13,9 @@ LEVEL = 0.05  # of all refutations of a study under one pool
 
 @dataclass(frozen=True)
 class Contrast:
-    """A difference in `unit` that exceeds `threshold` if the claim is true; `estimate` None: not measured.
+    """A difference in `unit` that is positive if the claim is true; `estimate` None: not measured.
 
-    `values` are the means of each seed, `by_kind` those of each kind of network. `effect` is the smallest
+    `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the smallest
     difference that matters. `regime` says why the networks cannot show the difference; empty if they can. A
     contrast that is not `counted` is shown and decides nothing. `adjusted_p` is Holm's of a difference on the
     wrong side. A correlation is estimated on Fisher's scale, and shown as itself if `fisher`.
@@ -26,7 +26,6 @@ class Contrast:
     estimate: Estimate | None
     values: tuple[float, ...] = ()
     by_kind: Mapping[str, float] = field(default_factory=dict)
-    threshold: float = 0.0
     effect: float = 1.0
     regime: str = ""
     counted: bool = True
@@ -51,29 +50,31 @@ class Contrast:
     @property
     def refuting_p(self) -> float:
         """The unadjusted p of a difference on the wrong side; 1 on the right one."""
-        if self.estimate is None or self.regime or self.estimate.mean >= self.threshold:
+        if self.estimate is None or self.regime or self.estimate.mean >= 0:
             return 1.0
-        return self.estimate.p_value(self.threshold)
+        return self.estimate.p_value()
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the interval lies above the threshold, or Holm's p refutes it."""
+        """Whether the interval lies above zero, or Holm's p refutes it."""
         if self.regime:
             return "cannot be judged"
-        if self.interval is not None and self.interval[0] > self.threshold:
+        if self.interval is not None and self.interval[0] > 0:
             return "holds"
         return "does not hold" if self.adjusted_p < LEVEL else "not decided"
 
     @property
     def needed(self) -> str:
         """What decides a difference of `effect`, or the one measured where that is larger, with a probability
-        of 80 %, as `needs 9 seeds`; empty unless it is not decided.
+        of 80 %, as `needs 9 seeds`, or that Holm's correction left one undecided; empty unless it is.
         """
         if self.verdict != "not decided" or not self.counted:
             return ""
         if self.estimate is None:
             return "needs 2 seeds or more" if self.values else "needs networks that are missing"
-        difference = max(self.effect, abs(self.estimate.mean - self.threshold))
+        if self.interval is not None and self.interval[1] < 0:
+            return f"below zero, but not after Holm's correction (p = {self.adjusted_p:.2g})"
+        difference = max(self.effect, abs(self.estimate.mean))
         if self.estimate.power(difference) >= POWER:
             return f"{difference:.3g} {self.unit}".rstrip() + " would have been seen"
         return f"needs {self.estimate.needed(difference)}"
@@ -81,16 +82,12 @@ class Contrast:
     def _shown(self, value: float) -> float:
         return math.tanh(value) if self.fisher else value
 
-    def cannot_be_judged(self, regime: str) -> "Contrast":
-        """Return the contrast with the reason why these networks cannot show it."""
-        return replace(self, regime=regime)
-
     def on_fishers_scale(self) -> "Contrast":
         """Return the contrast of a correlation that is estimated as its inverse hyperbolic tangent."""
         return replace(self, fisher=True)
 
-    def shown_only(self) -> "Contrast":
-        """Return the contrast as one that decides nothing."""
+    def not_judged(self) -> "Contrast":
+        """Return the contrast as one that is shown and decides nothing."""
         return replace(self, counted=False)
 
     def as_record(self) -> dict[str, Any]:

@@ -61,11 +61,11 @@ class Estimate(NamedTuple):
         tail = (1 + confidence) / 2
         return math.hypot(*(stdtrit(each.freedom, tail) * each.standard_error for each in self.sources))
 
-    def p_value(self, threshold: float = 0.0) -> float:
-        """Return the two-sided p of a true mean of `threshold`: 1 minus the confidence at which the interval
-        reaches it.
+    def p_value(self) -> float:
+        """Return the two-sided p of a true mean of zero: 1 minus the confidence at which the interval reaches
+        it.
         """
-        distance = abs(self.mean - threshold)
+        distance = abs(self.mean)
         if distance == 0 or not self.sources:
             return 1.0
         if self.half_width(1 - 1e-15) <= distance:
@@ -104,7 +104,7 @@ class Estimate(NamedTuple):
         most_images = max(self.images, MOST_IMAGES) if self.images else 0
         images = self.images if decides(MOST_SEEDS, self.images) else most_images
         if not decides(MOST_SEEDS, images):
-            return "more kinds of networks, as these differ too much"
+            return "more encodings or depths, as these differ too much"
         seeds = _smallest(lambda count: decides(count, images), self.seeds, MOST_SEEDS)
         if images == self.images:
             return f"{seeds} seeds"

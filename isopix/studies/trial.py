@@ -82,12 +82,15 @@ class TrialSpec(NamedTuple):
             return TrialResult()
         try:
             values = read_json(self.result)
+            unknown = values.keys() - {"kind", *TrialResult.__dataclass_fields__}
+            if unknown:
+                raise ValueError(f"unknown {', '.join(sorted(unknown))}, as of another version of isopix")
             found = from_dict(TrialResult, {name: each for name, each in values.items() if name != "kind"})
             if found.status == "done":
                 _check_result(found, self.pools)
         except (ValueError, KeyError) as error:
             reason = f"{self.result} cannot be read: {error}"
-            raise ValueError(f"{reason}; without this file, the trial is probed again") from None
+            raise ValueError(f"{reason}; delete it, and the trial is probed again") from None
         return found
 
     def write(self, result: TrialResult) -> None:
@@ -118,7 +121,7 @@ def _check_result(found: TrialResult, pools: Sequence[Pool]) -> None:
             raise ValueError(
                 f"it has {len(probes.network.test_accuracies)} layers of {found.trial.depth + 1}"
             )
-    measured = found.metrics["measurements"]
+    measured, _ = found.metrics["measurements"], found.metrics["loss_measurement"]["baselines"]
     for name in ("color_error", "distance_preservation", "translation_error", "receptive_field_mean"):
         if not measured[name]:
             raise ValueError(f"{name} is empty")

@@ -18,7 +18,7 @@ STUDY = ["study", "inductive-bias", "--out", "bias"]
 MICRO = [*STUDY, "--data", "digits", "--trials", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]
 
 
-def no_figures(*given: object) -> list[object]:
+def no_figures(*given: object, **named: object) -> list[object]:
     """Replace figures, which take seconds, in tests that do not need them."""
     return []
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from isopix.model.pool import Pool
 from isopix.studies.claim_tests import ClaimResult, Contrast, adjust
+from isopix.studies.inductive_bias import regime
 from isopix.studies.inductive_bias.contrasts import (
     accuracy_difference,
     at_layers,
@@ -26,6 +27,7 @@ from isopix.studies.inductive_bias.contrasts import (
     range_terms,
 )
 from isopix.studies.inductive_bias.evidence import Cells, Measurements, StudyEvidence, Term
+from isopix.studies.inductive_bias.regime import MAIN_BLOCKS, NO_SLOPE
 from isopix.studies.inductive_bias.regression import (
     at_fixed_loss,
     rank_correlation,
@@ -33,8 +35,6 @@ from isopix.studies.inductive_bias.regression import (
 )
 from isopix.studies.inductive_bias.trials import Trial
 
-NO_SLOPE = "accuracy does not clearly fall with the loss"
-MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 
 
@@ -91,21 +91,24 @@ def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     pairs += [("mixer", block) for block in sorted(found - set(MAIN_BLOCKS))]
     for better, worse in pairs:
         losses = difference(evidence, (worse, better), lambda trial: trial.loss)
-        yield make_contrast(evidence, f"loss({worse}) − loss({better})", "nats", losses)
+        text, predicted = f"loss({worse}) − loss({better})", regime.predictions(evidence, (better, worse))
+        yield make_contrast(evidence, text, "nats", losses, predicted)
         accuracies = accuracy_difference(evidence, (better, worse))
-        text = f"accuracy({better}) − accuracy({worse})"
-        yield make_contrast(evidence, text, "points", accuracies, blocks=(better, worse))
+        text, shown = f"accuracy({better}) − accuracy({worse})", regime.accuracies(evidence, (better, worse))
+        yield make_contrast(evidence, text, "points", accuracies, shown)
 
 
 @_claim("b", "section 5.1", "The lower the loss, the better the probe, over all networks.")
 def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
-    text = "negative rank correlation of loss and accuracy"
-    found = rank_correlation(evidence, evidence.trials)
-    yield make_contrast(evidence, text, "", found, blocks=MAIN_BLOCKS).on_fishers_scale()
+    text, found = (
+        "negative rank correlation of loss and accuracy",
+        rank_correlation(evidence, evidence.trials),
+    )
+    yield make_contrast(evidence, text, "", found, *_all_accuracies(evidence)).on_fishers_scale()
     for block in dict.fromkeys(trial.block for trial in evidence.trials):
         own = [trial for trial in evidence.trials if trial.block == block]
         within = make_contrast(evidence, f"the same within {block}", "", rank_correlation(evidence, own))
-        yield within.on_fishers_scale().shown_only()
+        yield within.on_fishers_scale().not_judged()
 
 
 @_claim(
@@ -116,14 +119,12 @@ def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
 def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
     slope = slope_on_loss(evidence)
     falls = slope.estimate is not None and slope.estimate.mean - slope.estimate.half_width() > 0
+    regimes = *_all_accuracies(evidence), "" if falls else NO_SLOPE
     for better, worse in (("continuous", "fourier"), ("fourier", "pix2vec")):
         text = f"accuracy at equal loss: {better} − {worse}"
-        found = make_contrast(
-            evidence, text, "points", at_fixed_loss(evidence, better, worse), blocks=MAIN_BLOCKS
-        )
-        yield found if falls or found.estimate is None else found.cannot_be_judged(NO_SLOPE)
+        yield make_contrast(evidence, text, "points", at_fixed_loss(evidence, better, worse), *regimes)
     text = "fall of accuracy with the loss, between networks of a block and an encoding"
-    yield make_contrast(evidence, text, "points per nat", slope).shown_only()
+    yield make_contrast(evidence, text, "points per nat", slope).not_judged()
 
 
 @_claim("d", "section 5.2", "The best network in both uses pix2vec.")
@@ -131,12 +132,13 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     losses = best_of_others(evidence, lambda trial: -trial.loss)
     noise = evidence.value_noise(evidence.blocks, lambda trial: trial.loss)
     found = evidence.mean_values(["best"], lambda seed, kind: _loss_gap(losses.get(seed)), noise)
-    yield make_contrast(evidence, "lowest loss: without pix2vec − with pix2vec", "nats", found)
+    text = "lowest loss: without pix2vec − with pix2vec"
+    yield make_contrast(evidence, text, "nats", found, *_all_losses(evidence))
     bests = best_of_others(evidence, lambda trial: evidence.probes(trial).validation_accuracy)
     rows = [[difference_terms(evidence, *pair)] for pair in bests.values()]
     found = evidence.mean_accuracy(Cells(rows, ["best"]), evidence.accuracy_noise(evidence.blocks))
     text = "best accuracy: with pix2vec − without pix2vec"
-    yield make_contrast(evidence, text, "points", found, blocks=MAIN_BLOCKS)
+    yield make_contrast(evidence, text, "points", found, *_all_accuracies(evidence))
 
 
 @_claim("e", "figure 6", "Deeper networks are better.")
@@ -156,8 +158,8 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
         found = weights(seed, kind)
         return None if found is None else -sum(weight * trial.loss for weight, trial in found)
 
-    found = evidence.mean_values(kinds, loss)
-    yield make_contrast(evidence, "loss reduction per doubling of depth", "nats per doubling", found)
+    text, found = "loss reduction per doubling of depth", evidence.mean_values(kinds, loss)
+    yield make_contrast(evidence, text, "nats per doubling", found, *_all_losses(evidence))
 
     def terms(seed: int, kind: Any) -> list[Term] | None:
         found = weights(seed, kind)
@@ -166,7 +168,7 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
     rows, names = evidence.paired(kinds, terms)
     found = evidence.mean_accuracy(Cells(rows, names))
     text = "accuracy gain per doubling of depth"
-    yield make_contrast(evidence, text, "points per doubling", found, blocks=MAIN_BLOCKS)
+    yield make_contrast(evidence, text, "points per doubling", found, *_all_accuracies(evidence))
 
 
 @_claim("f", "figure 6", "In convolutions the middle layers have the best probe accuracy.")
@@ -188,7 +190,7 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
         rows, names = evidence.paired(kinds, above(end))
         found = evidence.mean_accuracy(Cells(rows, names))
         words = f"accuracy of convolutions: best inner layer − {text} layer"
-        yield make_contrast(evidence, words, "points", found, blocks=("conv",))
+        yield make_contrast(evidence, words, "points", found, regime.accuracies(evidence, ["conv"]))
 
 
 @_claim(
@@ -199,15 +201,16 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
 )
 def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("mixer", 6)
+    shown = regime.accuracies(evidence, ["mixer"], depth)
     yield from at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
     found = layer_difference(evidence, ("mixer", depth), ("fourier", "pix2vec"), best_layer_terms)
     text = f"accuracy of mixer-{depth}, best layers: fourier − pix2vec"
-    yield make_contrast(evidence, text, "points", found, blocks=("mixer",))
+    yield make_contrast(evidence, text, "points", found, shown)
     found = layer_difference(
         evidence, ("mixer", depth), ("fourier", "pix2vec"), partial(range_terms, evidence), networks=4
     )
     text = f"accuracy of mixer-{depth}, range over layers: fourier − pix2vec"
-    yield make_contrast(evidence, text, "points", found, blocks=("mixer",))
+    yield make_contrast(evidence, text, "points", found, shown)
 
 
 @_claim(
@@ -260,8 +263,19 @@ def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
         ("misplaced fraction", ("mixer", "transformer-1"), "misplaced_fraction", "%"),
     )
     for what, (worse, better), name, unit in pairs:
-        text = f"{what}({worse}) − {what}({better})"
-        yield make_contrast(evidence, text, unit, difference(evidence, (worse, better), color_error(name)))
+        found = difference(evidence, (worse, better), color_error(name))
+        predicted = regime.predictions(evidence, (worse, better))
+        yield make_contrast(evidence, f"{what}({worse}) − {what}({better})", unit, found, predicted)
+
+
+def _all_accuracies(evidence: StudyEvidence) -> tuple[str, str]:
+    """Return why accuracies of all networks cannot be judged; empty texts if they can."""
+    return regime.all_blocks(evidence), regime.accuracies(evidence, MAIN_BLOCKS)
+
+
+def _all_losses(evidence: StudyEvidence) -> tuple[str, str]:
+    """Return why losses of all networks cannot be judged; empty texts if they can."""
+    return regime.all_blocks(evidence), regime.predictions(evidence, MAIN_BLOCKS)
 
 
 def _loss_gap(pair: tuple[Trial, Trial] | None) -> float | None:

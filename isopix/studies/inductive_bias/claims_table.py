@@ -26,11 +26,11 @@ def _claim_view(claim: Values, scales: Mapping[str, float]) -> dict[str, Any]:
 
 
 def contrast_view(contrast: Values, scales: Mapping[str, float]) -> dict[str, Any]:
-    """Return a contrast with its mark, bar and ticks, from -100 to 100 around the threshold."""
+    """Return a contrast with its mark, bar and ticks, from -100 to 100 around zero."""
     scale = WIDTH / scales.get(contrast["unit"], 1.0)
 
     def place(value: float) -> float:
-        return max(-100.0, min(100.0, scale * (value - contrast["threshold"])))
+        return max(-100.0, min(100.0, scale * value))
 
     center, interval = contrast["mean"], contrast["interval"]
     return {
@@ -59,12 +59,12 @@ def signed(value: float) -> str:
 
 
 def _scales(claims: Sequence[Values]) -> dict[str, float]:
-    """Return the largest distance from the threshold of any interval or kind, by unit."""
+    """Return the largest distance from zero of any interval or kind, by unit."""
     found = dict[str, float]()
     for contrast in (contrast for claim in claims for contrast in claim["contrasts"]):
         center = [] if contrast["mean"] is None else [contrast["mean"]]
         values = [*center, *(contrast["interval"] or ()), *contrast["by_kind"].values()]
-        reach = max((abs(value - contrast["threshold"]) for value in values), default=0.0)
+        reach = max((abs(value) for value in values), default=0.0)
         found[contrast["unit"]] = max(found.get(contrast["unit"], 1e-12), reach)
     return found
 

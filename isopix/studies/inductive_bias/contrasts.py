@@ -1,30 +1,24 @@
 """Differences between networks of a study that are equal in all but the block, the encoding or a layer."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from isopix.studies.claim_tests import Contrast
+from isopix.studies.inductive_bias import regime
 from isopix.studies.inductive_bias.evidence import Cells, Mean, StudyEvidence, Term, kind_name
 from isopix.studies.inductive_bias.trials import Trial
 
 LayerWeight = tuple[float, int | None]  # a weight of a layer's accuracy; None: the best one on validation
 
-NOT_ABOVE = "no network of these is clearly above its baselines"
 
-
-def make_contrast(
-    evidence: StudyEvidence, text: str, unit: str, found: Mean, *, blocks: Sequence[str] = ()
-) -> Contrast:
-    """Return a contrast. That of accuracies cannot be judged if no network of `blocks` has learned
-    anything.
-    """
+def make_contrast(evidence: StudyEvidence, text: str, unit: str, found: Mean, *regimes: str) -> Contrast:
+    """Return a contrast, which cannot be judged for the first of `regimes` that is not empty."""
     effect = evidence.effects.get(unit, 0.0)
-    contrast = Contrast(text, unit, found.estimate, found.values, found.by_kind, effect=effect)
-    judged = not blocks or found.estimate is None or evidence.above_baselines(blocks)
-    return contrast if judged else contrast.cannot_be_judged(NOT_ABOVE)
+    why = next(filter(None, regimes), "") if found.estimate is not None else ""
+    return Contrast(text, unit, found.estimate, found.values, found.by_kind, effect=effect, regime=why)
 
 
 def difference(
@@ -98,10 +92,11 @@ def at_layers(
     evidence: StudyEvidence, network: tuple[str, int], encodings: tuple[str, str], layers: Iterable[int]
 ) -> Iterable[Contrast]:
     """Yield the accuracy of the first encoding minus that of the second, a contrast for each layer."""
+    shown = regime.accuracies(evidence, [network[0]], network[1])
     for layer in layers:
         found = layer_difference(evidence, network, encodings, partial(_one_layer, layer))
         text = f"accuracy of {kind_name(network)}, layer {layer}: {encodings[0]} − {encodings[1]}"
-        yield make_contrast(evidence, text, "points", found, blocks=(network[0],))
+        yield make_contrast(evidence, text, "points", found, shown)
 
 
 def layer_difference(

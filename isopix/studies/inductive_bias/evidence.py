@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Int
 
-from isopix.core.bootstrap import Z_95
 from isopix.model.pool import Pool
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
@@ -164,33 +163,6 @@ class StudyEvidence:
                 variances += [float(known.var(0, ddof=1).mean())] * (len(known) - 1)
                 freedom += len(known) - 1
         return Noise(float(np.mean(variances)), freedom) if freedom else None
-
-    def above_baselines(self, blocks: Sequence[str]) -> bool:
-        """Whether the networks of one of these blocks are clearly above their best baseline."""
-        return any(self._gain(block) for block in blocks)
-
-    def _gain(self, block: str) -> bool:
-        """Whether a block's accuracy is two standard errors above each of its baselines.
-
-        Student's interval would call few seeds a regime in which nothing can be seen.
-        """
-        own = [trial for trial in self.trials if trial.block == block]
-        names = dict.fromkeys(name for trial in own for name in trial.probes[self.pool].baselines)
-        kinds = [trial.kind for trial in own]
-        for name in names:
-
-            def gain(seed: int, kind: tuple[str, int], name: str = name) -> list[Term] | None:
-                trial = self.by_seed[seed].get((block, *kind))
-                baseline = None if trial is None else trial.probes[self.pool].baselines.get(name)
-                if trial is None or baseline is None:
-                    return None
-                return [Term(1, self.probes(trial)), Term(-1, baseline)]
-
-            rows, found = self.paired(kinds, gain)
-            estimate = self.mean_accuracy(Cells(rows, found)).estimate
-            if estimate is None or estimate.mean <= Z_95 * estimate.standard_error:
-                return False
-        return bool(names)
 
 
 class Mean(NamedTuple):

@@ -1,4 +1,4 @@
-"""The paper's seven figures and the inductive biases of its blocks, drawn from the trials of a study."""
+"""The paper's seven figures, and those of inductive biases and of claims, from the trials of a study."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,18 +21,20 @@ from isopix.model.pool import Pool
 from isopix.model.stems import FourierPixelEmbeddingSpec
 from isopix.plots import study, style, svg
 from isopix.plots.embeddings import plot_level_similarity
+from isopix.plots.forest import ForestRow, plot_forest
 from isopix.plots.images import png_bytes, reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import PoolResults, TrialGroup
-from isopix.plots.study_marks import display_name
+from isopix.plots.study_marks import block_order, display_name
 from isopix.plots.style import Figure
 from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.reporting.gallery import image_tag
 from isopix.reporting.section import Chart, percent
 from isopix.storage.atomic import replace_file, write_json
 from isopix.studies.inductive_bias import captions
+from isopix.studies.inductive_bias.bias_means import Measurements, example_biases
+from isopix.studies.inductive_bias.claims_figure import claim_rows, row_numbers
 from isopix.studies.inductive_bias.examples import Example
-from isopix.studies.inductive_bias.metrics import bias_numbers
 from isopix.studies.inductive_bias.trials import Trial, group_trials
 
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
@@ -40,9 +42,17 @@ LAYERS_DEPTH = 6  # largest depth whose layers are shown by encoding (the paper'
 LAYERS_BLOCKS = ("mixer", "transformer-1", "transformer-1-nopos")
 
 
-def draw(trials: Sequence[Trial], examples: Sequence[Example], out: Path) -> list[Chart]:
+def draw(
+    trials: Sequence[Trial],
+    examples: Sequence[Example],
+    out: Path,
+    *,
+    measurements: Measurements | None = None,
+    claims: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+) -> list[Chart]:
     """Draw every figure that the trials and examples allow, save each in `out` as .png, .svg and .json, and
-    return them in the paper's order.
+    return them in the paper's order. With `measurements` biases are means over seeds, not those of the
+    examples; `claims`, those of claims.json by pool, are the last figure.
     """
     album, shown = _Album(out), _comparable(examples)
     pools = [_results(trials, pool) for pool in trials[0].probes] if trials else []
@@ -53,25 +63,23 @@ def draw(trials: Sequence[Trial], examples: Sequence[Example], out: Path) -> lis
         album.losses(pools, trials)
     if shown:
         album.learned_encodings(shown)
-    if any(trial.block == "conv" for trial in trials):
-        for results in pools:
-            album.depths(results, trials)
-    shallow = {trial.block for trial in trials if trial.depth <= LAYERS_DEPTH}
-    blocks = [block for block in LAYERS_BLOCKS if block in shallow]
-    if blocks:
-        album.layers(pools, trials, blocks)
+    album.depths_and_layers(pools, trials)
     if shown:
-        album.biases(shown)
+        album.biases(shown, measurements or {})
+        album.receptive_fields(shown)
+    if rows := claim_rows(claims or {}):
+        album.claims(rows)
     return album.charts
 
 
 def _comparable(examples: Sequence[Example]) -> list[Example]:
-    """Return an example per block, all of the largest depth that every block has."""
+    """Return an example per block, all of the largest depth that every block has, in the order of blocks."""
     depths: dict[str, set[int]] = {}
     for each in examples:
         depths.setdefault(each.block, set()).add(each.depth)
     shared = set.intersection(*depths.values()) if depths else set()
-    return [each for each in examples if shared and each.depth == max(shared)]
+    found = {each.block: each for each in examples if shared and each.depth == max(shared)}
+    return [found[block] for block in block_order(found)]
 
 
 def _results(trials: Sequence[Trial], pool: Pool) -> PoolResults:
@@ -112,7 +120,7 @@ class _Album:
         caption = (
             f"Figure 1. {len(first.original)} test images, inputs with masked pixels in gray-violet, and "
             f"reconstructions by one network per block, of {captions.network_size(networks)}. "
-            f"Masked levels predicted exactly: {exact}."
+            f"Masked levels of these images predicted exactly: {exact}."
         )
         path = self.out / "figure-1.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,34 +138,45 @@ class _Album:
             "continuous": continuous_similarity(),
         }
         caption = (
-            "Figure 2. Cosine similarity of two levels of a channel before training, 0 at the top left. "
-            "For continuous levels 1 − |p − q| / 255 is shown instead."
+            "Figure 2. Cosine similarity of each pair of the 256 levels of a channel as encoded, before any "
+            "learned layer; for continuous levels 1 − |p − q| / 255. "
+            f"{captions.LEVELS_NOTE} {captions.INPUT_NOTE}"
         )
-        self.add("Encodings", "figure-2", _levels(named), _encodings(named), caption)
+        self.add("Encodings", "figure-2", plot_level_similarity(named), _encodings(named), caption)
         swept = {f"σ = {sigma:g}": fourier_similarity(sigma * draws) for sigma in SIGMAS}
         caption = (
-            f"Figure 3. Similarity of Fourier features with the same {len(draws)} random frequencies times "
-            "σ. Effective rank rises with σ, and distance preservation falls."
+            f"Figure 3. Cosine similarity of Fourier features with the same {len(draws)} random frequencies "
+            f"times σ. {captions.LEVELS_NOTE} Rank rises with σ, and ρ falls."
         )
-        self.add("Fourier features", "figure-3", _levels(swept), _encodings(swept), caption)
+        self.add("Fourier features", "figure-3", plot_level_similarity(swept), _encodings(swept), caption)
 
     def losses(self, pools: Sequence[PoolResults], trials: Sequence[Trial]) -> None:
         caption = (
-            f"Figure 4. Test accuracy against the loss at the end of training. {captions.PROBE_NOTE} "
-            f"{captions.sample_text(trials)}. A line connects each network with itself before training "
-            f"(hollow). {captions.BASELINES_NOTE} {' '.join(map(captions.findings, pools))}"
+            "Figure 4. Test accuracy against the validation loss at the end of training, a row per pool, a "
+            f"column per encoding. {captions.PROBE_NOTE} {captions.sample_text(trials)}. A line connects "
+            f"each network with itself before training (hollow). {captions.BASELINES_NOTE} "
+            f"{' '.join(map(captions.findings, pools))}"
         )
         self.add("Loss and accuracy", "figure-4", study.plot_study_loss(pools), _numbers(pools), caption)
 
     def learned_encodings(self, networks: Sequence[Example]) -> None:
         named = {display_name(each.block): each.encoding for each in networks}
         caption = (
-            "Figure 5. Cosine similarity of the learned vectors of two levels of red, in one network per "
-            f"block, of {captions.network_size(networks)}. Distance preservation: rank correlation of "
-            "similarity and nearness."
+            "Figure 5. Cosine similarity of the learned vectors of each pair of levels of red, in one "
+            f"network per block, of {captions.network_size(networks)}. {captions.LEVELS_NOTE} "
+            f"{captions.trained_levels(networks[0])}"
         )
         numbers = _encodings({each.block: each.encoding for each in networks})
-        self.add("Learned encodings", "figure-5", _levels(named), numbers, caption)
+        self.add("Learned encodings", "figure-5", plot_level_similarity(named), numbers, caption)
+
+    def depths_and_layers(self, pools: Sequence[PoolResults], trials: Sequence[Trial]) -> None:
+        if any(trial.block == "conv" for trial in trials):
+            for results in pools:
+                self.depths(results, trials)
+        shallow = {trial.block for trial in trials if trial.depth <= LAYERS_DEPTH}
+        blocks = [block for block in LAYERS_BLOCKS if block in shallow]
+        for results in pools if blocks else ():
+            self.layers(results, trials, blocks)
 
     def depths(self, results: PoolResults, trials: Sequence[Trial]) -> None:
         pool = display_name(results.pool)
@@ -169,33 +188,40 @@ class _Album:
         drawn = study.plot_study_depth(results)
         self.add(f"Depth, {pool}", f"figure-6-{results.pool}", drawn, _numbers([results]), caption)
 
-    def layers(self, pools: Sequence[PoolResults], trials: Sequence[Trial], blocks: Sequence[str]) -> None:
-        depths = {block: study.deepest(pools[0].trained, block, LAYERS_DEPTH) for block in blocks}
+    def layers(self, results: PoolResults, trials: Sequence[Trial], blocks: Sequence[str]) -> None:
+        pool = display_name(results.pool)
+        depths = {block: study.deepest(results.trained, block, LAYERS_DEPTH) for block in blocks}
         drawn_trials = [trial for trial in trials if depths.get(trial.block) == trial.depth]
         caption = (
-            f"Figure 7. Test accuracy of linear probes of every layer of the deepest networks of a block, up "
-            f"to {LAYERS_DEPTH} blocks, trained and untrained (hollow), under each pool. Here color is the "
-            f"encoding. Of {captions.sample_text(drawn_trials)}. {captions.BASELINES_NOTE}"
+            f"Figure 7, {pool}. Test accuracy of linear probes of every layer of the deepest networks of a "
+            f"block, up to {LAYERS_DEPTH} blocks, trained and untrained (hollow), a row per encoding; pale: "
+            f"trained with the other encodings. Of {captions.sample_text(drawn_trials)}. "
+            f"{captions.BASELINES_NOTE} {captions.last_layers(results, depths)}"
         )
-        drawn = study.plot_study_layers(pools, blocks, LAYERS_DEPTH)
-        self.add("Layers by encoding", "figure-7", drawn, _numbers(pools), caption)
+        drawn = study.plot_study_layers(results, blocks, LAYERS_DEPTH)
+        name = f"figure-7-{results.pool}"
+        self.add(f"Layers by encoding, {pool}", name, drawn, _numbers([results]), caption)
 
-    def biases(self, networks: Sequence[Example]) -> None:
-        found = {each.block: each.biases for each in networks}
-        images = captions.count_changed_images(networks[0])
+    def biases(self, networks: Sequence[Example], measurements: Measurements) -> None:
+        found = {each.block: example_biases(each, measurements) for each in networks}
+        means = {block: each.means for block, each in found.items()}
+        stds = {block: each.stds for block, each in found.items() if each.seeds > 1}
         caption = (
-            f"Inductive biases by layer, of one network per block, of {captions.network_size(networks)}; "
-            f"{images}. Relative error of the features of shifted and of permuted images: 0 is equivariance, "
-            "1 no better than random pairs. "
-            "Receptive field: mean distance at which a change of one pixel shows; gray line: that of a "
-            "change that shows equally at all positions."
+            f"Inductive biases by layer of networks of {captions.biases_sample(networks, found)}. Relative "
+            "error of the features of shifted and of permuted images: 0 is equivariance, 1 no better than "
+            "random pairs. Receptive field: mean distance at which a change of one pixel shows; gray line: "
+            f"that of a change that shows equally at all positions. {captions.least_translation(means)}"
         )
-        numbers = {block: bias_numbers(each) for block, each in found.items()}
-        drawn = compare_inductive_biases(
-            {block: each.by_layer() for block, each in found.items()}, uniform=_uniform(networks[0])
-        )
+        drawn = compare_inductive_biases(means, uniform=_uniform(networks[0]), stds=stds)
+        numbers = {block: each._asdict() for block, each in found.items()}
         self.add("Inductive biases", "biases", drawn, numbers, caption)
-        last = {block: each.receptive_field[-1] for block, each in found.items()}
+
+    def claims(self, rows: Mapping[str, Sequence[ForestRow]]) -> None:
+        self.add("Claims", "claims", plot_forest(rows), row_numbers(rows), captions.CLAIMS_NOTE)
+
+    def receptive_fields(self, networks: Sequence[Example]) -> None:
+        images = captions.count_changed_images(networks[0])
+        last = {each.block: each.biases.receptive_field[-1] for each in networks}
         numbers = {
             block: {
                 "fractions": field.fractions.tolist(),
@@ -216,14 +242,6 @@ def _uniform(example: Example) -> float:
     """Return the mean distance of a change that shows equally at all positions."""
     rows, cols = ((side + 1) // 2 for side in example.biases.receptive_field[-1].fractions.shape)
     return uniform_receptive_field(Grid(rows, cols)).mean_distance
-
-
-def _levels(named: Mapping[str, LevelSimilarity]) -> Figure:
-    """Return `plot_level_similarity` as wide as the page, with its panels enlarged."""
-    figure = plot_level_similarity(named)
-    missing = style.PAGE_WIDTH - figure.get_figwidth()
-    figure.set_size_inches(style.PAGE_WIDTH, figure.get_figheight() + missing / len(named))
-    return figure
 
 
 def _encodings(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:

@@ -192,19 +192,12 @@ class Study:
         """Return the study in a folder. Raises ValueError if there is none."""
         if not (path / FILE).is_file():
             raise ValueError(f"{path} is not a study; isopix study makes one")
-        values = read_json(path / FILE)
         try:
-            planned = from_dict(
-                StudyPlan,
-                {
-                    key: values[key]
-                    for key in StudyPlan.__dataclass_fields__
-                    if key != "probe" or key in values
-                },
-            )
+            return cls(path.resolve(), _read_plan(path / FILE))
         except KeyError as missing:
             raise ValueError(f"{path / FILE} has no {missing}") from None
-        return cls(path.resolve(), planned)
+        except ValueError as error:
+            raise ValueError(f"{path / FILE} cannot be read: {error}") from None
 
     def require_images(self) -> None:
         """Raises ValueError without images, classes or validation images, and for other images than those of
@@ -261,6 +254,20 @@ class Study:
             folder=self.path / "trials" / trial_name,
             result=self.path / "results" / f"{trial_name}.json",
         )
+
+
+def _read_plan(path: Path) -> StudyPlan:
+    """Read a plan. Raises ValueError or KeyError for anything else."""
+    values = read_json(path)
+    names = [key for key in StudyPlan.__dataclass_fields__ if key != "probe" or key in values]
+    found = from_dict(StudyPlan, {key: values[key] for key in names})
+    scale = SCALES.get(found.scale)
+    if scale is None:
+        raise ValueError(f"scale is '{found.scale}'; allowed: {', '.join(SCALES)}")
+    unknown = [name(each) for each in found.architectures if each not in scale.architectures]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no network of scale {found.scale}")
+    return found
 
 
 def cost(spec: TrialSpec) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from isopix.plots import style
 from isopix.reporting import template
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Settings, Table, join_words
 from isopix.studies.inductive_bias.claims_table import claims_view
@@ -22,14 +23,15 @@ Values = Mapping[str, Any]
 TITLE = "Inductive biases of small isotropic networks"
 MISSING = "–"
 CLAIMS_NOTE = (
-    "Each claim is split into contrasts that are positive if it is true. Mark: mean; bar: 95 % interval over "
-    "new seeds, kinds of networks and test images; ticks: each kind (encoding and depth). Bars of one unit "
-    "share a scale in each table. A claim holds if the intervals of all its contrasts lie above zero. It "
-    "does not hold if a contrast is below zero after Holm’s correction across the contrasts of the table. "
-    "It cannot be judged if no block concerned is, on average, clearly above its baselines. Not decided: a "
-    "difference of the size given would have been seen, or needs so many seeds to be seen, with a "
-    "probability of 80 %. Words such as “by far” are not tested. Points are percentage points of test "
-    "accuracy."
+    "Each claim is split into contrasts that are positive if it is true. Mark: mean; bar: 95 % interval "
+    "over new seeds, other encodings and depths and, for accuracies, other test images; ticks: each "
+    "encoding and depth. Bars of one unit share a scale in each table. A claim holds if the intervals of "
+    "all its contrasts lie above zero. It does not hold if a contrast is below zero after Holm’s "
+    "correction across the contrasts of the table. It cannot be judged if no block concerned is, on "
+    "average, clearly above its baselines (accuracies) or better than the frequencies of levels (losses, "
+    "reconstructions), or if a block is missing. Not decided: a difference of the size given would have "
+    "been seen, or needs so many seeds to be seen, with a probability of 80 %. Words such as “by far” are "
+    "not tested. Points are percentage points of test accuracy."
 )
 TRIALS_NOTE = (
     "Mean ± standard deviation over seeds. Loss: validation images at the end of training, nats per masked "
@@ -40,9 +42,10 @@ BIASES_NOTE = (
     "Last layer, means over seeds. Translation, permutation: relative error of features of shifted or "
     "permuted images, 0 for equivariance, 1 for no better than chance. Receptive field: mean distance in "
     "positions at which a change of one pixel shows, and the radius that holds 95 % of it. Distance "
-    "preservation: rank correlation of the similarity and the nearness of two levels of red; effective rank: "
-    "dimensions that the encoding uses. Error: of reconstructed levels, in per cent of the range, and the "
-    "part that a permutation of positions would remove."
+    "preservation: rank correlation of the similarity and the nearness of two levels of red, of the vectors "
+    "after the learned layer, whose bias changes angles (figure 2 is before it); effective rank: dimensions "
+    "that the encoding uses. Error: of reconstructed levels, in per cent of the range, and the part that a "
+    "permutation of positions would remove."
 )
 BIAS_COLUMNS = (
     *("translation", "permutation", "receptive field, positions", "95 % radius"),
@@ -208,7 +211,7 @@ def _bias(trials: Sequence[Values]) -> Row:
     """Return the means over seeds of the measurements of one architecture."""
 
     def average(name: str, index: int, digits: int) -> str:
-        return f"{mean(trial['measurements'][name][index] for trial in trials):.{digits}f}"
+        return style.decimal(mean(float(trial["measurements"][name][index]) for trial in trials), digits)
 
     def color_error(name: str) -> str:
         return f"{100 * mean(trial['measurements']['color_error'][name] for trial in trials):.1f} %"

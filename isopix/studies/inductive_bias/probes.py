@@ -74,9 +74,9 @@ def _probe_components(
     data: ImageDataset, count: int, config: ProbeConfig, device: torch.device
 ) -> ProbedLayers | None:
     """Probe the first principal components of the pixels; None if there are not fewer than pixels."""
-    if count >= data.train.images[0].numel():
-        return None
     components = PixelComponents.fit(data.train.images, count)
+    if components is None:
+        return None
     reduced = _feature_splits(data, lambda images: components.project(raw_pixels(images)))
     return _layers(evaluate_probe(reduced, config, device=device), keep_all=False)
 

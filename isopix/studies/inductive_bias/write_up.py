@@ -14,7 +14,7 @@ from isopix.studies.inductive_bias.examples import read_example
 from isopix.studies.inductive_bias.figures import draw
 from isopix.studies.inductive_bias.grid import FILE, SCALES, STUDY_POOLS, Study
 from isopix.studies.inductive_bias.page import render_study
-from isopix.studies.inductive_bias.trials import Trial
+from isopix.studies.inductive_bias.trials import Architecture, Trial
 from isopix.studies.trial import TrialResult, TrialSpec
 
 
@@ -43,7 +43,8 @@ def write_up(study: Study) -> WriteUp:
         for spec in study.specs
         if results[spec.name].trial is not None and spec.example.is_file()
     ]
-    figures = draw([_trial(result) for result in done], examples, study.path / "figures")
+    trials = [_trial(result) for result in done]
+    figures = draw(trials, examples, study.path / "figures", measurements=_measurements(done), claims=records)
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
     first = study.specs[0]
     facts = {**plan, "recipe": first.recipe, "probe": first.probe.method.label()}
@@ -67,14 +68,23 @@ def evaluate_trials(
     done: Sequence[TrialResult], effects: Mapping[str, float]
 ) -> dict[Pool, list[ClaimResult]]:
     """Return the results of the ten claims under each pool, from the results of finished trials."""
-    measurements = {
-        (_trial(each).architecture, _trial(each).seed): each.metrics["measurements"] for each in done
-    }
+    measurements = _measurements(done)
     groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
     trials = [_trial(each) for each in done]
     return {
         pool: claim_results(trials, measurements, pool, effects=effects, groups=groups)
         for pool in STUDY_POOLS
+    }
+
+
+def _measurements(done: Sequence[TrialResult]) -> dict[tuple[Architecture, int], dict[str, Any]]:
+    """Return what was measured of each network, with the loss of predicting frequencies as `unigram`."""
+    return {
+        (_trial(each).architecture, _trial(each).seed): {
+            **each.metrics["measurements"],
+            **each.metrics["loss_measurement"]["baselines"],
+        }
+        for each in done
     }
 
 

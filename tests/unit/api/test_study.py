@@ -23,7 +23,9 @@ ONE: dict[str, Any] = {
 
 
 def test_inductive_bias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_up, "draw", lambda *given: [])  # seconds; tests/smoke/test_study.py draws them
+    monkeypatch.setattr(
+        write_up, "draw", lambda *given, **named: []
+    )  # seconds; tests/smoke/test_study.py draws them
     ended: list[StudyProgress] = []
     found = isopix.study.inductive_bias(out=tmp_path / "study", progress=ended.append, **ONE)
     assert found.path.is_file()

@@ -12,8 +12,8 @@ def test_every_encoding_is_plotted_with_its_statistics() -> None:
     encoded = {"one-hot": similarity.one_hot_similarity(), "continuous": similarity.continuous_similarity()}
     one, other, scale = embeddings.plot_level_similarity(encoded).axes
     assert (one.get_title("left"), other.get_title("left")) == ("one-hot", "continuous")
-    assert one.get_xlabel() == "distance preservation 0.00\neffective rank 256"
-    assert other.get_xlabel() == "distance preservation 1.00\neffective rank 1"
+    assert one.get_xlabel() == "Level\nρ = 0.00\nrank 256"
+    assert other.get_xlabel() == "Level\nρ = 1.00\nrank 1"
     assert scale.get_ylabel() == "Similarity"
     for axes, encoding in zip((one, other), encoded.values(), strict=True):
         assert np.array_equal(axes.images[0].get_array(), encoding.similarity)

@@ -38,3 +38,11 @@ def test_nothing_is_written_for_nan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         style.write_figure(style.new_figure(), tmp_path / "curve", {"loss": float("nan")})
     assert not list(tmp_path.iterdir())
+
+
+def test_numbers_have_a_true_minus_sign_and_no_negative_zero() -> None:
+    assert [style.decimal(value, 2) for value in (-0.254, 0.254, -0.001)] == ["−0.25", "0.25", "0.00"]
+
+
+def test_text_of_print_has_five_points_where_the_page_is_8_cm_wide() -> None:
+    assert style.PRINT_SIZE * 8 / (2.54 * style.PAGE_WIDTH) >= 5

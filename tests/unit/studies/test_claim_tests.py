@@ -30,16 +30,14 @@ def test_one_contrast_on_the_wrong_side_refutes_it() -> None:
 
 
 def test_what_networks_cannot_show_is_not_judged() -> None:
-    hidden = contrast(5.0).cannot_be_judged("nothing was learned")
+    hidden = contrast(5.0, regime="nothing was learned")
     assert verdict(hidden, contrast(5.0)) == "cannot be judged"
-    assert (
-        verdict(contrast(-5.0).cannot_be_judged("nothing was learned"), contrast(5.0)) == "cannot be judged"
-    )
+    assert verdict(contrast(-5.0, regime="nothing was learned"), contrast(5.0)) == "cannot be judged"
     assert verdict(hidden, contrast(-5.0)) == "does not hold"
 
 
-def test_contrasts_that_are_only_shown_decide_nothing() -> None:
-    assert verdict(contrast(3.0), contrast(-9.0).shown_only()) == "holds"
+def test_contrasts_that_are_not_judged_decide_nothing() -> None:
+    assert verdict(contrast(3.0), contrast(-9.0).not_judged()) == "holds"
 
 
 def test_refutations_are_corrected_by_holm() -> None:
@@ -66,6 +64,8 @@ def test_an_open_contrast_says_what_it_needs() -> None:
     assert "needs " in contrast(1.5, effect=1.0).needed
     assert contrast(0.1, error=0.5, effect=3.0).needed == "3 points would have been seen"
     assert contrast(5.0).needed == ""
+    (below, *_) = adjust([claim(contrast(-2.1), *[contrast(1.0)] * 9)])[0].contrasts
+    assert below.needed == "below zero, but not after Holm's correction (p = 0.36)"
     assert Contrast("more", "", None, (1.0,)).needed == "needs 2 seeds or more"
     assert Contrast("more", "", None).needed == "needs networks that are missing"
 

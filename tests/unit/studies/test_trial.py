@@ -4,14 +4,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from isopix.analysis.inductive_biases import measure_inductive_biases
+from isopix.core.random import generator
+from isopix.data.dataset import load_dataset
+from isopix.probing.feature_splits import FeatureSplits
+from isopix.runs.load import load_run
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
+from isopix.studies.inductive_bias import probes
+from isopix.studies.inductive_bias.examples import read_example
 from isopix.studies.inductive_bias.grid import Study, plan_study
 from isopix.studies.trial import TrialSpec, run_trial
 
@@ -73,6 +82,41 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
         "misplaced_fraction",
         "exact_fraction",
     }
+
+
+def test_pixels_are_reduced_to_as_many_features_as_each_pool_has(
+    make: Callable[..., TrialSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths, evaluate = list[int](), probes.evaluate_probe
+
+    def spy(splits: FeatureSplits, *args: Any, **kwargs: Any) -> Any:
+        widths.append(splits.train.features.shape[2])
+        return evaluate(splits, *args, **kwargs)
+
+    monkeypatch.setattr(probes, "evaluate_probe", spy)
+    spec = make("whole", "width=3")
+    run_trial(spec, "cpu", 1)
+    # All pixels; then under each pool the trained network, the untrained one and the components.
+    assert widths == [192, *[3] * 3, *[48] * 3]
+
+
+def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(
+    make: Callable[..., TrialSpec],
+) -> None:
+    spec = make("whole", "width=6")
+    run_trial(spec, "cpu", 1)
+    found, loaded = (
+        read_example(spec.example, spec.architecture),
+        load_run(spec.folder, device=torch.device("cpu")),
+    )
+    red = loaded.network.state_dict()["backbone.stem.tables.0.weight"].double()
+    red = red / red.norm(dim=1, keepdim=True)
+    np.testing.assert_allclose(found.encoding.similarity, red @ red.T, atol=2e-3)
+    images = load_dataset(loaded.recipe.data).test.sample(100).images
+    biases = measure_inductive_biases(loaded.network.eval(), images[:64], generator(0, "biases"))
+    assert found.biases.translation_error == biases.translation_error
+    assert found.biases.permutation_error == biases.permutation_error
+    assert len(found.original) == 6
 
 
 def test_a_resumed_trial_has_the_same_numbers(
@@ -150,6 +194,7 @@ def test_a_trial_in_use_by_another_process_is_left_alone(make: Callable[..., Tri
         ("garbage", "is not JSON"),
         ('{"trial": {}}', r"'trial\.block' is missing"),
         ('{"status": "done"}', "it has no trial"),
+        ('{"surprise": 1}', "unknown surprise, as of another version of isopix"),
     ],
 )
 def test_a_damaged_result_file_is_reported_with_a_remedy(
@@ -157,7 +202,7 @@ def test_a_damaged_result_file_is_reported_with_a_remedy(
 ) -> None:
     spec = make("damaged")
     spec.result.write_text(content)
-    with pytest.raises(ValueError, match=f"{spec.result} cannot be read: .*{reason}.*; without this file"):
+    with pytest.raises(ValueError, match=f"{spec.result} cannot be read: .*{reason}.*; delete it"):
         spec.read()
 
 
@@ -169,6 +214,7 @@ def test_a_damaged_result_file_is_reported_with_a_remedy(
         (lambda values: values.update(metrics={}), "'measurements'"),
         (lambda values: values["metrics"]["measurements"].update(color_error={}), "color_error is empty"),
         (lambda values: values["trial"].update(depth=5), "it has 2 layers of 6"),
+        (lambda values: values["metrics"].pop("loss_measurement"), "'loss_measurement'"),
     ],
 )
 def test_a_finished_trial_that_lacks_something_is_refused_when_it_is_read(

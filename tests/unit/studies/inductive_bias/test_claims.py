@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isopix.studies.inductive_bias import regime
 from isopix.studies.inductive_bias.claims import CLAIMS, claim_results
 from tests.unit.studies.inductive_bias.true_claims import RANK, STEP, WORLDS, blocks, flat, mixers
 from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, World, pool_probes, probed, world
@@ -42,6 +43,42 @@ def test_networks_no_better_than_their_baselines_cannot_show_accuracies(letter: 
         replace(each, probes={"mean": pool_probes(each.probes["mean"].network, 0.99)}) for each in made.trials
     ]
     assert World(raised, made.measurements).verdicts()[letter] == "cannot be judged"
+
+
+@pytest.mark.parametrize(
+    ("letter", "unit"), [("a", "nats"), ("d", "nats"), ("e", "nats per doubling"), ("j", "%")]
+)
+def test_networks_that_predict_frequencies_cannot_show_losses(letter: str, unit: str) -> None:
+    made = WORLDS[letter](1)
+    assert made.verdicts()[letter] == "holds"
+    lowest = min(each.loss for each in made.trials)
+    for trial in made.trials:
+        own = {**made.measurements[trial.architecture, trial.seed], "unigram": lowest - 0.1}
+        made.measurements[trial.architecture, trial.seed] = own
+    found = [each for each in made.results()[letter].contrasts if each.unit == unit]
+    assert {(each.verdict, each.regime) for each in found} == {("cannot be judged", regime.NOT_BELOW)}
+
+
+@pytest.mark.parametrize("letter", "bcde")
+def test_a_claim_about_all_networks_is_not_judged_by_one_block(letter: str) -> None:
+    made = WORLDS[letter](1)
+    made.trials = [each for each in made.trials if each.block == "conv"]
+    result = made.results()[letter]
+    assert result.verdict != "holds"
+    assert "no mixer and no transformer-1 was trained" in {each.regime for each in result.contrasts}
+
+
+def test_networks_of_one_depth_are_judged_by_their_own_baselines() -> None:
+    """Mixers of one and three blocks are far above theirs; those of six, of which claim g speaks, are not."""
+    made = WORLDS["g"](1)
+    made.trials = [
+        replace(each, probes={"mean": pool_probes(each.probes["mean"].network, 0.99)})
+        if each.depth == 6
+        else each
+        for each in made.trials
+    ]
+    result = made.results()["g"]
+    assert {each.regime for each in result.contrasts} == {regime.NOT_ABOVE}
 
 
 def test_a_block_that_has_learned_can_be_compared_with_one_that_has_not() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isopix.studies.inductive_bias.contrasts import range_terms
+from isopix.studies.inductive_bias import regime
+from isopix.studies.inductive_bias.contrasts import difference, range_terms
 from isopix.studies.inductive_bias.evidence import Cells, StudyEvidence, Term, largest_design
 from isopix.studies.inductive_bias.trials import Trial
 from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, pool_probes, probed, trial, world
@@ -82,7 +83,23 @@ def test_a_gain_is_clear_from_two_standard_errors_on(gain: float, clear: bool) -
     made = evidence(trials)
     means = [100 * made.probes(each).test_accuracy - 30 for each in trials]
     assert np.mean(means) > 0  # in either case
-    assert made.above_baselines(["conv"]) == clear
+    assert (regime.accuracies(made, ["conv"]) == "") == clear
+
+
+def test_a_difference_of_single_networks_has_the_noise_of_all() -> None:
+    """One kind over four seeds: the error is that of all nine networks' losses, known with 2 x 27 degrees."""
+    made = world(lambda a: [0.5] * (a[2] + 1), noise=0.05)
+    found = evidence(made.trials)
+    of_all = difference(found, ("mixer", "conv"), lambda each: each.loss, only=("pix2vec", 3)).estimate
+    assert of_all is not None
+    ((name, error, freedom),) = of_all.sources
+    variances = [
+        np.var([each.loss for each in made.trials if each.architecture == cell], ddof=1)
+        for cell in CELLS
+        if cell[0] != "transformer-1"
+    ]
+    assert (name, freedom) == ("seeds", 3 * len(variances))
+    assert error == pytest.approx(math.sqrt(2 * np.mean(variances) / 4))
 
 
 def test_the_range_of_a_network_is_of_layers_that_other_seeds_choose() -> None:

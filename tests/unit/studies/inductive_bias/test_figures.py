@@ -3,24 +3,31 @@
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from isopix.analysis.inductive_biases import BiasMeasurements, ReceptiveField
 from isopix.analysis.similarity import LevelSimilarity
+from isopix.plots import style
+from isopix.plots.forest import ForestRow, Mark
 from isopix.studies.inductive_bias import captions
+from isopix.studies.inductive_bias.claims_figure import claim_rows, row_numbers
 from isopix.studies.inductive_bias.examples import Example
 from isopix.studies.inductive_bias.figures import draw
 from isopix.studies.inductive_bias.trials import PoolProbes, Trial, group_trials
+from tests.unit.plots.readable import check_readable
 from tests.unit.studies.inductive_bias.worlds import probed
 
 BLOCKS, SEEDS = ("conv", "mixer", "transformer-1"), 3
 SHIFTS = {"mean": 0.0, "grid4": 0.1}
 TITLES = [
     *("Reconstructions", "Encodings", "Fourier features", "Loss and accuracy", "Learned encodings"),
-    *("Depth, mean pool", "Depth, 4 × 4 pool", "Layers by encoding"),
+    *("Depth, mean pool", "Depth, 4 × 4 pool"),
+    *("Layers by encoding, mean pool", "Layers by encoding, 4 × 4 pool"),
     *("Inductive biases", "Receptive field of a pixel"),
 ]
 
@@ -64,6 +71,29 @@ def example(block: str, depth: int = 3) -> Example:
 EXAMPLES = [example(block) for block in BLOCKS]
 
 
+MEASUREMENTS = {
+    ((block, "pix2vec", 3), seed): {
+        "translation_error": [0.4 + 0.2 * seed] * 4,
+        "permutation_error": [0.3] * 4,
+        "receptive_field_mean": [1.0] * 4,
+    }
+    for block, seed in product(BLOCKS, range(2))
+}
+
+
+def contrasts(accuracy: float, interval: tuple[float, float] | None) -> list[dict[str, Any]]:
+    loss = {"text": "loss(mixer) − loss(conv)", "unit": "nats", "mean": 0.1, "interval": (0.05, 0.15)}
+    points = {"text": "accuracy(conv) − accuracy(mixer)", "unit": "points", "mean": accuracy}
+    missing = {"text": "other", "unit": "nats", "mean": None, "interval": None, "effect": 0.02}
+    return [{**loss, "effect": 0.02}, {**points, "interval": interval, "effect": 4.0}, missing]
+
+
+CLAIMS = {
+    "mean": [{"letter": "a", "contrasts": contrasts(40.0, (30.0, 50.0))}],
+    "grid4": [{"letter": "a", "contrasts": contrasts(8.0, None)}],
+}
+
+
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """The folder, and captions by title, in order."""
@@ -74,7 +104,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
 def test_figures_have_the_order_of_the_paper(drawn: tuple[Path, dict[str, str]]) -> None:
     out, found = drawn
     assert list(found) == TITLES
-    names = ["figure-2", "figure-3", "figure-4", "figure-5", "figure-6-mean", "figure-6-grid4", "figure-7"]
+    names = ["figure-2", "figure-3", "figure-4", "figure-5"]
+    names += [f"figure-{number}-{pool}" for number in (6, 7) for pool in SHIFTS]
     for name in [*names, "biases", "receptive_fields"]:
         assert all((out / f"{name}.{suffix}").is_file() for suffix in ("png", "svg", "json"))
 
@@ -101,7 +132,7 @@ def test_captions_say_how_much_was_measured(drawn: tuple[Path, dict[str, str]]) 
     )
     for title in ("Loss and accuracy", "Depth, mean pool", "Depth, 4 × 4 pool"):
         assert every in found[title]
-    assert "1,000 test images; 6 networks of 2 architectures" in found["Layers by encoding"]
+    assert "1,000 test images; 6 networks of 2 architectures" in found["Layers by encoding, 4 × 4 pool"]
     for title in ("Inductive biases", "Receptive field of a pixel"):
         assert "64 test images" in found[title]
         assert "3 blocks with pix2vec, seed 0" in found[title]
@@ -111,6 +142,8 @@ def test_a_caption_counts_what_exceeds_the_baselines(drawn: tuple[Path, dict[str
     text = "exceeds that before training in 6 of 6 architectures, and raw pixels in 6"
     assert drawn[1]["Loss and accuracy"].count(text) == 2
     assert "Layer with the best mean at 3 blocks: pix2vec 3." in drawn[1]["Depth, mean pool"]
+    last = "Best mean at the last layer: mixer pix2vec 56.0\u00a0%; transformer, 1 head pix2vec 46.0\u00a0%."
+    assert last in drawn[1]["Layers by encoding, mean pool"]
 
 
 def test_fourier_features_gain_rank_and_lose_distance_with_sigma(drawn: tuple[Path, dict[str, str]]) -> None:
@@ -148,7 +181,7 @@ def test_without_trials_only_the_encodings_are_drawn(tmp_path: Path) -> None:
 def test_figures_of_only_some_blocks_are_those_that_they_allow(tmp_path: Path) -> None:
     mixers = [trial for trial in trials(seeds=1) if trial.block == "mixer"]
     titles = [chart.title for chart in draw(mixers, [], tmp_path)]
-    assert titles == ["Encodings", "Fourier features", "Loss and accuracy", "Layers by encoding"]
+    assert titles == ["Encodings", "Fourier features", "Loss and accuracy", *TITLES[7:9]]
 
 
 def test_no_components_no_line(tmp_path: Path) -> None:
@@ -168,3 +201,80 @@ def test_no_components_no_line(tmp_path: Path) -> None:
     draw(bare, [], tmp_path)
     numbers = json.loads((tmp_path / "figure-4.json").read_text())
     assert list(numbers["mean"]["baselines"]) == ["raw pixels", "chance"]
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
+    """The figures by name, of examples in another order than that of blocks."""
+    found: dict[str, Figure] = {}
+
+    def keep(figure: Figure, stem: Path, numbers: object) -> None:
+        found[stem.name] = figure
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "write_figure", keep)
+        out = tmp_path_factory.mktemp("kept")
+        draw(trials(), EXAMPLES[::-1], out, measurements=MEASUREMENTS, claims=CLAIMS)
+    return found
+
+
+def test_text_of_every_figure_is_readable_in_print_and_axes_have_labels(figures: dict[str, Figure]) -> None:
+    assert len(figures) == 11
+    for figure in figures.values():
+        check_readable(figure)
+
+
+def test_blocks_have_one_order_in_all_figures(figures: dict[str, Figure], tmp_path: Path) -> None:
+    expected = ["convolution", "mixer", "transformer, 1 head"]
+    for name in ("figure-5", "receptive_fields"):
+        titles = [axes.get_title("left").replace("\n", " ") for axes in figures[name].axes[:3]]
+        assert titles == expected
+    for name in ("figure-4", "figure-6-mean", "biases"):
+        assert [text.get_text() for text in figures[name].legends[0].get_texts()] == expected
+    chart = draw([], EXAMPLES[::-1], tmp_path)[0]
+    places = [str(chart.caption).index(f"{block} 50.0") for block in expected]
+    assert places == sorted(places)
+
+
+def test_biases_are_means_over_seeds(tmp_path: Path) -> None:
+    charts = draw([], EXAMPLES, tmp_path, measurements=MEASUREMENTS)
+    (caption,) = [str(chart.caption) for chart in charts if chart.title == "Inductive biases"]
+    assert "mean and standard deviation (bars) over 2 seeds" in caption
+    assert "seed 0" not in caption
+    numbers = json.loads((tmp_path / "biases.json").read_text())["mixer"]
+    assert numbers["seeds"] == 2
+    assert [layer["translation_error"] for layer in numbers["means"]] == [0.5] * 4
+    assert numbers["stds"][0]["translation_error"] == pytest.approx(0.2 * 0.5**0.5)
+
+
+def test_statistics_of_levels_have_a_true_minus_sign(tmp_path: Path) -> None:
+    found: list[Figure] = []
+    given = [each._replace(encoding=LevelSimilarity(np.eye(256), -0.012, 30.0)) for each in EXAMPLES]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "write_figure", lambda figure, *_: found.append(figure))
+        draw([], given, tmp_path)
+    assert found[2].axes[0].get_xlabel() == "Level\nρ = −0.01\nrank 30"
+
+
+def test_captions_tell_the_encoding_from_its_learned_vectors(drawn: tuple[Path, dict[str, str]]) -> None:
+    assert "after the learned layer" in drawn[1]["Encodings"]
+    assert "red has 1 of 256 levels" in drawn[1]["Learned encodings"]
+
+
+def test_a_correlation_has_a_true_minus_sign(drawn: tuple[Path, dict[str, str]]) -> None:
+    assert "correlation with the loss −" in drawn[1]["Loss and accuracy"]
+
+
+def test_claims_have_a_panel_per_unit_and_a_mark_per_pool_that_differs() -> None:
+    rows = claim_rows(CLAIMS)
+    loss, accuracy = rows.values()
+    assert list(rows) == [
+        "Difference of loss (nats per masked sub-pixel)",
+        "Difference of accuracy (percentage points)",
+    ]
+    assert loss == [ForestRow("a  loss(mixer) − loss(conv)", {"both pools": Mark(0.1, (0.05, 0.15))}, 0.02)]
+    assert accuracy[0].marks == {"mean pool": Mark(40.0, (30.0, 50.0)), "4 × 4 pool": Mark(8.0, None)}
+    numbers = row_numbers(rows)["Difference of loss (nats per masked sub-pixel)"][
+        "a  loss(mixer) − loss(conv)"
+    ]
+    assert numbers == {"effect": 0.02, "both pools": {"mean": 0.1, "interval": (0.05, 0.15)}}

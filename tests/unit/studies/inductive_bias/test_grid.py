@@ -1,5 +1,7 @@
 """The plan of a study, and that a folder holds one study."""
 
+import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +156,34 @@ def test_another_folder_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a study, and not empty"):
         Study.from_plan(tmp_path, digits().plan)
     with pytest.raises(ValueError, match="is not a study"):
+        Study.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{", "is not JSON"),
+        ('{"scale": "tiny"}', "has no 'architectures'"),
+        ('{"scale": "huge"}', "cannot be read: scale is 'huge'; allowed: tiny, small, paper"),
+        ('{"seeds": "many"}', "seeds is 'many'; it must be an integer"),
+        (
+            '{"architectures": [["conv", 1]]}',
+            "it must be a list of lists, each a list of a string, a string, an",
+        ),
+        ('{"architectures": [["conv", "pix2vec", 5]]}', "conv-pix2vec-5 is no network of scale tiny"),
+    ],
+)
+def test_a_damaged_plan_is_named(tmp_path: Path, content: str, told: str) -> None:
+    with Study.create(tmp_path, digits("conv-pix2vec-1").plan):
+        pass
+    path = tmp_path / "study.json"
+    damaged = (
+        content
+        if content in ("{", '{"scale": "tiny"}')
+        else json.dumps({**json.loads(path.read_text()), **json.loads(content)})
+    )
+    path.write_text(damaged)
+    with pytest.raises(ValueError, match=re.escape(told)):
         Study.open(tmp_path)
 
 

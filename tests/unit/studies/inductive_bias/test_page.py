@@ -66,7 +66,6 @@ def claim(letter: str, verdict: str, **contrast: Any) -> dict[str, Any]:
         "unit": "nats",
         "values": [1.0, 3.0],
         "by_kind": {"pix2vec-1": 1.5},
-        "threshold": 0.0,
         "mean": 2.0,
         "interval": [0.5, 3.5],
         "regime": "",
