@@ -21,6 +21,7 @@ from isopix.api.run import (
     shared_overrides,
 )
 from isopix.core import device as devices
+from isopix.core import ranks
 from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse, resolve_setting
 from isopix.data.dataset import open_source
@@ -37,8 +38,9 @@ from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.run_folder import require_new
+from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.lr_search import LRSearch, lr_grid
+from isopix.train.parallel import process_group
 
 LEARNING_RATE = "train.optimizer.lr"
 
@@ -73,12 +75,14 @@ def pretrain(
         "probe_every": probe_every,
     }
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
-    where = devices.select_device(device)
-    _check_paths(resolved, out)
-    _check_memory(resolved, where)
-    text = f"{resolved.name} on {_work(resolved)}, {devices.describe_device(where)}"
-    watch = observer(resolved, text, progress, tensorboard=tensorboard)
-    return finished(train_recipe(resolved, Path(out), device=where, observer=watch), device)
+    if _is_restarted(out):
+        return resume(out, device=device, tensorboard=tensorboard, progress=progress)
+    with process_group(device) as where:
+        _check_paths(resolved, out)
+        _check_memory(resolved, where)
+        text = f"{resolved.name} on {_work(resolved)}, {_devices(where)}"
+        watch = observer(resolved, text, progress, tensorboard=tensorboard)
+        return finished(train_recipe(resolved, Path(out), device=where, observer=watch), device)
 
 
 @checked
@@ -93,18 +97,20 @@ def resume(
 
     Raises ValueError if there is nothing to resume or the data have changed, and what `pretrain` raises.
     """
-    folder, where = run_folder(run), devices.select_device(device)
+    folder = run_folder(run)
     recipe = recipe_of(find_checkpoint(folder.path, ())[0])
+    with process_group(device) as where:
+        recipe.train.check_ranks(ranks.num_ranks())
 
-    def started(found: Checkpoint) -> None:
-        step, steps = found.records["state"]["step"], recipe.train.steps
-        text = f"{recipe.name}, from step {step} of {steps}, {devices.describe_device(where)}"
-        observer(recipe, text, progress)
+        def started(found: Checkpoint) -> None:
+            step, steps = found.records["state"]["step"], recipe.train.steps
+            text = f"{recipe.name}, from step {step} of {steps}, {_devices(where)}"
+            observer(recipe, text, progress)
 
-    watch = RunObserver(tensorboard=tensorboard)
-    if progress is not None:
-        watch = watch._replace(record=partial(progress, recipe))
-    return finished(resume_run(folder.path, device=where, observer=watch, started=started), device)
+        watch = RunObserver(tensorboard=tensorboard)
+        if progress is not None:
+            watch = watch._replace(record=partial(progress, recipe))
+        return finished(resume_run(folder.path, device=where, observer=watch, started=started), device)
 
 
 @checked
@@ -188,26 +194,29 @@ def finetune(
     options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
     settings = None if file is None else Path(file)
     prepare = partial(prepare_finetune, name, file=settings, options=options, assignments=overrides)
-    (recipe, initial), where = prepare(), devices.select_device(device)
+    if _is_restarted(out) and not refit_on_validation:
+        return resume(out, device=device, tensorboard=tensorboard, progress=progress)
+    recipe, initial = prepare()
     chosen = any(word.partition("=")[0].endswith("source") for word in overrides)
     if data is None and file is None and not chosen:
         require_known_source(recipe.data.source)
-    _check_memory(recipe, where)
     step = None if initial is None else initial.provenance["pretrained"]["step"]
     weights = "from scratch" if step is None else f"from step {step} of {name}"
+    with process_group(device) as where:
+        _check_memory(recipe, where)
 
-    def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
-        text = f"{trained.name} {weights} on {_work(trained)}, {devices.describe_device(where)}"
-        text += f"; augmentation: {trained.data.augment.label()}"
-        return nullcontext(observer(trained, text, progress, tensorboard=tensorboard))
+        def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
+            text = f"{trained.name} {weights} on {_work(trained)}, {_devices(where)}"
+            text += f"; augmentation: {trained.data.augment.label()}"
+            return nullcontext(observer(trained, text, progress, tensorboard=tensorboard))
 
-    if refit_on_validation:
-        status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
-    else:
-        _check_paths(recipe, out)
-        with observer_for(recipe) as watch:
-            status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
-    return finished(status, device)
+        if refit_on_validation:
+            status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
+        else:
+            _check_paths(recipe, out)
+            with observer_for(recipe) as watch:
+                status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
+        return finished(status, device)
 
 
 def _search_start(
@@ -250,6 +259,17 @@ def resolve_recipe(
     return registry.resolve(recipe, file=path, options=options, assignments=overrides).recipe
 
 
+def _is_restarted(out: PathLike) -> bool:
+    """Whether torchrun has started this command again, and the run can be resumed."""
+    return ranks.num_restarts() > 0 and RunFolder(Path(out)).has_checkpoints
+
+
+def _devices(device: torch.device) -> str:
+    """Return the device of this process, and how many there are."""
+    count = ranks.num_ranks()
+    return f"{count} × " * (count > 1) + devices.describe_device(device)
+
+
 def _check_paths(recipe: Recipe, out: PathLike) -> None:
     """Raise ValueError for a folder that is not new and for missing images, before anything is shown."""
     require_new(Path(out))
@@ -258,9 +278,10 @@ def _check_paths(recipe: Recipe, out: PathLike) -> None:
 
 def _check_memory(recipe: Recipe, device: torch.device) -> None:
     """Raise ValueError for training that cannot fit into the memory of a device; warn if it hardly fits."""
+    recipe.train.check_ranks(ranks.num_ranks())
     if recipe.predicts_codes:  # the estimate is of the loss of codes, which takes more than that of classes
         total, free = devices.total_memory(device), devices.free_memory(device)
-        if warning := check_memory(recipe, total=total, free=free):
+        if warning := check_memory(recipe, total=total, free=free, num_ranks=ranks.num_ranks()):
             logger.warning("%s", warning)
 
 

@@ -40,24 +40,27 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     )
 
 
-def check_memory(recipe: Recipe, *, total: int, free: int) -> str:
+def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -> str:
     """Return a warning if training needs more than 80 % of the `free` bytes of a device; empty otherwise.
 
     Raises ValueError if it needs more than the device has in `total`; the message has the batch size, or the
-    number of chunks, that fits. Small recipes are not estimated.
+    number of chunks, that fits. Small recipes are not estimated. Each of `num_ranks` devices has a part of
+    the batch and, with FSDP, of the weights.
     """
     train = recipe.train
-    chunk = train.batch_size // train.accumulate
+    chunk = train.batch_size // train.accumulate // num_ranks
     if _is_small(recipe, chunk, free):
         return ""
     memory = _memory_by_depth(recipe)
     if memory is None:
         raise ValueError(f"a network of width {recipe.model.width} is too large for any memory")
-    needed = memory.step_bytes(chunk)
+    weights = memory.step_bytes(0)
+    shard = weights // num_ranks if train.parallel == "fsdp" else weights
+    needed = memory.step_bytes(chunk) - weights + shard
     if needed <= WARN_ABOVE * free:
         return ""
     usable = round(WARN_ABOVE * free)
-    fits = max(0, usable - memory.step_bytes(0)) // max(1, memory.activation_bytes)
+    fits = num_ranks * (max(0, usable - shard) // max(1, memory.activation_bytes))
     text = (
         f"training needs about {_gib(needed)} of memory for {chunk:,} images at a time; {_gib(free)} are "
         "available"
@@ -65,7 +68,9 @@ def check_memory(recipe: Recipe, *, total: int, free: int) -> str:
     if fits < 1:
         advice = "a smaller depth or width is needed"
     else:
-        advice = f"batch_size={fits} fits, or accumulate={_num_chunks(train.batch_size, fits)}"
+        advice = (
+            f"batch_size={fits} fits, or accumulate={-(-_num_chunks(train.batch_size, fits) // num_ranks)}"
+        )
     if needed > total:
         raise ValueError(f"{text}: {advice}")
     return f"{text}; if it fails: {advice}"

@@ -28,9 +28,11 @@ class CheckpointWriter:
     def save(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Save a checkpoint once the one before is complete, and delete all but the newest two of steps.
 
-        The first one publishes the run, and is complete when this returns.
+        The first one publishes the run, and is complete when this returns. Nothing is saved of a view.
         """
         self.wait()
+        if self.folder.saved_at is not None:
+            return
         if not self.in_background or self.folder.target is not None:
             self._write(target, tensors, records)
             return

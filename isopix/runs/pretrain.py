@@ -19,11 +19,11 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec
 from isopix.runs.measurements import evaluator_specs
 from isopix.runs.origin import Origin
+from isopix.runs.rank_folder import new_run
 from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
-from isopix.storage.run_start import start_run
 
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
 
@@ -58,7 +58,7 @@ def train_recipe(
     """
     if recipe.train.compile:
         check_compiler()
-    with start_run(out, allowed) as folder:
+    with new_run(out, allowed) as folder:
         data = load_dataset(recipe.data)
         check_data(recipe, data)
         if initial is None:

@@ -15,6 +15,7 @@ from isopix.runs.load import build_network, find_valid, is_valid
 from isopix.runs.log_notes import log_notes
 from isopix.runs.origin import Origin
 from isopix.runs.pretrain import InitialWeights, train_recipe
+from isopix.runs.rank_folder import existing_run
 from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint, prune
@@ -50,8 +51,7 @@ def resume_run(
     Raises ValueError if there is no checkpoint, its plugins are not loaded or the data has changed, and what
     `pretrain` raises.
     """
-    folder = RunFolder.open(out)
-    with folder.lock():
+    with existing_run(out) as folder:
         found, damaged = find_valid(out)
         recipe = recipe_of(found)
         if recipe.train.compile:

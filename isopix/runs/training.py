@@ -35,6 +35,7 @@ from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
+from isopix.train.parallel import barrier, full, shard_like, whole_weights
 from isopix.train.signals import stop_requested
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
@@ -127,7 +128,7 @@ class TrainingRun:
         classifies = self.model is not None and self.model.settings.has_class_loss
         to_probe = len(self.data.validation) > 0 or self.recipe.data.train_on_validation
         return RunStatus(
-            self.folder,
+            self.folder.saved,
             reached,
             finished,
             can_probe=len(self.data.classes) > 1 and to_probe,
@@ -166,6 +167,7 @@ class TrainingRun:
             with stop_requested() as self.request:
                 reached = trainer.run()
             self.writer.wait()
+            barrier()
             return reached
         except NonFiniteError as error:
             self.writer.wait()
@@ -186,11 +188,12 @@ class TrainingRun:
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
         if len(test) == 0 or self.log.has("evaluation", "test"):
             return
-        best = step if self.model is None else self._load_best(self.model, step)
+        best = step if self.model is None else self._load_best(step)
         batches = list[Mapping[str, Metric]]()
-        metrics = evaluate_split(
-            self.task, test, seed=config.seed, precision=config.precision, observe=batches.append
-        )
+        with whole_weights(self.task.module):
+            metrics = evaluate_split(
+                self.task, test, seed=config.seed, precision=config.precision, observe=batches.append
+            )
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:
             counts |= {"train_images": len(self.data.train), "selection_images": self._selection_images}
@@ -225,14 +228,23 @@ class TrainingRun:
         images = selected.get("images") if isinstance(selected, dict) else 0
         return images if isinstance(images, int) else 0
 
-    def _load_best(self, model: FineTuneModel, last_step: int) -> int:
+    def _load_best(self, last_step: int) -> int:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""
-        if not (self.folder.best / checkpoint.MANIFEST).is_file():
+        best = self.folder.saved.best
+        if not (best / checkpoint.MANIFEST).is_file():
             return last_step
-        found, _ = find_checkpoint(self.folder.best, (*WEIGHTS, CLASSIFIER))
-        self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
-        model.head.load_state_dict(found.tensors[CLASSIFIER])
+        found, _ = find_checkpoint(best, (*WEIGHTS, CLASSIFIER))
+        self._load_weights(found)
         return int(found.records["state"]["step"])
+
+    def _load_weights(self, found: Checkpoint) -> None:
+        """Copy the weights of a checkpoint of this run into the model in training."""
+        groups = [(self.network.tensors(), "model")]
+        if self.model:
+            groups.append((self.model.head.state_dict(), CLASSIFIER))
+        for tensors, group in groups:
+            for name, tensor in tensors.items():
+                tensor.copy_(shard_like(found.tensors[group][name], tensor))
 
     def _patience_exhausted(self) -> bool:
         return self.early_stopping is not None and self.early_stopping.should_stop
@@ -266,12 +278,9 @@ class TrainingRun:
         state of the optimizer.
         """
         self.writer.wait()
-        found, damaged = find_checkpoint(self.folder.path)
+        found, damaged = find_checkpoint(self.folder.saved.path)
         step = int(found.records["state"]["step"])
-        for name, tensor in self.network.tensors().items():
-            tensor.copy_(found.tensors["model"][name])
-        if self.model:
-            self.model.head.load_state_dict(found.tensors[CLASSIFIER])
+        self._load_weights(found)
         self.log.rewind(step)
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
@@ -286,9 +295,9 @@ class TrainingRun:
         fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
         state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
         state |= self.trainer.recovered()
-        groups = {"model": self.network.tensors(), **groups}
+        groups = {"model": _whole(self.network.tensors()), **groups}
         if self.model:
-            groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}
+            groups[CLASSIFIER] = _whole(self.model.head.state_dict())
             state["classes"] = list(self.data.classes)
             state["training_classes"] = sorted(training_classes(self.data) or ())
         records: dict[str, dict[str, Any]] = {
@@ -297,3 +306,7 @@ class TrainingRun:
             "environment": {**runtime_environment(self.device), **plugin_records()},
         }
         self.writer.save(folder, groups, records)
+
+
+def _whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: full(tensor.detach()) for name, tensor in tensors.items()}

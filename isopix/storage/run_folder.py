@@ -1,5 +1,6 @@
 """Run folders: the path of every file of a run, and a lock, so that one process at a time writes there."""
 
+import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class RunFolder:
 
     path: Path
     target: Path | None = None  # where `publish` moves a run that has just been started
+    saved_at: Path | None = None  # of a view: the run that another process saves
 
     @classmethod
     def create(cls, path: Path, allowed: Collection[str] = ()) -> "RunFolder":
@@ -53,6 +55,21 @@ class RunFolder:
             raise ValueError(_taken(self.path)) from None
         self.samples.mkdir()
         self.probes.mkdir()
+
+    def view(self, path: Path) -> "RunFolder":
+        """Return a new folder with copies of the run's small files, for a process that does not save it."""
+        run = RunFolder(path, saved_at=self.path)
+        path.mkdir()
+        run.create_folders()
+        for name in START_FILES:
+            if name != LOCK_FILE and (self.path / name).is_file():
+                shutil.copyfile(self.path / name, path / name)
+        return run
+
+    @property
+    def saved(self) -> "RunFolder":
+        """The run where it is saved: this one, unless it is a view."""
+        return self if self.saved_at is None else RunFolder(self.saved_at)
 
     def publish(self) -> None:
         """Give a run that has been started its own name, now that it can be resumed.

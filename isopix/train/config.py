@@ -10,6 +10,7 @@ from isopix.core.device import Precision, compiles_by_default
 from isopix.core.ranges import Range, check_ranges
 from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.optim import Adam, OptimizerSpec
+from isopix.train.parallel import Strategy
 from isopix.train.schedule import ScheduleSpec, WarmupCosineSchedule
 
 
@@ -27,6 +28,8 @@ class TrainConfig:
     A checkpoint is saved every `checkpoint_every` steps, and after `checkpoint_minutes` without one; None
     saves none by time. With `async_save` it is written while training continues; None does so on GPUs.
     With `compile` steps are compiled; None does so on GPUs where Triton is installed.
+    On several devices, `parallel` is how they train together: with `ddp` each has all weights, with `fsdp` a
+    part of each, its gradient and its moments.
     With `recompute` the backward pass computes each block again from its input, which takes up to a third
     more time and the memory of one block instead of all.
     Where a loss or a gradient is not finite, no update is applied, and `on_nonfinite` decides: `stop` ends
@@ -42,6 +45,7 @@ class TrainConfig:
     max_grad_norm: Annotated[float, Range(above=0)] | None = None
     precision: Precision = "bf16"
     compile: bool | None = None
+    parallel: Strategy = "ddp"
     recompute: bool = False
     seed: int = 0
     log_every: int = 10
@@ -78,3 +82,9 @@ class TrainConfig:
             raise ValueError(
                 f"batch_size {self.batch_size} is not a multiple of accumulate {self.accumulate}"
             )
+
+    def check_ranks(self, count: int) -> None:
+        """Raise ValueError for a batch that cannot be split over so many processes."""
+        if self.batch_size % (count * self.accumulate):
+            parts = f"{count} processes" + f" x accumulate {self.accumulate}" * (self.accumulate > 1)
+            raise ValueError(f"batch_size {self.batch_size} is not a multiple of {parts}")

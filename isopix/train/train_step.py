@@ -9,6 +9,7 @@ from torch import Tensor
 from isopix.core.device import Precision, autocast, is_out_of_memory
 from isopix.core.types import Scalar
 from isopix.train.optim import OptimizerSpec, build_optimizer
+from isopix.train.parallel import Strategy, full, shard_like, strategy
 from isopix.train.tasks import Batch, TrainingTask
 
 NO_STATE = "no_state"  # the moment of a parameter without any
@@ -49,7 +50,9 @@ class TrainStep:
         whole_graph: bool = True,
         max_grad_norm: float | None = None,
         skip: bool = False,
+        parallel: Strategy = "ddp",
     ):
+        self.parallel = strategy(task, parallel, precision)
         self.task, self.accumulate, self.precision = task, accumulate, precision
         self.max_grad_norm, self.skip = max_grad_norm, skip
         module = task.module
@@ -60,6 +63,7 @@ class TrainStep:
         self.losses: Callable[[Batch], Mapping[str, Scalar]] = task.losses
         if compiled:
             self.losses = torch.compile(task.losses, dynamic=False, fullgraph=whole_graph)
+        self.losses = self.parallel.prepare(self.losses)
         self.blocked = torch.tensor(False, device=self.device)  # whether no update is applied
         self.unchecked: list[tuple[int, Tensor]] = []  # each step, and whether it was not finite
 
@@ -76,7 +80,7 @@ class TrainStep:
                 raise
             raise OutOfMemoryError(step, self.accumulate, str(error)) from None
         parameters = list(self.task.module.parameters())
-        norm = torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None)
+        norm = full(torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None))
         if self.max_grad_norm is not None:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.max_grad_norm, norm)
         nonfinite = ~(torch.isfinite(next(iter(totals.values()))) & torch.isfinite(norm))
@@ -88,20 +92,22 @@ class TrainStep:
         return totals
 
     def _add_gradients(self, batch: Batch) -> dict[str, Scalar]:
-        """Compute the gradients of a batch chunk by chunk, and return the losses."""
+        """Compute the gradients of a batch chunk by chunk, those of all ranks, and return the losses."""
         self.optimizer.zero_grad(set_to_none=True)
         totals: dict[str, Scalar] = {}
-        for chunk in batch.to(self.device).chunks(self.accumulate):
-            with autocast(self.device, self.precision):
-                losses = self.losses(chunk)
-            torch.autograd.backward(next(iter(losses.values())))
+        for chunk, last in self.parallel.chunks(batch, self.accumulate):
+            with self.parallel.synchronized(last):
+                with autocast(self.device, self.precision):
+                    losses = self.losses(chunk.to(self.device))
+                self.parallel.backward(next(iter(losses.values())))
             for name, loss in losses.items():
                 totals[name] = totals[name] + loss.detach() if name in totals else loss.detach()
-        return totals
+        return self.parallel.total(totals)
 
     def _update(self) -> None:
         """Run the optimizer unless updates are blocked; a fused one decides that on the device."""
         fused = vars(self.optimizer).get("_step_supports_amp_scaling", False)  # as torch's GradScaler asks
+        fused = fused and not self.parallel.shards_weights  # it takes no flag beside sharded tensors
         if fused:
             vars(self.optimizer).update(grad_scale=None, found_inf=self.blocked.float())
         if fused or not self.blocked:
@@ -121,7 +127,7 @@ class TrainStep:
         moments = [each for state in self.optimizer.state.values() for each in state.values()]
         for name, values in (("a weight", weights), ("a moment of the optimizer", moments)):
             tensors = [each for each in values if isinstance(each, Tensor) and each.is_floating_point()]
-            if not math.isfinite(float(torch.nn.utils.get_total_norm(tensors, math.inf))):
+            if not math.isfinite(float(full(torch.nn.utils.get_total_norm(tensors, math.inf)))):
                 return name
         return ""
 
@@ -136,7 +142,7 @@ class TrainStep:
         for name, parameter in self.task.module.named_parameters():
             moments = self.optimizer.state.get(parameter, {})
             saved = dict(_saved(moment, value) for moment, value in moments.items())
-            tensors |= {f"{name}/{moment}": value for moment, value in saved.items()}
+            tensors |= {f"{name}/{moment}": full(value) for moment, value in saved.items()}
             if not moments and parameter.requires_grad:
                 without[f"{name}/{NO_STATE}"] = torch.empty(0)
         return tensors | without if tensors else {}
@@ -163,7 +169,7 @@ class TrainStep:
             if moment.endswith(NUMBER):
                 self.optimizer.state[parameter][moment.removesuffix(NUMBER)] = value.item()
             elif moment != NO_STATE:
-                self.optimizer.state[parameter][moment] = value.to(parameter.device)
+                self.optimizer.state[parameter][moment] = shard_like(value, parameter)
 
 
 def _saved(moment: str, value: object) -> tuple[str, Tensor]:

@@ -15,6 +15,7 @@ from isopix.data.batches import Batches
 from isopix.train.config import TrainConfig
 from isopix.train.evaluations import Evaluations
 from isopix.train.evaluator import EvaluationContext, EvaluatorSpec
+from isopix.train.parallel import agree, first_rank_first, is_parallel, whole_weights
 from isopix.train.tasks import Batch, TrainingTask
 from isopix.train.throughput import Throughput
 from isopix.train.train_step import LOSS, NonFiniteError, OutOfMemoryError, TrainStep
@@ -66,6 +67,7 @@ class Trainer:
             whole_graph=config.compile is True,
             max_grad_norm=config.max_grad_norm,
             skip=config.on_nonfinite == "skip",
+            parallel=config.parallel,
         )
         self.step, self.stopped, self.started = 0, False, False
         self.skipped_batches = 0  # by rollbacks
@@ -107,7 +109,7 @@ class Trainer:
         `config.on_nonfinite` says otherwise; no checkpoint has it.
         """
         self.start()
-        self.stopped = self.callbacks.should_stop()
+        self.stopped, _ = self._agree()
         while self.step < self.config.steps and not self.stopped:
             self.advance()
         return self.step
@@ -118,7 +120,7 @@ class Trainer:
         losses, learning_rate = self._train_step()
         self.watched.append(next(iter(losses.values())))
         self.throughput.count_step()
-        self.stopped = self.callbacks.should_stop()
+        self.stopped, late = self._agree()
         last = self.stopped or self.step == config.steps
         logs = last or self.step % config.log_every == 0
         if (logs or self.train_step.device.type == "cpu") and self._recover():
@@ -129,13 +131,13 @@ class Trainer:
                 self.callbacks.log(self.throughput.record(self.step, values, learning_rate))
         with self.throughput.exclude():
             evaluates = self.evaluations.is_due(self.step)
-            saves = self.step % config.checkpoint_every == 0 or self._saving_is_late()
+            saves = self.step % config.checkpoint_every == 0 or late
             saves = saves or (evaluates and config.on_nonfinite != "stop")  # the best weights are not lost
             if (evaluates or saves) and self._recover(whole=evaluates):
                 return
             if evaluates:
                 self._evaluate()
-                self.stopped = self.stopped or self.callbacks.should_stop()  # early stopping
+                self.stopped = self.stopped or self._agree()[0]  # early stopping
             saves = saves or last or self.stopped
             if saves or self.step % self.watch_every == 0:
                 self._report_losses()
@@ -160,10 +162,10 @@ class Trainer:
         """
         one, device = self.train_step, self.train_step.device
         try:
-            with seeded(self.config.seed, "dropout", self.step, device):
+            with seeded(self.config.seed, one.parallel.name("dropout"), self.step, device):
                 return one(batch, step=self.step, lr_factor=lr_factor)
         except OutOfMemoryError as error:
-            if one.accumulate >= self.config.batch_size:
+            if one.accumulate >= self.config.batch_size or is_parallel():  # the other ranks go on
                 raise
             text = str(error)
         one.accumulate = min(2 * one.accumulate, self.config.batch_size)
@@ -178,9 +180,12 @@ class Trainer:
         self.callbacks.save(self.step, self.train_step.state())
         self.saved_at = time.monotonic()
 
-    def _saving_is_late(self) -> bool:
+    def _agree(self) -> tuple[bool, bool]:
+        """Return whether training ends after this step, and whether saving is late, in any of the ranks."""
         minutes = self.config.checkpoint_minutes
-        return minutes is not None and time.monotonic() - self.saved_at >= 60 * minutes
+        late = minutes is not None and time.monotonic() - self.saved_at >= 60 * minutes
+        stops, late = agree([self.callbacks.should_stop(), late])
+        return stops, late
 
     def _recover(self, *, whole: bool = False) -> bool:
         """Do what `config.on_nonfinite` says about steps that were not finite, and with `whole` about weights
@@ -210,7 +215,7 @@ class Trainer:
         self.callbacks.log({"kind": "note", "step": step, "text": text})
 
     def _roll_back(self, bad_step: int, what: str, load: Callable[[], tuple[int, dict[str, Tensor]]]) -> None:
-        step, optimizer = load()
+        step, optimizer = first_rank_first(load)
         self.recoveries = [*(each for each in self.recoveries if each == step), step]
         if len(self.recoveries) > MAX_RECOVERIES:
             raise NonFiniteError(bad_step, what, f", after {MAX_RECOVERIES} rollbacks to step {step}")
@@ -233,5 +238,7 @@ class Trainer:
 
     def _evaluate(self) -> None:
         """Run the evaluators that are due, and log what they return."""
-        for record in self.evaluations.run(self.step):
+        with whole_weights(self.task.module):
+            records = self.evaluations.run(self.step)
+        for record in records:
             self.callbacks.log(record)

@@ -1,0 +1,221 @@
+"""Training in several processes, each with a device of its own, by PyTorch's DDP and FSDP2.
+
+torchrun starts the processes, or ranks. Each of them makes the whole batch of a step, as a function of the
+seed and the step, and computes the losses of its own images; gradients are summed. So that they do the same
+without further messages, all evaluate, and all see the same losses; one of rank 0 saves and prints.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from itertools import islice
+from logging import ERROR, getLogger
+from typing import Literal, TypeVar, cast
+from warnings import catch_warnings, simplefilter
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from isopix.core import ranks
+from isopix.core.device import Precision, select_device
+from isopix.core.types import Scalar
+from isopix.train.tasks import Batch, TrainingTask
+
+Strategy = Literal["ddp", "fsdp"]
+Losses = Callable[[Batch], Mapping[str, Scalar]]
+T = TypeVar("T")
+
+TIMEOUT = timedelta(hours=12)  # one rank may prepare images or save for hours while the others wait
+
+
+@contextmanager
+def process_group(device: str) -> Iterator[torch.device]:
+    """Join the other ranks, if torchrun has started this process, and yield its device; alone, `device`.
+
+    Ranks other than 0 print nothing from then on but errors. Raises ValueError for a device that is not
+    available.
+    """
+    if not ranks.are_started() or dist.is_initialized():
+        yield _own_device(device)
+        return
+    where = _own_device(device)
+    gpu = where if where.type == "cuda" else None
+    if gpu is not None:
+        torch.cuda.set_device(gpu)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=TIMEOUT, device_id=gpu)
+    if dist.get_rank() > 0:
+        _print_nothing()
+    try:
+        yield where
+    finally:
+        if sys.exc_info()[0] is None:  # after an error others may be waiting, and the end of this process
+            dist.destroy_process_group()  # tells them
+
+
+def _own_device(device: str) -> torch.device:
+    """Return the device of this rank: `cuda` or `auto` is the GPU of its number."""
+    found = select_device(device)
+    if found.type != "cuda" or not ranks.are_started():
+        return found
+    if found.index is not None and ranks.num_ranks() > 1:
+        raise ValueError(f"device is '{device}', but each rank needs its own GPU; allowed: auto, cuda, cpu")
+    return torch.device("cuda", ranks.local_rank())
+
+
+def _print_nothing() -> None:
+    sys.stdout.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    getLogger("isopix").setLevel(ERROR)
+
+
+def is_parallel() -> bool:
+    """Whether this process is one of several that train together."""
+    return dist.is_initialized() and dist.get_world_size() > 1
+
+
+def _rank() -> int:
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def barrier() -> None:
+    """Wait for all ranks."""
+    if is_parallel():
+        agree([])
+
+
+def agree(flags: Sequence[bool]) -> list[bool]:
+    """Return for each flag whether any rank has set it."""
+    if not is_parallel():
+        return list(flags)
+    found = torch.tensor([*flags, False], dtype=torch.uint8)
+    dist.all_reduce(found, dist.ReduceOp.MAX)
+    return [bool(each) for each in found[:-1]]
+
+
+def first_rank_first(load: Callable[[], T]) -> T:
+    """Call a function in rank 0, and then in the others."""
+    found = load() if _rank() == 0 else None
+    barrier()
+    return load() if found is None else found
+
+
+class OneDevice:
+    """Training in one process; also what other strategies share."""
+
+    def __init__(self, task: TrainingTask):
+        self.task = task
+        self.rank, self.num_ranks = 0, 1
+        self.shards_weights = False
+
+    def name(self, purpose: str) -> str:
+        """Return the purpose of random numbers that each rank draws for its own images."""
+        return f"{purpose}/{self.rank}" if self.rank else purpose
+
+    def prepare(self, losses: Losses) -> Losses:
+        """Return the function of the losses of a chunk, after which gradients can be computed."""
+        return losses
+
+    def chunks(self, batch: Batch, accumulate: int) -> Iterator[tuple[Batch, bool]]:
+        """Yield the own chunks of a batch, `accumulate` for each rank, and whether each is the last."""
+        first, parts = self.rank * accumulate, batch.chunks(self.num_ranks * accumulate)
+        for number, chunk in enumerate(islice(parts, first, first + accumulate), start=1):
+            yield chunk, number == accumulate
+
+    def synchronized(self, last: bool) -> AbstractContextManager[None]:
+        """Return a context for the losses and gradients of a chunk; after the last one they are summed."""
+        return nullcontext()
+
+    def backward(self, loss: Scalar) -> None:
+        """Add the gradients of a chunk's loss."""
+        torch.autograd.backward(loss)
+
+    def total(self, losses: dict[str, Scalar]) -> dict[str, Scalar]:
+        """Return the losses of the batch: the sums of those of all ranks."""
+        return losses
+
+
+class DataParallel(OneDevice):
+    """DDP: every rank has all weights; gradients are summed while they are computed."""
+
+    def __init__(self, task: TrainingTask):
+        super().__init__(task)
+        self.rank, self.num_ranks = dist.get_rank(), dist.get_world_size()
+
+    def prepare(self, losses: Losses) -> Losses:
+        device = next(self.task.module.parameters()).device
+        with catch_warnings():
+            simplefilter("ignore", FutureWarning)  # of the argument's new name, which older versions lack
+            self.wrapped = DistributedDataParallel(
+                _LossModule(self.task.module, losses),
+                device_ids=[device] if device.type == "cuda" else None,
+                broadcast_buffers=False,
+                gradient_as_bucket_view=True,
+            )
+        return cast("Losses", self.wrapped)
+
+    def synchronized(self, last: bool) -> AbstractContextManager[None]:
+        return nullcontext() if last else cast("AbstractContextManager[None]", self.wrapped.no_sync())
+
+    def backward(self, loss: Scalar) -> None:
+        torch.autograd.backward(loss * self.num_ranks)  # both engines divide by the number of ranks
+
+    def total(self, losses: dict[str, Scalar]) -> dict[str, Scalar]:
+        summed = torch.stack([loss.float() for loss in losses.values()])
+        dist.all_reduce(summed)
+        return dict(zip(losses, summed.unbind(), strict=True))
+
+
+class _LossModule(nn.Module):
+    """The losses of a task as a module, as DDP wants it."""
+
+    def __init__(self, module: nn.Module, losses: Losses):
+        super().__init__()
+        self.module, self.losses = module, losses
+
+    def forward(self, batch: Batch) -> dict[str, Scalar]:
+        return dict(self.losses(batch))
+
+
+def strategy(task: TrainingTask, name: Strategy, precision: Precision) -> OneDevice:
+    """Return how the processes train a task, whose weights may be sharded from now on."""
+    if not is_parallel():
+        return OneDevice(task)
+    if name == "ddp":
+        return DataParallel(task)
+    from isopix.train.sharded import ShardedDataParallel  # noqa: PLC0415  half a second
+
+    return ShardedDataParallel(task, precision)
+
+
+def whole_weights(module: nn.Module) -> AbstractContextManager[None]:
+    """Return a context in which sharded weights are gathered, for evaluations; all ranks must enter it."""
+    if not is_parallel():
+        return nullcontext()
+    from isopix.train.sharded import gathered_weights  # noqa: PLC0415
+
+    return gathered_weights(module)
+
+
+def full(tensor: Tensor) -> Tensor:
+    """Return a tensor as one; a sharded one is gathered, which all ranks must do."""
+    if not is_parallel():
+        return tensor
+    from isopix.train.sharded import gather  # noqa: PLC0415
+
+    return gather(tensor)
+
+
+def shard_like(value: Tensor, target: Tensor) -> Tensor:
+    """Return a tensor on the device of another and, if that is sharded and as large, sharded in the same way.
+
+    All ranks have all of `value`.
+    """
+    if not is_parallel():
+        return value.to(target.device)
+    from isopix.train.sharded import distribute_like  # noqa: PLC0415
+
+    return distribute_like(value, target)
