@@ -19,6 +19,7 @@ from isopix.cli.console import (
     load_plugins,
     plugin_options,
 )
+from isopix.cli.launch import Devices, device_options, launch_ranks
 from isopix.cli.run_display import (
     ResumeCommand,
     TrainingDisplay,
@@ -47,6 +48,7 @@ def finetune(
     seed: RunSeed = None,
     plugin: Plugins = None,
     device: Device = "auto",
+    devices: Devices = None,
     tensorboard: TensorBoard = False,
     json: Json = False,
     resume_command: ResumeCommand = None,
@@ -71,9 +73,14 @@ def finetune(
     subset
         Index of the balanced random subset that --labels selects: 0, 1, ...
     """
+    launch_ranks(devices, device)
     load_plugins(plugin)
     plugins = plugin_options(plugin)
-    resume = command_line(*sys.argv[1:]) if refit_on_validation else command_line("resume", out, *plugins)
+    resume = (
+        command_line(*sys.argv[1:])
+        if refit_on_validation
+        else command_line("resume", out, *plugins, *device_options(devices))
+    )
     again = resume_command or resume
     with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
         run = unless_stopped(

@@ -7,7 +7,9 @@ from cyclopts import App, CycloptsError
 
 from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
+from isopix.cli.rank_errors import of_rank
 from isopix.cli.stop_signals import exit_code, stop_message
+from isopix.core import ranks
 from isopix.core.text import printable
 from isopix.train.signals import errors_as_stops
 
@@ -110,6 +112,8 @@ def main() -> None:
     except RuntimeError as error:
         _exit(error, str(error), 1)
     except KeyboardInterrupt as error:
+        if ranks.rank() > 0:  # rank 0 says it
+            sys.exit(exit_code(error))
         _exit(error, stop_message(error), exit_code(error))
 
 
@@ -118,7 +122,7 @@ def _exit(error: BaseException, message: str, code: int) -> None:
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
-    sys.stderr.write(f"isopix: {printable(first)}\n")
+    sys.stderr.write(f"isopix: {printable(of_rank(first))}\n")
     sys.exit(code)
 
 

@@ -16,6 +16,7 @@ from isopix.cli.console import (
     load_plugins,
     plugin_options,
 )
+from isopix.cli.launch import Devices, device_options, launch_ranks
 from isopix.cli.run_display import (
     ResumeCommand,
     TrainingDisplay,
@@ -38,6 +39,7 @@ def pretrain(
     probe_every: int | None = None,
     plugin: Plugins = None,
     device: Device = "auto",
+    devices: Devices = None,
     tensorboard: TensorBoard = False,
     json: Json = False,
     resume_command: ResumeCommand = None,
@@ -59,9 +61,10 @@ def pretrain(
     probe_every
         Interval in steps of a linear probe on a few labeled images; training itself is not affected.
     """
+    launch_ranks(devices, device)
     load_plugins(plugin)
     plugins = plugin_options(plugin)
-    again = resume_command or command_line("resume", out, *plugins)
+    again = resume_command or command_line("resume", out, *plugins, *device_options(devices))
     with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
         run = unless_stopped(
             lambda: training.pretrain(

@@ -35,8 +35,7 @@ Features = Annotated[
 Pooling = Annotated[
     Pool | None,
     Parameter(
-        help="mean, last, max; grid2, grid4: means of 2 x 2 or 4 x 4 cells; flatten: all positions (slow); "
-        "first: class token, or first position without one. Default: that of the recipe."
+        help="grid4: means of 4 x 4 cells; flatten: all (slow); first: class token. Default: the recipe's."
     ),
 ]
 StartToken = Annotated[

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from isopix.api import training
 from isopix.cli.console import Device, Json, Plugins, TensorBoard, load_plugins, plugin_options
+from isopix.cli.launch import Devices, device_options, launch_ranks
 from isopix.cli.run_display import (
     ResumeCommand,
     TrainingDisplay,
@@ -19,6 +20,7 @@ def resume(
     *,
     plugin: Plugins = None,
     device: Device = "auto",
+    devices: Devices = None,
     tensorboard: TensorBoard = False,
     json: Json = False,
     resume_command: ResumeCommand = None,
@@ -35,9 +37,10 @@ def resume(
     run
         Run folder.
     """
+    launch_ranks(devices, device)
     load_plugins(plugin)
     plugins = plugin_options(plugin)
-    again = resume_command or command_line("resume", run, *plugins)
+    again = resume_command or command_line("resume", run, *plugins, *device_options(devices))
     with with_resume_hint(run, again), TrainingDisplay(device, json=json) as display:
         resumed = unless_stopped(
             lambda: training.resume(run, device=device, tensorboard=tensorboard, progress=display)

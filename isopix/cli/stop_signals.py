@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 
+from isopix.core import ranks
 from isopix.train.signals import STOP_SIGNALS, StopSignal, active_request, is_second, raise_on_signals
 
 GRACE = 1.0  # seconds that a second signal leaves to clean up
@@ -62,7 +63,7 @@ def _watch(reader: int) -> None:
 
 def _announce(number: signal.Signals) -> None:
     """Say that training stops after its step; elsewhere the error message says what has ended."""
-    if active_request() is not None:
+    if active_request() is not None and ranks.rank() == 0:
         name = "Ctrl-C" if number is signal.SIGINT else number.name
         text = f"\n{name}: stopping after this step; a second one stops at once\n"
         try:

@@ -73,6 +73,12 @@ def select_device(name: str = "auto") -> torch.device:
     return torch.device(name)
 
 
+def use_device(device: torch.device) -> None:
+    """Make a GPU the one that this process uses where none is named; nothing for other devices."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+
+
 def list_devices(name: str = "auto") -> list[torch.device]:
     """Return all GPUs for `cuda`, and for `auto` if there are any, or else the device of `select_device`.
 

@@ -5,6 +5,8 @@ Without torchrun there is one process, of rank 0.
 
 import os
 
+PARENT = os.getppid()  # that started this process
+
 
 def rank() -> int:
     """Return the number of this process; the one of rank 0 writes and prints."""
@@ -24,6 +26,11 @@ def local_rank() -> int:
 def are_started() -> bool:
     """Whether torchrun has started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def is_abandoned() -> bool:
+    """Whether torchrun, which started this process, has ended."""
+    return are_started() and os.getppid() != PARENT
 
 
 def num_restarts() -> int:

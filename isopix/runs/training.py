@@ -26,6 +26,7 @@ from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.origin import Origin, decoder_fits
 from isopix.runs.run_identity import run_identity
+from isopix.runs.run_weights import load_into, saved_weights
 from isopix.runs.test_images import save_test_images
 from isopix.runs.training_log import TrainingLog
 from isopix.storage import checkpoint
@@ -35,7 +36,7 @@ from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
-from isopix.train.parallel import barrier, full, shard_like, whole_weights
+from isopix.train.parallel import barrier, whole_weights
 from isopix.train.signals import stop_requested
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
@@ -234,17 +235,8 @@ class TrainingRun:
         if not (best / checkpoint.MANIFEST).is_file():
             return last_step
         found, _ = find_checkpoint(best, (*WEIGHTS, CLASSIFIER))
-        self._load_weights(found)
+        load_into(self.network, self.model, found)
         return int(found.records["state"]["step"])
-
-    def _load_weights(self, found: Checkpoint) -> None:
-        """Copy the weights of a checkpoint of this run into the model in training."""
-        groups = [(self.network.tensors(), "model")]
-        if self.model:
-            groups.append((self.model.head.state_dict(), CLASSIFIER))
-        for tensors, group in groups:
-            for name, tensor in tensors.items():
-                tensor.copy_(shard_like(found.tensors[group][name], tensor))
 
     def _patience_exhausted(self) -> bool:
         return self.early_stopping is not None and self.early_stopping.should_stop
@@ -280,7 +272,7 @@ class TrainingRun:
         self.writer.wait()
         found, damaged = find_checkpoint(self.folder.saved.path)
         step = int(found.records["state"]["step"])
-        self._load_weights(found)
+        load_into(self.network, self.model, found)
         self.log.rewind(step)
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
@@ -295,9 +287,8 @@ class TrainingRun:
         fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
         state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
         state |= self.trainer.recovered()
-        groups = {"model": _whole(self.network.tensors()), **groups}
+        groups = {**saved_weights(self.network, self.model), **groups}
         if self.model:
-            groups[CLASSIFIER] = _whole(self.model.head.state_dict())
             state["classes"] = list(self.data.classes)
             state["training_classes"] = sorted(training_classes(self.data) or ())
         records: dict[str, dict[str, Any]] = {
@@ -306,7 +297,3 @@ class TrainingRun:
             "environment": {**runtime_environment(self.device), **plugin_records()},
         }
         self.writer.save(folder, groups, records)
-
-
-def _whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: full(tensor.detach()) for name, tensor in tensors.items()}

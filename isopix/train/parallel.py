@@ -18,10 +18,11 @@ from warnings import catch_warnings, simplefilter
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import distributed_c10d
 from torch.nn.parallel import DistributedDataParallel
 
 from isopix.core import ranks
-from isopix.core.device import Precision, select_device
+from isopix.core.device import Precision, select_device, use_device
 from isopix.core.types import Scalar
 from isopix.train.tasks import Batch, TrainingTask
 
@@ -29,7 +30,8 @@ Strategy = Literal["ddp", "fsdp"]
 Losses = Callable[[Batch], Mapping[str, Scalar]]
 T = TypeVar("T")
 
-TIMEOUT = timedelta(hours=12)  # one rank may prepare images or save for hours while the others wait
+CONNECTION_TIMEOUT = timedelta(minutes=2)  # of ranks whose start differs by their imports
+TIMEOUT = timedelta(minutes=30)  # for a rank that saves while the others wait
 
 
 @contextmanager
@@ -44,9 +46,10 @@ def process_group(device: str) -> Iterator[torch.device]:
         return
     where = _own_device(device)
     gpu = where if where.type == "cuda" else None
-    if gpu is not None:
-        torch.cuda.set_device(gpu)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=TIMEOUT, device_id=gpu)
+    use_device(where)
+    backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
+    dist.init_process_group(backend, timeout=CONNECTION_TIMEOUT, device_id=gpu)
+    distributed_c10d._set_pg_timeout(TIMEOUT)
     if dist.get_rank() > 0:
         _print_nothing()
     try:
@@ -63,7 +66,7 @@ def _own_device(device: str) -> torch.device:
         return found
     if found.index is not None and ranks.num_ranks() > 1:
         raise ValueError(f"device is '{device}', but each rank needs its own GPU; allowed: auto, cuda, cpu")
-    return torch.device("cuda", ranks.local_rank())
+    return select_device(f"cuda:{ranks.local_rank()}")
 
 
 def _print_nothing() -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from isopix.core import ranks
 from isopix.core.device import free_cached_memory
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
@@ -184,7 +185,7 @@ class Trainer:
         """Return whether training ends after this step, and whether saving is late, in any of the ranks."""
         minutes = self.config.checkpoint_minutes
         late = minutes is not None and time.monotonic() - self.saved_at >= 60 * minutes
-        stops, late = agree([self.callbacks.should_stop(), late])
+        stops, late = agree([self.callbacks.should_stop() or ranks.is_abandoned(), late])
         return stops, late
 
     def _recover(self, *, whole: bool = False) -> bool:

@@ -1,0 +1,205 @@
+"""Several processes train what one does: under DDP and FSDP2, stopped, resumed and killed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+SETTINGS = [
+    "igpt.digits",
+    "data.source=digits",
+    "batch_size=16",
+    "precision=fp32",
+    "steps=12",
+    "depth=2",
+    "width=32",
+    "log_every=1",
+    "evaluate_every=6",
+    "evaluate_images=32",
+    "num_test_images=32",
+    "checkpoint_every=4",
+]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+LIMIT = 240  # seconds; a quiet machine takes 15
+
+
+class Finished:
+    """A command that has ended: its exit code and its output."""
+
+    def __init__(self, code: int, output: str):
+        self.code, self.output = code, output
+
+
+def command(*words: str, torchrun: tuple[str, ...] = ()) -> list[str]:
+    engine = ["-m", "torch.distributed.run", *torchrun] if torchrun else []
+    return [sys.executable, *engine, "-m", "isopix", *words]
+
+
+def run(*words: str, stop_at: int | None = None, torchrun: tuple[str, ...] = ()) -> Finished:
+    """Run a command to its end; with `stop_at` send SIGTERM once the run, its last word, has this step."""
+    folder = Path(words[-1])
+    with subprocess.Popen(
+        command(*words, torchrun=torchrun),
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        if stop_at is not None:
+            wait_for(folder, stop_at, process)
+            process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=LIMIT)
+    return Finished(process.returncode, output)
+
+
+def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + LIMIT
+    while process.poll() is None and time.monotonic() < until and last_step(folder) < step:
+        time.sleep(0.01)
+
+
+def last_step(folder: Path) -> int:
+    try:
+        return int(json.loads((folder / "log.jsonl").read_text().splitlines()[-1])["step"])
+    except (OSError, ValueError, IndexError):
+        return -1
+
+
+def losses(folder: Path) -> dict[tuple[str, int, str], float]:
+    records = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    return {
+        (each["kind"], each["step"], each.get("split", "")): each["loss_nats"]
+        for each in records
+        if "loss_nats" in each
+    }
+
+
+def assert_same(own: Path, other: Path) -> None:
+    """Same losses of each step, and weights and moments at the end; these have the scale of the gradients."""
+    expected = losses(other)
+    assert losses(own) == pytest.approx(expected, abs=2e-6)
+    assert {step for kind, step, _ in expected if kind == "train"} == set(range(1, 13))
+    for group in ("model", "optimizer"):
+        ours, theirs = (
+            load_file(folder / "checkpoints" / "step-00000012" / f"{group}.safetensors")
+            for folder in (own, other)
+        )
+        assert ours.keys() == theirs.keys()
+        for name, tensor in theirs.items():
+            torch.testing.assert_close(ours[name], tensor, rtol=1e-3, atol=2e-5, msg=name)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of one process."""
+    out = tmp_path_factory.mktemp("alone") / "run"
+    assert run("pretrain", *SETTINGS, "--out", str(out)).code == 0
+    return out
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_ranks_train_what_one_does_and_each_resumes_the_other(
+    alone: Path, tmp_path: Path, parallel: str
+) -> None:
+    out = str(tmp_path / "run")
+    stopped = run("pretrain", *SETTINGS, f"parallel={parallel}", "--devices=2", "--out", out, stop_at=3)
+    assert stopped.code == 75, stopped.output
+    step = last_step(Path(out))
+    assert 3 <= step < 12
+    assert f"stopped and saved at step {step}; resume with: isopix resume {out} --devices 2" in stopped.output
+    assert stopped.output.count("stopping after this step") == 1  # by one rank
+    resumed = run("resume", out, stop_at=7)
+    assert resumed.code == 75, resumed.output
+    finished = run("resume", "--devices", "2", out)
+    assert finished.code == 0, finished.output
+    assert finished.output.count(f"finished: {out}") == 1
+    assert_same(Path(out), alone)
+    assert [each.name for each in Path(out).parent.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--devices", "3"], "batch_size 16 is not a multiple of 3 processes"),
+        (["--devices", "0"], "devices is 0; allowed: 1 or more"),
+        (["--devices", "2", "data.source=nowhere"], "no file or folder 'nowhere'"),
+    ],
+)
+def test_an_error_of_all_ranks_is_said_once(tmp_path: Path, words: list[str], told: str) -> None:
+    found = run("pretrain", *SETTINGS, *words, "--out", str(tmp_path / "run"))
+    assert (found.code, found.output.count(told)) == (2, 1), found.output
+    assert "Traceback" not in found.output
+    assert not list(tmp_path.iterdir())
+
+
+def ranks_of(folder: Path) -> dict[int, int]:
+    """The processes that train in a folder, by rank."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        rank = re.search(rb"(?:^|\0)RANK=(\d+)\0", environment)
+        if rank and str(folder).encode() in words:
+            found[int(rank[1])] = int(process.name)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["rank 0", "rank 1", "launcher"])
+def test_a_process_that_is_killed_ends_all_and_nothing_is_lost(
+    alone: Path, tmp_path: Path, killed: str
+) -> None:
+    out = tmp_path / "run"
+    words = ("pretrain", *SETTINGS, "--devices", "2", "--out", str(out))
+    with subprocess.Popen(
+        command(*words), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        wait_for(out, 5, process)
+        os.kill(process.pid if killed == "launcher" else ranks_of(out)[int(killed[-1])], signal.SIGKILL)
+        began = time.monotonic()
+        output, _ = process.communicate(timeout=LIMIT)
+    while ranks_of(out) and time.monotonic() - began < 60:
+        time.sleep(0.1)
+    assert not ranks_of(out)  # no orphans, after a minute at most
+    if killed != "launcher":
+        assert process.returncode == 1
+        assert output.count(f"isopix: {killed} was ended by SIGKILL") == 1
+    assert run("resume", "--devices", "2", str(out)).code == 0
+    assert_same(out, alone)
+
+
+@pytest.mark.slow
+def test_torchrun_restarts_from_the_last_checkpoint(alone: Path, tmp_path: Path) -> None:
+    """A rank is killed five times, each time after a new step."""
+    out = tmp_path / "run"
+    words = ("pretrain", *SETTINGS, "checkpoint_every=1", "--out", str(out))
+    torchrun = ("--nproc-per-node=2", "--max-restarts=5")
+    with subprocess.Popen(command(*words, torchrun=torchrun), env=ENVIRONMENT) as process:
+        for number in range(5):
+            wait_for(out, 2 * number + 1, process)
+            os.kill(ranks_of(out)[number % 2], signal.SIGKILL)
+            while len(ranks_of(out)) == 2 and process.poll() is None:
+                time.sleep(0.01)
+        assert process.wait(LIMIT) == 0
+    assert_same(out, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_four_ranks_with_chunks_train_what_one_does(alone: Path, tmp_path: Path, parallel: str) -> None:
+    out = tmp_path / "run"
+    words = ("pretrain", *SETTINGS, f"parallel={parallel}", "accumulate=2", "--out", str(out))
+    found = run(*words, torchrun=("--nproc-per-node=4",))
+    assert found.code == 0, found.output
+    assert_same(out, alone)
