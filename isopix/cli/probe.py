@@ -34,9 +34,7 @@ Features = Annotated[
 ]
 Pooling = Annotated[
     Pool | None,
-    Parameter(
-        help="grid4: means of 4 x 4 cells; flatten: all (slow); first: class token. Default: the recipe's."
-    ),
+    Parameter(help="grid4: means of 4 x 4 cells; flatten: all; first: class token. Default: the recipe's."),
 ]
 StartToken = Annotated[
     bool, Parameter(help="Read features with the start token; without it they match those of transformers.")

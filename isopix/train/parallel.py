@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import distributed_c10d
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from isopix.core import ranks
@@ -47,8 +48,19 @@ def process_group(device: str) -> Iterator[torch.device]:
     where = _own_device(device)
     gpu = where if where.type == "cuda" else None
     use_device(where)
-    backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
-    dist.init_process_group(backend, timeout=CONNECTION_TIMEOUT, device_id=gpu)
+    # After a restart, the store of torchrun may have the addresses of processes that have ended.
+    store, rank, count = next(rendezvous("env://", timeout=CONNECTION_TIMEOUT))
+    own = dist.PrefixStore(  # type: ignore[attr-defined]  # it is documented
+        f"isopix-{ranks.num_restarts()}", store
+    )
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if gpu else "gloo",
+        timeout=CONNECTION_TIMEOUT,
+        store=own,
+        rank=rank,
+        world_size=count,
+        device_id=gpu,
+    )
     distributed_c10d._set_pg_timeout(TIMEOUT)
     if dist.get_rank() > 0:
         _print_nothing()

@@ -1,0 +1,135 @@
+"""What needs no second process: who computes which images, and what a rank says of itself."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.cli import rank_errors
+from isopix.core import ranks
+from isopix.recipes import registry
+from isopix.recipes.cost import check_memory
+from isopix.runs.rank_folder import new_run
+from isopix.train.config import TrainConfig
+from isopix.train.parallel import OneDevice, agree, first_rank_first, full, shard_like
+
+
+class Numbers(list[int]):
+    """A batch of numbers."""
+
+    def to(self, device: torch.device) -> "Numbers":
+        return self
+
+    def chunks(self, count: int) -> list["Numbers"]:
+        size = len(self) // count
+        return [Numbers(self[start : start + size]) for start in range(0, len(self), size)]
+
+
+@pytest.mark.parametrize(("count", "accumulate"), [(1, 1), (1, 4), (2, 1), (2, 2), (4, 2)])
+def test_ranks_share_a_batch_without_a_gap(count: int, accumulate: int) -> None:
+    seen = []
+    for rank in range(count):
+        one = OneDevice.__new__(OneDevice)  # the task does not matter
+        one.rank, one.num_ranks = rank, count
+        own = list(one.chunks(Numbers(range(16)), accumulate))
+        assert [last for _, last in own] == [False] * (accumulate - 1) + [True]
+        assert {len(chunk) for chunk, _ in own} == {16 // count // accumulate}  # type: ignore[arg-type]
+        seen += [number for chunk, _ in own for number in chunk]  # type: ignore[attr-defined]
+    assert seen == list(range(16))
+
+
+def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() -> None:
+    one = OneDevice.__new__(OneDevice)  # the task does not matter
+    names = set()
+    for one.rank in range(3):
+        names.add(one.name("dropout"))
+    assert len(names) == 3
+    assert "dropout" in names
+
+
+@pytest.mark.parametrize(
+    ("batch", "accumulate", "count", "told"),
+    [
+        (16, 1, 3, "batch_size 16 is not a multiple of 3 processes"),
+        (12, 2, 4, "batch_size 12 is not a multiple of 4 processes x accumulate 2"),
+        (4, 1, 8, "batch_size 4 is not a multiple of 8 processes"),
+    ],
+)
+def test_a_batch_that_cannot_be_shared_is_refused(batch: int, accumulate: int, count: int, told: str) -> None:
+    config = TrainConfig(batch_size=batch, accumulate=accumulate)
+    config.check_ranks(1)
+    with pytest.raises(ValueError, match=f"^{told}$"):
+        config.check_ranks(count)
+
+
+def test_one_process_agrees_with_itself() -> None:
+    assert agree([True, False]) == [True, False]
+    calls = []
+    assert first_rank_first(lambda: calls.append(1) or 7) == 7  # type: ignore[func-returns-value]
+    assert calls == [1]
+    tensor = torch.arange(3)
+    assert full(tensor) is tensor
+    assert torch.equal(shard_like(tensor, torch.zeros(3)), tensor)
+
+
+@pytest.mark.parametrize(
+    ("rank", "message", "told", "waits"),
+    [
+        ("0", "no such file", "rank 0: no such file", 0.0),
+        ("3", "no such file", "rank 3: no such file", rank_errors.SAME_ERROR),
+        ("0", "[gloo] Connection closed by peer", "rank 0: lost contact with another rank: ", 5.0),
+    ],
+)
+def test_an_error_names_its_rank_after_those_that_are_its_cause(
+    monkeypatch: pytest.MonkeyPatch, rank: str, message: str, told: str, waits: float
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(rank_errors.time, "sleep", slept.append)
+    assert rank_errors.of_rank(message) == message  # alone
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert rank_errors.of_rank(message).startswith(told)
+    assert slept == [waits]
+
+
+def test_the_memory_of_a_device_is_that_of_its_images_and_of_its_part_of_sharded_weights() -> None:
+    """iGPT-L in fp32 with Adam takes 16 bytes a weight, before any image: 20 GiB and more."""
+    recipe = registry.find("igpt.l")
+    total = 24 * 2**30
+    with pytest.raises(ValueError, match="training needs about"):
+        check_memory(recipe, total=total, free=total)
+    with pytest.raises(ValueError, match="training needs about"):
+        check_memory(recipe, total=total, free=total, num_ranks=8)
+    sharded = recipe.updated(parallel="fsdp", accumulate=16)
+    assert check_memory(sharded, total=total, free=total, num_ranks=8) == ""
+
+
+def test_a_view_of_a_run_has_its_records_and_saves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with new_run(tmp_path / "run") as view:
+        assert view.saved.path == tmp_path / "run"
+        assert view.path != tmp_path / "run"
+        assert view.checkpoints.is_dir()
+        (view.path / "log.jsonl").write_text("{}")
+    assert not view.path.exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_torchrun_there_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (ranks.rank(), ranks.num_ranks(), ranks.are_started(), ranks.is_abandoned()) == (
+        0,
+        1,
+        False,
+        False,
+    )
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setattr(ranks, "PARENT", 1 << 30)
+    assert ranks.is_abandoned()
+
+
+def test_the_settings_of_a_recipe_know_the_strategies() -> None:
+    assert registry.find("igpt.tiny").train.parallel == "ddp"
+    with pytest.raises(ValueError, match="ddp, fsdp"):
+        registry.resolve("igpt.tiny", assignments=["parallel=deepspeed"])
