@@ -1,7 +1,6 @@
 """Image datasets: from data settings to training, validation and test images at the model's resolution."""
 
 import csv
-import hashlib
 import io
 import os
 from collections.abc import Callable, Mapping
@@ -197,16 +196,6 @@ def load_dataset(
 def open_source(config: DataConfig) -> Callable[[], Source]:
     """Return what reads the source of these settings. Raises ValueError if there is none."""
     return find_reader(config.source, Canvas(config.rows, config.cols, config.placements))
-
-
-def content_hash(data: ImageDataset) -> str:
-    """Return one hash of all pixels and labels; training settings such as augmentation do not matter."""
-    state = hashlib.blake2b(digest_size=16)
-    for split in (data.train, data.validation, data.test):
-        for tensor in (split.images, split.labels):
-            state.update(str(None if tensor is None else tuple(tensor.shape)).encode())
-            state.update(b"" if tensor is None else tensor.contiguous().numpy().data)
-    return state.hexdigest()
 
 
 def default_cache() -> Path:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import torch
 
 from isopix.data.augment import PadCropFlip
-from isopix.data.dataset import DataConfig, ImageDataset, content_hash, load_dataset
+from isopix.data.content_hash import content_hash
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 
 DIGITS = DataConfig(source="digits", rows=8, cols=8, limit=20)
 
