@@ -27,11 +27,13 @@ from isopix.data.sources.digits import Canvas
 from isopix.data.sources.hub import LOCAL_SOURCES
 from isopix.data.sources.read_source import DATASET_NAMES, find_reader
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
+from isopix.data.store_choice import StoreChoice, choose_store
 from isopix.storage.atomic import replace_file
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
+MAX_WORKERS = 256
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -53,6 +55,11 @@ class DataConfig:
     `patch_augment` changes only the model's inputs, patch by patch, and not its targets. `placements` is
     the number of random places of each training digit in translated-digits; validation and test have
     half. `seed` draws everything about the images: crops, held-out images, limits and subsets.
+
+    `store` is how the cache keeps images: as `pixels`, or `encoded` without loss and decoded as they are
+    read, by `workers` processes in training (None: one for each core, at most 8; 0: in this process). `auto`
+    encodes what would take more than 4 GiB and a quarter of the free disk as pixels. Neither changes any
+    number.
     """
 
     source: str = "digits"
@@ -68,6 +75,8 @@ class DataConfig:
     subset: int = 0
     placements: Count = 6
     seed: int = 0
+    store: StoreChoice = "auto"
+    workers: Annotated[int, Range(low=0, high=MAX_WORKERS)] | None = None
     augment: AugmentationSpec = NoAugmentation()
     patch_augment: PatchAugmentSpec = NoPatchAugment()
 
@@ -166,7 +175,8 @@ def load_dataset(
     source = open_source(config)()
     remember_source(config.source)
     cache = cache or default_cache()
-    cached = cached_source(source, _preprocess_configs(source, config), cache)
+    configs = _preprocess_configs(source, config)
+    cached = cached_source(source, configs, cache, choose_store(source, configs, cache, config.store))
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
     holdout = source.holdout if config.holdout is None else config.holdout
     whole = _whole_splits(cached, config, holdout, exact=source.fixed)
