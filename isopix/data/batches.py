@@ -47,7 +47,7 @@ class ShuffledIndices:
 
 
 @dataclass(frozen=True)
-class BatchReader:
+class StepReader:
     """Reads the augmented images of a step: a function of (seed, step), in whichever process."""
 
     split: Split
@@ -87,7 +87,7 @@ class Batches:
         self.split = split.to(self.device) if fits else split
         self.batch_size, self.seed, self.augment = batch_size, seed, augment
         self.order = ShuffledIndices(len(split), batch_size=batch_size, seed=seed, purpose="order")
-        self.read = BatchReader(self.split, self.order, augment, seed)
+        self.read = StepReader(self.split, self.order, augment, seed)
         batch_bytes = batch_size * split.images.shape[1:].numel()
         count = 0 if split.is_decoded else num_workers(workers, batch_bytes)
         on_gpu = self.device.type == "cuda"

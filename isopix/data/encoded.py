@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 class EncodedImages:
     """Encoded images of one resolution, [B 3 rows cols] once decoded: indexing decodes, and nothing is kept.
 
-    Indices are a slice or a tensor of integers from 0 on. Raises RuntimeError for a damaged image.
+    Raises RuntimeError for a damaged image.
     """
 
     encoded: EncodedFile
@@ -36,7 +36,7 @@ class EncodedImages:
         return len(self.encoded)
 
     def __getitem__(self, index: slice | Int[Tensor, " n"]) -> Images:
-        chosen = self.encoded.select(torch.arange(len(self))[index])
+        chosen = self.encoded.select(index)
         images = np.empty((len(chosen), *self.shape[1:]), dtype=np.uint8)
         for i, image in enumerate(chosen.decode()):
             images[i] = image

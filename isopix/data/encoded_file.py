@@ -93,9 +93,9 @@ class EncodedFile:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def select(self, indices: Int[Tensor, " n"]) -> "EncodedFile":
-        """Return the images with these indices; the files are shared."""
-        return EncodedFile(self.files, self.numbers[indices], self.starts[indices], self.sizes[indices])
+    def select(self, index: slice | Int[Tensor, " n"]) -> "EncodedFile":
+        """Return the images of a slice, or with these indices; the files are shared."""
+        return EncodedFile(self.files, self.numbers[index], self.starts[index], self.sizes[index])
 
     def concat(self, other: "EncodedFile") -> "EncodedFile":
         """Return these images and the others."""

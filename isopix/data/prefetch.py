@@ -35,8 +35,8 @@ class Prefetch:
 
     def __init__(self, read: Read, *, workers: int, pin_memory: bool = False):
         self.read, self.workers, self.pin_memory = read, workers, pin_memory
-        self._step, self._batches = 0, iter(())
-        self._running = False
+        self._step, self._running = 0, False
+        self._batches: Iterator[Images | str] = iter(())
         atexit.register(_close, weakref.ref(self))
 
     def batch(self, step: int) -> Images:

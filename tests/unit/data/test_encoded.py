@@ -50,6 +50,8 @@ INDICES = [
     slice(7, 100),
     slice(4, 4),
     slice(None, None, 3),
+    slice(-3, None),
+    torch.tensor([-1, 2]),
     torch.tensor([8, 0, 0, 3]),
     torch.tensor([], dtype=torch.int64),
 ]
