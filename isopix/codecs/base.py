@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
+from isopix.core.images import ImageSequence
 from isopix.core.registry import Part
 from isopix.core.types import Codes, Grid, Images
 
@@ -74,7 +75,7 @@ class CodecSpec(Part, noun="codec"):
         return ""
 
     @abc.abstractmethod
-    def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
+    def fit(self, images: ImageSequence, grid: Grid, seed: int) -> Codec:
         """Return the codec, fitted to training images if need be. Raises ValueError if that is impossible."""
 
     @abc.abstractmethod
@@ -105,7 +106,7 @@ class StatelessCodecSpec(CodecSpec):
     def build(self, grid: Grid) -> Codec:
         """Return the codec for images of this grid."""
 
-    def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
+    def fit(self, images: ImageSequence, grid: Grid, seed: int) -> Codec:
         return self.build(grid)
 
     def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:

@@ -18,6 +18,7 @@ from isopix.codecs.quantization_error import (
     count_colors,
     quantization_error,
 )
+from isopix.core.images import ImageSequence
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 
@@ -39,7 +40,7 @@ class PaletteFit:
 
 
 def fit_palette(
-    images: Images | Iterable[Images] | ColorHistogram, num_colors: int = 512, *, seed: int = 0
+    images: ImageSequence | Iterable[Images] | ColorHistogram, num_colors: int = 512, *, seed: int = 0
 ) -> PaletteFit:
     """Return the colors of least squared error that k-means (Lloyd, k-means++) finds.
 

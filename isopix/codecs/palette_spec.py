@@ -13,9 +13,10 @@ from isopix.codecs import kmeans, nearest_color
 from isopix.codecs.base import CodecSpec
 from isopix.codecs.palette import COLOR_TENSOR, Palette, stored_colors
 from isopix.codecs.palette_file import read_palette
+from isopix.core.images import ImageSequence
 from isopix.core.ranges import Range
 from isopix.core.registry import register
-from isopix.core.types import Grid, Images
+from isopix.core.types import Grid
 
 
 @register("palette")
@@ -46,7 +47,7 @@ class PaletteSpec(CodecSpec):
     def fit_message(self) -> str:
         return "" if self.palette_file else f"fitting {self.num_colors} colors"
 
-    def fit(self, images: Images, grid: Grid, seed: int) -> Palette:
+    def fit(self, images: ImageSequence, grid: Grid, seed: int) -> Palette:
         """Return the file's palette, or one fitted to the images. Raises ValueError if its size is wrong."""
         if self.palette_file is not None:
             return self.build(grid, read_palette(Path(self.palette_file)).colors)

@@ -9,6 +9,7 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from isopix.codecs.palette import Palette
+from isopix.core.images import ImageSequence, StoredImages, image_batches
 from isopix.core.types import Grid, Images
 
 BATCH_SIZE = 8192  # images counted at a time
@@ -26,10 +27,12 @@ class ColorHistogram:
         return int(self.counts.sum())
 
 
-def count_colors(images: Images | Iterable[Images]) -> ColorHistogram:
+def count_colors(images: ImageSequence | Iterable[Images]) -> ColorHistogram:
     """Return the histogram of images, or of an iterable of batches. Raises ValueError if there are none."""
     counts = torch.zeros(2**24, dtype=torch.int64)
-    for batch in torch.split(images, BATCH_SIZE) if isinstance(images, Tensor) else images:
+    if isinstance(images, Tensor | StoredImages):
+        images = image_batches(images, BATCH_SIZE)
+    for batch in images:
         red, green, blue = batch.cpu().unbind(1)
         index = red.long().mul_(256).add_(green).mul_(256).add_(blue).flatten()
         counts += torch.bincount(index, minlength=len(counts))
@@ -67,7 +70,7 @@ class QuantizationError:
 
 
 def quantization_error(
-    palette: Palette, images: Images | Iterable[Images] | ColorHistogram
+    palette: Palette, images: ImageSequence | Iterable[Images] | ColorHistogram
 ) -> QuantizationError:
     """Return the error on images, an iterable of batches, or their histogram; at least one image."""
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)

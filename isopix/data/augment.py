@@ -13,7 +13,8 @@ from torch import Tensor
 from isopix.core.ranges import Probability, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
-from isopix.data.splits import FullResolution, Indices, Split
+from isopix.data.full_resolution import FullResolution
+from isopix.data.splits import Indices, Split
 
 Lengths = Float[Tensor, " B"]
 
@@ -97,7 +98,7 @@ class ScaleCrop(AugmentationSpec):
         assert split.full_resolution is not None, "the split was loaded for another augmentation"
         sides = torch.randint(self.min_side, self.max_side + 1, (len(indices),), generator=generator)
         rows, cols = split.images.shape[2:]
-        full = split.full_resolution.select(indices)
+        full = split.full_resolution.read(indices)
         boxes = random_boxes(full, rows, cols, scale=self.crop / sides, generator=generator)
         images = average_boxes(full, boxes, rows, cols)
         return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images

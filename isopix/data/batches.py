@@ -1,11 +1,14 @@
 """Batches: an endless stream of training batches, as a pure function of (seed, step)."""
 
+from dataclasses import dataclass
+
 import torch
 
 from isopix.core import device as devices
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.augment import AugmentationSpec, NoAugmentation
+from isopix.data.prefetch import Prefetch, num_workers
 from isopix.data.splits import Indices, Split
 
 NO_AUGMENTATION = NoAugmentation()
@@ -43,11 +46,26 @@ class ShuffledIndices:
         return torch.randperm(self.count, generator=generator(self.seed, self.purpose, epoch))
 
 
+@dataclass(frozen=True)
+class StepReader:
+    """Reads the augmented images of a step: a function of (seed, step), in whichever process."""
+
+    split: Split
+    order: ShuffledIndices
+    augment: AugmentationSpec
+    seed: int
+
+    def __call__(self, step: int) -> Images:
+        indices = self.order.indices(step)
+        return self.augment.sample(self.split, indices, generator(self.seed, "augment", step))
+
+
 class Batches:
     """Shuffled, augmented batches of a split: every image once per epoch.
 
-    Images that fit in half of the device's free memory are kept there as uint8 and indexed there. Raises
-    ValueError for a batch size below 1 and for a split without images.
+    Images that fit in half of the device's free memory are kept there as uint8 and indexed there. Encoded
+    ones are decoded in `workers` processes (see `num_workers`), which `close` ends. Raises ValueError for a
+    batch size below 1 and for a split without images.
     """
 
     def __init__(
@@ -58,16 +76,22 @@ class Batches:
         seed: int = 0,
         device: torch.device | str = "cpu",
         augment: AugmentationSpec = NO_AUGMENTATION,
+        workers: int | None = None,
     ):
         if batch_size < 1:
             raise ValueError(f"batch size is {batch_size}; allowed: 1 or more")
         if len(split) == 0:
             raise ValueError("the training split has no images")
         self.device = torch.device(device)
-        fits = split.nbytes <= devices.free_memory(self.device) // 2
+        fits = split.is_decoded and split.nbytes <= devices.free_memory(self.device) // 2
         self.split = split.to(self.device) if fits else split
         self.batch_size, self.seed, self.augment = batch_size, seed, augment
         self.order = ShuffledIndices(len(split), batch_size=batch_size, seed=seed, purpose="order")
+        self.read = StepReader(self.split, self.order, augment, seed)
+        batch_bytes = batch_size * split.images.shape[1:].numel()
+        count = 0 if split.is_decoded else num_workers(workers, batch_bytes)
+        on_gpu = self.device.type == "cuda"
+        self.prefetch = Prefetch(self.read, workers=count, pin_memory=on_gpu) if count else None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -75,12 +99,18 @@ class Batches:
         return steps_per_epoch(len(self.split), self.batch_size)
 
     def batch(self, step: int) -> tuple[Images, Labels | None]:
-        """Return the images and labels of a step, on the device."""
-        indices = self.indices(step)
-        images = self.augment.sample(self.split, indices, generator(self.seed, "augment", step))
-        labels = None if self.split.labels is None else self.split.labels[indices].to(self.device)
-        return images.to(self.device), labels
+        """Return the images and labels of a step, on the device. Raises RuntimeError for damaged images."""
+        images = self.read(step) if self.prefetch is None else self.prefetch.batch(step)
+        labels = self.split.labels
+        if labels is not None:
+            labels = labels[self.indices(step)].to(self.device)
+        return images.to(self.device, non_blocking=True), labels
 
     def indices(self, step: int) -> Indices:
         """Return the indices, in the split, of a step's images."""
         return self.order.indices(step)
+
+    def close(self) -> None:
+        """End the worker processes; the next batch starts others."""
+        if self.prefetch is not None:
+            self.prefetch.close()

@@ -1,7 +1,6 @@
 """Image datasets: from data settings to training, validation and test images at the model's resolution."""
 
 import csv
-import hashlib
 import io
 import os
 from collections.abc import Callable, Mapping
@@ -28,11 +27,13 @@ from isopix.data.sources.digits import Canvas
 from isopix.data.sources.hub import LOCAL_SOURCES
 from isopix.data.sources.read_source import DATASET_NAMES, find_reader
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
+from isopix.data.store_choice import StoreChoice, choose_store
 from isopix.storage.atomic import replace_file
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
+MAX_WORKERS = 256
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -54,6 +55,11 @@ class DataConfig:
     `patch_augment` changes only the model's inputs, patch by patch, and not its targets. `placements` is
     the number of random places of each training digit in translated-digits; validation and test have
     half. `seed` draws everything about the images: crops, held-out images, limits and subsets.
+
+    `store` is how the cache keeps images: as `pixels`, or `encoded` without loss and decoded as they are
+    read, by `workers` processes in training (None: one for each core, at most 8; 0: in this process). `auto`
+    encodes what would take more than 4 GiB and a quarter of the free disk as pixels. Neither changes any
+    number.
     """
 
     source: str = "digits"
@@ -69,6 +75,8 @@ class DataConfig:
     subset: int = 0
     placements: Count = 6
     seed: int = 0
+    store: StoreChoice = "auto"
+    workers: Annotated[int, Range(low=0, high=MAX_WORKERS)] | None = None
     augment: AugmentationSpec = NoAugmentation()
     patch_augment: PatchAugmentSpec = NoPatchAugment()
 
@@ -167,7 +175,8 @@ def load_dataset(
     source = open_source(config)()
     remember_source(config.source)
     cache = cache or default_cache()
-    cached = cached_source(source, _preprocess_configs(source, config), cache)
+    configs = _preprocess_configs(source, config)
+    cached = cached_source(source, configs, cache, choose_store(source, configs, cache, config.store))
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
     holdout = source.holdout if config.holdout is None else config.holdout
     whole = _whole_splits(cached, config, holdout, exact=source.fixed)
@@ -197,16 +206,6 @@ def load_dataset(
 def open_source(config: DataConfig) -> Callable[[], Source]:
     """Return what reads the source of these settings. Raises ValueError if there is none."""
     return find_reader(config.source, Canvas(config.rows, config.cols, config.placements))
-
-
-def content_hash(data: ImageDataset) -> str:
-    """Return one hash of all pixels and labels; training settings such as augmentation do not matter."""
-    state = hashlib.blake2b(digest_size=16)
-    for split in (data.train, data.validation, data.test):
-        for tensor in (split.images, split.labels):
-            state.update(str(None if tensor is None else tuple(tensor.shape)).encode())
-            state.update(b"" if tensor is None else tensor.contiguous().numpy().data)
-    return state.hexdigest()
 
 
 def default_cache() -> Path:

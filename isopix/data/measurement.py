@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isopix.core import config
+from isopix.core.images import image_batches
 from isopix.data.dataset import ImageDataset
 from isopix.data.missing_classes import missing_class_notes
 from isopix.data.sources.base import SPLIT_NAMES, SplitName
@@ -151,6 +152,7 @@ def images_hash(*splits: Split) -> str:
     """Return a hash of images and labels; of the pixels where the content of the files is not known."""
     state = hashlib.blake2b(digest_size=8)
     for split in splits:
-        for tensor in (split.images if split.hashes is None else split.hashes, split.labels):
-            state.update(b"-" if tensor is None else tensor.cpu().contiguous().numpy().data)
+        for tensor in image_batches(split.images) if split.hashes is None else (split.hashes,):
+            state.update(tensor.cpu().contiguous().numpy().data)
+        state.update(b"-" if split.labels is None else split.labels.cpu().contiguous().numpy().data)
     return state.hexdigest()

@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -33,6 +33,7 @@ MAX_HELD = 32 * 2**20  # bytes of encoded images and arrays in memory at a time
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 
 Job = tuple[RawImage, CropPosition | None]
+Encode = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]  # of [3 H W]
 
 
 @config
@@ -72,13 +73,21 @@ class PreprocessedImage:
     its content.
     """
 
-    image: NDArray[np.uint8]  # [3 rows cols]
-    full: NDArray[np.uint8] | None  # [3 H W]
+    image: NDArray[np.uint8]  # [3 rows cols], or encoded
+    full: NDArray[np.uint8] | None  # [3 H W], or encoded
+    full_size: tuple[int, int] | None  # its H and W
     content_hash: int
 
 
-def preprocess(split: SourceSplit, config: PreprocessConfig) -> Iterator[PreprocessedImage | str]:
-    """Yield each image of the split in order, or the reason why it cannot be read.
+def unchanged(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the pixels."""
+    return pixels
+
+
+def preprocess(
+    split: SourceSplit, config: PreprocessConfig, encode: Encode = unchanged
+) -> Iterator[PreprocessedImage | str]:
+    """Yield each image of the split in order, encoded by `encode`, or the reason why it cannot be read.
 
     Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied between
     processes.
@@ -91,7 +100,9 @@ def preprocess(split: SourceSplit, config: PreprocessConfig) -> Iterator[Preproc
             chunks = [held[start : start + size] for start in range(0, len(held), size)]
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
-                results = list(pool.map(lambda chunk: [_preprocess(job, config) for job in chunk], chunks))
+                results = list(
+                    pool.map(lambda chunk: [_preprocess(job, config, encode) for job in chunk], chunks)
+                )
             for chunk in results:
                 yield from chunk
 
@@ -129,13 +140,15 @@ def _resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition |
     return crop_and_resize(rgb, *size, config.resample, position, fraction=config.crop_fraction)
 
 
-def _preprocess(job: Job, config: PreprocessConfig) -> PreprocessedImage | str:
+def _preprocess(job: Job, config: PreprocessConfig, encode: Encode) -> PreprocessedImage | str:
     raw, position = job
     try:
         content = read_content(raw)
         rgb = decode_image(content, config.min_side)
-        image = _resize(rgb, config, position)
-        full = None if config.full_side is None else resize_shorter_side(rgb, config.full_side)
-        return PreprocessedImage(image, full, content_number(content, rgb))
+        image, number = encode(_resize(rgb, config, position)), content_number(content, rgb)
+        if config.full_side is None:
+            return PreprocessedImage(image, None, None, number)
+        full = resize_shorter_side(rgb, config.full_side)
+        return PreprocessedImage(image, encode(full), (full.shape[1], full.shape[2]), number)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return failure_reason(error)

@@ -3,69 +3,20 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from isopix.core.images import ImageSequence, concat_images, select_images
 from isopix.core.random import generator
-from isopix.core.types import Groups, Images, Labels
+from isopix.core.types import Groups, Labels
+from isopix.data.encoded import EncodedFullResolution
+from isopix.data.full_resolution import FullResolution
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
-
-
-@dataclass(frozen=True)
-class FullResolution:
-    """Whole images of different shapes, one after the other; image i is [3 H W] from `starts[i]` on.
-
-    Starts and shapes stay on the CPU wherever the pixels are, so that planning a batch does not wait for the
-    device.
-    """
-
-    pixels: UInt8[Tensor, " P"]
-    starts: Int[Tensor, " B"]
-    heights: Int[Tensor, " B"]
-    widths: Int[Tensor, " B"]
-
-    def select(self, indices: Indices) -> "FullResolution":
-        """Return the images with these indices; the pixels are shared."""
-        return FullResolution(self.pixels, self.starts[indices], self.heights[indices], self.widths[indices])
-
-    def concat(self, other: "FullResolution") -> "FullResolution":
-        """Return a copy of these images followed by the others."""
-        starts = torch.cat([self.starts, other.starts + len(self.pixels)])
-        pixels = torch.cat([self.pixels, other.pixels])
-        heights = torch.cat([self.heights, other.heights])
-        return FullResolution(pixels, starts, heights, torch.cat([self.widths, other.widths]))
-
-    def to(self, device: torch.device) -> "FullResolution":
-        """Return these images with their own pixels alone on the device; shared if they are there already."""
-        return self if self.pixels.device == device else self.packed(device)
-
-    def packed(self, device: torch.device) -> "FullResolution":
-        """Return a copy of these images on the device, in their order and without gaps."""
-        ends = self.sizes.cumsum(0)
-        pixels = torch.empty(self.nbytes, dtype=torch.uint8, device=device)
-        offsets = ends - self.sizes - self.starts  # images with the same offset are copied at once
-        runs = torch.unique_consecutive(offsets, return_counts=True)[1].cumsum(0).tolist()
-        for first, last in pairwise([0, *runs]):
-            stop, offset = int(ends[last - 1]), int(offsets[first])
-            start = int(self.starts[first]) + offset
-            pixels[start:stop] = self.pixels[start - offset : stop - offset]
-        return FullResolution(pixels, ends - self.sizes, self.heights, self.widths)
-
-    @property
-    def sizes(self) -> Int[Tensor, " B"]:
-        """Bytes of each image."""
-        return 3 * self.heights * self.widths
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all images."""
-        return int(self.sizes.sum())
 
 
 @dataclass(frozen=True)
@@ -78,9 +29,9 @@ class Split:
     resamples groups. None: every image is its own group.
     """
 
-    images: Images
+    images: ImageSequence
     labels: Labels | None = None
-    full_resolution: FullResolution | None = None
+    full_resolution: FullResolution | EncodedFullResolution | None = None
     hashes: Hashes | None = None
     groups: Groups | None = None
     total: int | None = None
@@ -122,7 +73,7 @@ class Split:
         hashes = None if self.hashes is None else self.hashes[indices]
         groups = None if self.groups is None else self.groups[indices]
         full = self._select_full(indices)
-        return Split(self.images[indices], labels, full, hashes, groups, self.available)
+        return Split(select_images(self.images, indices), labels, full, hashes, groups, self.available)
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; with labels only if both have them."""
@@ -130,31 +81,48 @@ class Split:
         if self.labels is not None and other.labels is not None:
             labels = torch.cat([self.labels, other.labels])
         if self.full_resolution and other.full_resolution:
-            full = self.full_resolution.concat(other.full_resolution)
+            full = _concat_full(self.full_resolution, other.full_resolution)
         if self.hashes is not None and other.hashes is not None:
             hashes = torch.cat([self.hashes, other.hashes])
         if self.groups is not None and other.groups is not None:
             groups = torch.cat([self.groups, other.groups])
         total = self.available + other.available
-        return Split(torch.cat([self.images, other.images]), labels, full, hashes, groups, total)
+        return Split(concat_images(self.images, other.images), labels, full, hashes, groups, total)
 
     def to(self, device: torch.device) -> "Split":
-        """Return the split on the device."""
+        """Return the split on the device; images that are stored encoded stay on the disk."""
+        images = self.images.to(device) if isinstance(self.images, Tensor) else self.images
         labels = None if self.labels is None else self.labels.to(device)
         full = None if self.full_resolution is None else self.full_resolution.to(device)
-        return Split(self.images.to(device), labels, full, self.hashes, self.groups, self.total)
+        return Split(images, labels, full, self.hashes, self.groups, self.total)
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether the pixels are in memory, or mapped into it."""
+        return isinstance(self.images, Tensor)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the pixels."""
-        return self.images.numel() + (0 if self.full_resolution is None else self.full_resolution.nbytes)
+        """Bytes of the pixels, once decoded."""
+        full = self.full_resolution
+        return self.images.shape.numel() + (0 if full is None else full.nbytes)
 
     def _order(self, seed: int) -> Indices:
         ids = torch.arange(len(self)) if self.hashes is None else self.hashes
         return torch.argsort(uniform_keys(ids, seed, "sample"), stable=True)
 
-    def _select_full(self, indices: Indices) -> FullResolution | None:
+    def _select_full(self, indices: Indices) -> FullResolution | EncodedFullResolution | None:
         return None if self.full_resolution is None else self.full_resolution.select(indices)
+
+
+def _concat_full(
+    images: FullResolution | EncodedFullResolution, others: FullResolution | EncodedFullResolution
+) -> FullResolution | EncodedFullResolution:
+    if isinstance(images, EncodedFullResolution) and isinstance(others, EncodedFullResolution):
+        return images.concat(others)
+    assert isinstance(images, FullResolution), "both are of one store"
+    assert isinstance(others, FullResolution), "both are of one store"
+    return images.concat(others)
 
 
 def split_sizes(count: int, fraction: float) -> tuple[int, int]:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from isopix.core.device import Precision, autocast
-from isopix.core.types import Images, Mask
+from isopix.core.images import ImageSequence
+from isopix.core.types import Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.metrics import ClassificationMetrics, evaluate_predictions
@@ -46,7 +47,7 @@ def evaluate_finetuned(
     return evaluate_predictions(torch.stack(logits), test.labels, test.groups, seed=seed)
 
 
-def _masks(model: FineTuneModel, images: Images, masks: int, seed: int) -> Iterator[Mask | None]:
+def _masks(model: FineTuneModel, images: ImageSequence, masks: int, seed: int) -> Iterator[Mask | None]:
     """Yield None, or masks; mask k depends on the seed and k, and not on their number."""
     if not masks:
         yield None
@@ -63,7 +64,7 @@ def default_masks(model: FineTuneModel) -> int:
 
 def predict_logits(
     model: FineTuneModel,
-    images: Images,
+    images: ImageSequence,
     mask: Mask | None,
     *,
     precision: Precision,

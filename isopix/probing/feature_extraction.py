@@ -13,9 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.device import Precision
+from isopix.core.images import ImageSequence
 from isopix.core.random import generator
-from isopix.core.types import Groups, Images, Labels, Mask
-from isopix.data.dataset import ImageDataset, content_hash, default_cache
+from isopix.core.types import Groups, Labels, Mask
+from isopix.data.content_hash import content_hash
+from isopix.data.dataset import ImageDataset, default_cache
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
@@ -44,7 +46,7 @@ class View(NamedTuple):
     """Images of a split, under the random masks of the purpose `mask` (None: unmasked)."""
 
     name: str
-    images: Images
+    images: ImageSequence
     labels: Labels
     groups: Groups | None
     mask: str | None
@@ -92,13 +94,13 @@ class PixelComponents:
     mask_ensemble = 0
 
     @classmethod
-    def fit(cls, images: Images, count: int) -> "PixelComponents | None":
+    def fit(cls, images: ImageSequence, count: int) -> "PixelComponents | None":
         """Fit `count` components to at most PCA_IMAGES images, spread evenly; None if there are not fewer
         than pixel values.
 
         There are fewer than `count` where the images vary in fewer directions, as gray ones do.
         """
-        if count >= images[0].numel():
+        if count >= images.shape[1:].numel():
             return None
         spread = torch.linspace(0, len(images) - 1, min(len(images), PCA_IMAGES)).long()
         pixels = raw_pixels(images[spread])[0]

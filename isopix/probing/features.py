@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.device import Precision, autocast
+from isopix.core.images import ImageSequence
 from isopix.core.random import generator
 from isopix.core.types import Images, Mask
 from isopix.model.backbone import Backbone, FeatureKind
@@ -25,7 +26,7 @@ Progress = Callable[[int], None]  # called with the number of images done
 
 def iter_features(
     network: Network,
-    images: Images,
+    images: ImageSequence,
     *,
     mask: Mask | None = None,
     features: FeatureKind = "normed",
@@ -83,7 +84,7 @@ def concat_batches(
 
 def extract_features(
     network: Network,
-    images: Images,
+    images: ImageSequence,
     *,
     features: FeatureKind = "normed",
     pool: Pool | Sequence[Pool] | None = None,
@@ -98,7 +99,7 @@ def extract_features(
     return concat_batches(batches, len(images), progress)
 
 
-def draw_masks(model: PretrainModel, images: Images, *, seed: int, purpose: str) -> Mask:
+def draw_masks(model: PretrainModel, images: ImageSequence, *, seed: int, purpose: str) -> Mask:
     """Draw an independent mask for each image, as the objective does in training: a function of seed, purpose
     and the index of the image. Raises ValueError for an objective that masks nothing.
     """

@@ -25,6 +25,7 @@ from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
 
+WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
 
 
@@ -106,10 +107,12 @@ def require_evaluations(recipe: Recipe, selection: str) -> None:
 
 
 def check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raises ValueError if a setting that both have differs; `owner` has those that are `saved`."""
+    """Raises ValueError if a setting that both have differs and that numbers depend on; `owner` has those
+    that are `saved`.
+    """
     before, after = flatten(saved), flatten(given)
     for path in (path for path in after if path in before):  # a later version may have further settings
-        if before[path] != after[path]:
+        if before[path] != after[path] and not path.endswith(WITHOUT_EFFECT):
             raise ValueError(f"{owner} has {path}={before[path]}, not {after[path]}; choose another --out")
 
 

@@ -20,6 +20,7 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
+from isopix.runs.batches import training_batches
 from isopix.runs.checkpoint_content import CLASSIFIER
 from isopix.runs.checkpoint_writer import CheckpointWriter
 from isopix.runs.load import WEIGHTS, find_checkpoint
@@ -138,17 +139,15 @@ class TrainingRun:
 
     def _train(self, found: Checkpoint | None) -> int:
         """Train, and return the step reached."""
+        with closing(training_batches(self.recipe, self.data.train, self.device)) as batches:
+            return self._train_on(batches, found)
+
+    def _train_on(self, batches: Batches, found: Checkpoint | None) -> int:
         config, data = self.recipe.train, self.data
         self.trainer = trainer = Trainer(
             self.task,
             config,
-            batches=Batches(
-                data.train,
-                batch_size=config.batch_size,
-                seed=config.seed,
-                device=self.device,
-                augment=self.recipe.data.augment,
-            ),
+            batches=batches,
             evaluators=evaluator_specs(config),
             context=EvaluationContext(
                 self.task, self.pretrain_model, data, config.seed, config.precision, self.folder

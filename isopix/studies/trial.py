@@ -172,7 +172,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     probes = probe_pools(loaded, data, spec.probe, spec.pools)
     environment, groups = read_environment(folder.environment), data.test.groups
     if is_example(spec.architecture, spec.recipe.train.seed):
-        save_example(spec.example, loaded, data.test.images)
+        save_example(spec.example, loaded, data.test.images[:])
     return replace(
         spec.read(),
         status="done",
@@ -222,7 +222,7 @@ def _metrics(
     return {
         "images": {name: len(getattr(data, name)) for name in ("train", "validation", "test")},
         "measurement": probe_measurement(loaded, data, spec.probe, baselines).to_dict(),
-        "measurements": measure(loaded, data.test.images),
+        "measurements": measure(loaded, data.test.images[:]),
         "loss_measurement": _loss_record(run),
     }
 

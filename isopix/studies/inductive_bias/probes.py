@@ -84,7 +84,7 @@ def _probe_components(
 def _feature_splits(data: ImageDataset, read: Callable[[Images], Features]) -> FeatureSplits:
     def features(split: Split) -> FeatureSplit:
         assert split.labels is not None, "a study requires labels"
-        return FeatureSplit(read(split.images), split.labels, split.groups)
+        return FeatureSplit(read(split.images[:]), split.labels, split.groups)
 
     return FeatureSplits(features(data.train), features(data.validation), features(data.test))
 

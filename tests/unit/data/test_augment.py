@@ -18,7 +18,8 @@ from isopix.data.augment import (
     pad_crop_flip,
     random_boxes,
 )
-from isopix.data.splits import FullResolution, Split
+from isopix.data.full_resolution import FullResolution
+from isopix.data.splits import Split
 from tests.unit.data.refusal import refusal
 
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)

@@ -12,8 +12,10 @@ import torch
 
 from isopix.data import cache
 from isopix.data.cache import CachedSource, cached_source
-from isopix.data.preprocess import PreprocessConfig, preprocess
+from isopix.data.encoded import EncodedImages
+from isopix.data.preprocess import Encode, PreprocessConfig, preprocess
 from isopix.data.sources.base import Source, SourceSplit
+from isopix.data.store import STORES, StoreName
 from isopix.storage.artifact import MANIFEST_FILE
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded
@@ -28,10 +30,14 @@ def _source(content_hash: str = "one") -> Source:
 
 
 def _cached(
-    folder: Path, source: Source | None = None, full_side: int | None = 4, rows: int = 4
+    folder: Path,
+    source: Source | None = None,
+    full_side: int | None = 4,
+    rows: int = 4,
+    store: StoreName = "pixels",
 ) -> CachedSource:
     config = PreprocessConfig(rows=rows, cols=8, resample="area", crop_seed=None, full_side=full_side)
-    return cached_source(source or _source(), {"train": config}, folder)
+    return cached_source(source or _source(), {"train": config}, folder, STORES[store])
 
 
 @pytest.fixture
@@ -39,9 +45,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[SourceSplit]:
     """A split for each time that pictures were decoded."""
     calls: list[SourceSplit] = []
 
-    def counted(split: SourceSplit, config: PreprocessConfig) -> object:
+    def counted(split: SourceSplit, config: PreprocessConfig, encode: Encode) -> object:
         calls.append(split)
-        return preprocess(split, config)
+        return preprocess(split, config, encode)
 
     monkeypatch.setattr(cache, "preprocess", counted)
     return calls
@@ -122,17 +128,52 @@ def _truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
+COMMON = [MANIFEST_FILE, "train.hashes.npy", "train.shapes.npy"]
+FILES: dict[StoreName, list[str]] = {
+    "pixels": ["train.images.npy", "train.pixels.npy"],
+    "encoded": [f"train.{part}.{end}" for part in ("images", "full") for end in ("bin", "offsets.npy")],
+}
+
+
 @pytest.mark.parametrize("damage", [_flip_a_bit, _truncate, Path.unlink])
 @pytest.mark.parametrize(
-    "file", [MANIFEST_FILE, "train.images.npy", "train.hashes.npy", "train.pixels.npy", "train.shapes.npy"]
+    ("store", "file"), [(store, file) for store, files in FILES.items() for file in [*COMMON, *files]]
 )
 def test_a_damaged_cache_is_written_anew(
-    tmp_path: Path, decoded: list[SourceSplit], damage: Callable[[Path], None], file: str
+    tmp_path: Path,
+    decoded: list[SourceSplit],
+    damage: Callable[[Path], None],
+    store: StoreName,
+    file: str,
 ) -> None:
-    images = _cached(tmp_path).splits["train"].images.clone()
+    images = _cached(tmp_path, store=store).splits["train"].images[:].clone()
     damage(next(tmp_path.glob(f"*/{file}")))
-    assert torch.equal(_cached(tmp_path).splits["train"].images, images)
+    assert torch.equal(_cached(tmp_path, store=store).splits["train"].images[:], images)
     assert len(decoded) == 2
+
+
+def test_the_files_of_a_store_are_these(tmp_path: Path) -> None:
+    for store, files in FILES.items():
+        folder = tmp_path / store / _cached(tmp_path / store, store=store).key
+        assert sorted(path.name for path in folder.iterdir()) == sorted([*COMMON, *files])
+
+
+def test_stores_differ_in_their_folder_alone(tmp_path: Path) -> None:
+    pixels, encoded = (_cached(tmp_path, store=store) for store in ("pixels", "encoded"))
+    assert pixels.key != encoded.key
+    assert pixels.content_hash == encoded.content_hash
+    assert pixels.bad_files == encoded.bad_files
+    ours, theirs = encoded.splits["train"], pixels.splits["train"]
+    assert isinstance(ours.images, EncodedImages)
+    assert isinstance(theirs.images, torch.Tensor)
+    assert torch.equal(ours.images[:], theirs.images)
+    for name in ("hashes", "labels"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name))
+    assert ours.full_resolution is not None
+    assert theirs.full_resolution is not None
+    whole = torch.arange(len(ours))
+    assert torch.equal(ours.full_resolution.read(whole).pixels, theirs.full_resolution.read(whole).pixels)
+    assert ours.nbytes == theirs.nbytes
 
 
 def test_a_changed_manifest_is_not_trusted(tmp_path: Path, decoded: list[SourceSplit]) -> None:
@@ -152,7 +193,7 @@ def test_writing_to_the_tensors_never_reaches_the_cache(tmp_path: Path, decoded:
 def test_a_failure_while_decoding_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(split: SourceSplit, config: PreprocessConfig) -> object:
+    def fail(split: SourceSplit, config: PreprocessConfig, encode: Encode) -> object:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cache, "preprocess", fail)

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isopix.data.splits import FullResolution, Split, held_out_indices, split_sizes
+from isopix.data.full_resolution import FullResolution
+from isopix.data.splits import Split, held_out_indices, split_sizes
 
 
 @pytest.mark.parametrize(

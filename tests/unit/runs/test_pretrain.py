@@ -15,7 +15,7 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
+from isopix.runs.pretrain import check_same_settings, train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import log
@@ -164,3 +164,10 @@ def test_a_class_loss_has_no_baselines_of_codes(tmp_path: Path, run: tuple[Recip
     assert not [
         each for each in log.read_log(tmp_path / "tuned" / "log.jsonl") if each["kind"] == "baselines"
     ]
+
+
+def test_the_store_of_images_may_differ_where_all_other_settings_must_be_the_same() -> None:
+    saved = {"data": {"store": "pixels", "workers": None, "seed": 0}}
+    check_same_settings("it", saved, {"data": {"store": "encoded", "workers": 4, "seed": 0}})
+    with pytest.raises(ValueError, match=r"it has data\.seed=0, not 1"):
+        check_same_settings("it", saved, {"data": {"store": "encoded", "workers": 4, "seed": 1}})

@@ -1,0 +1,63 @@
+"""Full-resolution images: whole images of different shapes, for crops that are drawn anew at every step."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class FullResolution:
+    """Whole images of different shapes, one after the other; image i is [3 H W] from `starts[i]` on.
+
+    Starts and shapes stay on the CPU wherever the pixels are, so that planning a batch does not wait for the
+    device.
+    """
+
+    pixels: UInt8[Tensor, " P"]
+    starts: Int[Tensor, " B"]
+    heights: Int[Tensor, " B"]
+    widths: Int[Tensor, " B"]
+
+    def select(self, indices: Int[Tensor, " n"]) -> "FullResolution":
+        """Return the images with these indices; the pixels are shared."""
+        return FullResolution(self.pixels, self.starts[indices], self.heights[indices], self.widths[indices])
+
+    def read(self, indices: Int[Tensor, " n"]) -> "FullResolution":
+        """Return the images with these indices: decoded ones have nothing to be read."""
+        return self.select(indices)
+
+    def concat(self, other: "FullResolution") -> "FullResolution":
+        """Return a copy of these images followed by the others."""
+        starts = torch.cat([self.starts, other.starts + len(self.pixels)])
+        pixels = torch.cat([self.pixels, other.pixels])
+        heights = torch.cat([self.heights, other.heights])
+        return FullResolution(pixels, starts, heights, torch.cat([self.widths, other.widths]))
+
+    def to(self, device: torch.device) -> "FullResolution":
+        """Return these images with their own pixels alone on the device; shared if they are there already."""
+        return self if self.pixels.device == device else self.packed(device)
+
+    def packed(self, device: torch.device) -> "FullResolution":
+        """Return a copy of these images on the device, in their order and without gaps."""
+        ends = self.sizes.cumsum(0)
+        pixels = torch.empty(self.nbytes, dtype=torch.uint8, device=device)
+        offsets = ends - self.sizes - self.starts  # images with the same offset are copied at once
+        runs = torch.unique_consecutive(offsets, return_counts=True)[1].cumsum(0).tolist()
+        for first, last in pairwise([0, *runs]):
+            stop, offset = int(ends[last - 1]), int(offsets[first])
+            start = int(self.starts[first]) + offset
+            pixels[start:stop] = self.pixels[start - offset : stop - offset]
+        return FullResolution(pixels, ends - self.sizes, self.heights, self.widths)
+
+    @property
+    def sizes(self) -> Int[Tensor, " B"]:
+        """Bytes of each image."""
+        return 3 * self.heights * self.widths
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all images."""
+        return int(self.sizes.sum())

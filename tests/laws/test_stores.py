@@ -1,0 +1,61 @@
+"""Law of stores: the same recipe has the same losses and weights, bit for bit, however images are stored."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.data.dataset import load_dataset
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
+from isopix.runs.training import RunObserver
+from isopix.storage import log
+from tests.laws.test_resume import CPU, StopAt, final, recipe
+
+DIGITS = ["data.rows=16", "data.cols=16"]
+SETTINGS = {
+    "ar": ("igpt.digits", []),
+    "masked, palette": ("igpt.digits_bert", ["data.train_on_validation=true", "evaluate_images=0"]),
+    "padded": ("igpt.digits", ["data.augment.kind=pad_crop_flip", *DIGITS]),
+    "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
+    "whole images": (
+        "igpt.digits",
+        ["data.augment.kind=scale_crop", "data.augment.flip=0.5", "data.rows=4", "data.cols=4"],
+    ),
+}
+
+
+def _logged(out: Path) -> list[dict[str, object]]:
+    """All records without times and names of runs."""
+    timed = ("images_per_second", "seconds", "time", "run", "text")
+    return [{key: each[key] for key in each if key not in timed} for each in log.read_log(out / "log.jsonl")]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_does_not_depend_on_the_store(name: str, tmp_path: Path) -> None:
+    family, changes = SETTINGS[name]
+    for out, store in {
+        "pixels": ["data.store=pixels"],
+        "encoded": ["data.store=encoded", "data.workers=0"],
+        "workers": ["data.store=encoded", "data.workers=1"],
+    }.items():
+        settings = recipe(family, [*changes, *store])
+        assert load_dataset(settings.data).train.is_decoded == (out == "pixels")
+        train_recipe(settings, tmp_path / out, device=CPU, observer=RunObserver())
+    expected = final(tmp_path / "pixels")
+    for out in ("encoded", "workers"):
+        found = final(tmp_path / out)
+        assert found.keys() == expected.keys()
+        assert [key for key in expected if not torch.equal(found[key], expected[key])] == []
+        assert _logged(tmp_path / out) == _logged(tmp_path / "pixels")
+
+
+def test_a_run_with_workers_resumes_at_any_step(tmp_path: Path) -> None:
+    settings = recipe("igpt.digits", ["data.store=encoded", "data.workers=1"])
+    train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
+    out = tmp_path / "stopped"
+    train_recipe(settings, out, device=CPU, observer=RunObserver(stop=StopAt(3)))
+    while not resume_run(out, device=CPU, observer=RunObserver(stop=StopAt(6))).finished:
+        pass
+    expected, found = final(tmp_path / "whole"), final(out)
+    assert [key for key in expected if not torch.equal(found[key], expected[key])] == []

@@ -1,0 +1,173 @@
+"""Which store a dataset is kept in, what is told of it before, and that no number depends on it."""
+
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.core.overrides import override, parse
+from isopix.data import dataset, store_choice
+from isopix.data.augment import ScaleCrop
+from isopix.data.content_hash import content_hash
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.measurement import images_hash
+from isopix.data.store_choice import MAX_DISK_FRACTION, MIN_ENCODED, automatic_store, estimate_stores
+from tests.unit.data.conftest import Draw
+from tests.unit.data.refusal import refusal
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "free", "store"),
+    [
+        (MIN_ENCODED, 0, "pixels"),
+        (MIN_ENCODED + 1, 0, "encoded"),
+        (300 * GIB, 1000 * GIB, "encoded"),
+        (300 * GIB, 1300 * GIB, "pixels"),
+        (3 * GIB, 2 * GIB, "pixels"),
+    ],
+)
+def test_auto_encodes_what_is_large_and_takes_much_of_the_free_disk(
+    nbytes: int, free: int, store: str
+) -> None:
+    assert (MIN_ENCODED, MAX_DISK_FRACTION) == (4 * GIB, 0.25), "as the documentation states"
+    assert automatic_store(nbytes, free) == store
+
+
+@pytest.fixture
+def config(classes: Path) -> DataConfig:
+    crop = ScaleCrop(min_side=12, max_side=16, crop=10)
+    return DataConfig(source=str(classes), rows=4, cols=4, augment=crop, seed=3)
+
+
+def _images(data: ImageDataset) -> list[torch.Tensor]:
+    return [split.images[:] for split in (data.train, data.validation, data.test)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        ["crop=random"],
+        ["train_on_validation=true"],
+        ["limit=7"],
+        ["labels_per_class=2", "subset=1"],
+    ],
+    ids=str,
+)
+def test_both_stores_give_the_same_dataset(config: DataConfig, tmp_path: Path, changes: list[str]) -> None:
+    config = override(config, parse(changes))
+    pixels, encoded = (
+        load_dataset(replace(config, store=store), cache=tmp_path / "cache")
+        for store in ("pixels", "encoded")
+    )
+    assert not encoded.train.is_decoded
+    assert pixels.train.is_decoded
+    assert pixels.fingerprint == encoded.fingerprint
+    assert content_hash(pixels) == content_hash(encoded)
+    for ours, theirs in zip(_images(encoded), _images(pixels), strict=True):
+        assert torch.equal(ours, theirs)
+    for name in ("train", "validation", "test"):
+        ours, theirs = getattr(encoded, name), getattr(pixels, name)
+        assert torch.equal(ours.labels, theirs.labels)
+        assert torch.equal(ours.hashes, theirs.hashes)
+        without = replace(ours, hashes=None), replace(theirs, hashes=None)
+        assert images_hash(without[0]) == images_hash(without[1])
+        assert (len(ours), ours.available, ours.nbytes) == (len(theirs), theirs.available, theirs.nbytes)
+
+
+def test_copies_are_left_out_of_both_stores_alike(classes: Path, tmp_path: Path, draw: Draw) -> None:
+    """A test folder that holds copies of training images and one other."""
+    root = tmp_path / "with-test"
+    shutil.copytree(classes, root / "train")
+    draw(root / "test" / "dog" / "own.png", seed=999)
+    for i in range(3):
+        (root / "test" / "cat").mkdir(exist_ok=True)
+        shutil.copy(classes / "cat" / f"{i:02}.png", root / "test" / "cat" / f"copy-{i}.png")
+    config = DataConfig(source=str(root), rows=4, cols=4)
+    sets = [load_dataset(replace(config, store=each), cache=tmp_path) for each in ("pixels", "encoded")]
+    assert [(dict(each.left_out), each.copies, len(each.test)) for each in sets] == [
+        ({"test": 3}, sets[0].copies, 1)
+    ] * 2
+
+
+def _spy(monkeypatch: pytest.MonkeyPatch, threshold: int) -> None:
+    monkeypatch.setattr(store_choice, "MIN_ENCODED", threshold)
+    monkeypatch.setattr(store_choice, "SAMPLE", 4)
+    monkeypatch.setattr(store_choice, "_free_bytes", lambda cache: 0)
+
+
+def test_auto_decides_by_the_bytes_of_all_images(
+    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nbytes = load_dataset(config, cache=tmp_path / "whole")
+    total = sum(split.nbytes for split in (nbytes.train, nbytes.validation, nbytes.test))
+    held_out = 3 * 8 * 8 * (len(nbytes.validation) + len(nbytes.test))
+    assert nbytes.validation.full_resolution is not None, "held out of images that are kept whole"
+    assert held_out
+    for threshold, decoded in ((total, True), (total - 1, False)):
+        _spy(monkeypatch, threshold)
+        data = load_dataset(config, cache=tmp_path / str(threshold))
+        assert data.train.is_decoded == decoded
+
+
+def test_auto_reads_the_store_that_the_cache_has(
+    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_dataset(replace(config, store="encoded"), cache=tmp_path)
+    assert not load_dataset(config, cache=tmp_path).train.is_decoded
+    load_dataset(replace(config, store="pixels"), cache=tmp_path)
+    assert load_dataset(config, cache=tmp_path).train.is_decoded
+
+
+def test_the_estimate_counts_the_bytes_that_are_then_written(config: DataConfig, tmp_path: Path) -> None:
+    source = dataset.open_source(config)()
+    estimate = estimate_stores(source, dataset._preprocess_configs(source, config))
+    for store, nbytes in estimate.nbytes.items():
+        cache = tmp_path / store
+        load_dataset(replace(config, store=store), cache=cache)
+        ends = (".bin",) if store == "encoded" else (".images.npy", ".pixels.npy")
+        written = sum(path.stat().st_size for path in cache.rglob("*") if path.name.endswith(ends))
+        assert nbytes == pytest.approx(written, abs=300), "but for the headers of two files"
+    assert estimate.num_images == 40
+    assert 0 < estimate.seconds["pixels"] < estimate.seconds["encoded"]
+
+
+def test_long_work_is_told_before_it_starts(
+    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _spy(monkeypatch, 0)
+    monkeypatch.setattr(store_choice, "SHORT", 0.0)
+    told = []
+    real = dataset.cached_source
+
+    def cached(*given: object) -> object:
+        told.extend(caplog.messages)
+        return real(*given)
+
+    monkeypatch.setattr(dataset, "cached_source", cached)
+    with caplog.at_level(logging.INFO, "isopix"):
+        load_dataset(config, cache=tmp_path)
+        [text] = told
+        load_dataset(config, cache=tmp_path)
+    assert told == [text, text], "the second time it is in the cache"
+    start, end = "40 images are not in the cache yet; pixels ", "; writing encoded (data.store=auto)"
+    assert text.startswith(start)
+    assert text.endswith(end)
+    assert "\n" not in text
+
+
+def test_short_work_is_not_told(config: DataConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "isopix"):
+        load_dataset(config, cache=tmp_path)
+    assert caplog.messages == []
+
+
+def test_unknown_stores_and_workers_are_refused() -> None:
+    text = refusal(lambda: override(DataConfig(), parse(["store=jpeg"])))
+    assert all(word in text for word in ("jpeg", "auto", "pixels", "encoded"))
+    assert "-1" in refusal(lambda: override(DataConfig(), parse(["workers=-1"])))
