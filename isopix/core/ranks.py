@@ -23,6 +23,11 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
+def num_local_ranks() -> int:
+    """Return the number of processes on this machine, which share its cores."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
 def are_started() -> bool:
     """Whether torchrun has started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from isopix.core import ranks
 from isopix.core.device import available_cores
 from isopix.core.types import Images
 from isopix.data.decode import failure_reason
@@ -81,10 +82,11 @@ def num_workers(wanted: int | None, batch_bytes: int) -> int:
     """
     if multiprocessing.current_process().daemon:
         return 0
-    workers = min(DEFAULT_WORKERS, available_cores()) if wanted is None else wanted
+    cores = max(1, available_cores() // ranks.num_local_ranks())
+    workers = min(DEFAULT_WORKERS, cores) if wanted is None else wanted
     if not SHARED_MEMORY.is_dir():
         return workers
-    room = shutil.disk_usage(SHARED_MEMORY).free // 2  # other processes use it too
+    room = shutil.disk_usage(SHARED_MEMORY).free // 2 // ranks.num_local_ranks()  # others use it too
     return min(workers, room // (AHEAD * batch_bytes))
 
 

@@ -203,3 +203,22 @@ def test_four_ranks_with_chunks_train_what_one_does(alone: Path, tmp_path: Path,
     found = run(*words, torchrun=("--nproc-per-node=4",))
     assert found.code == 0, found.output
     assert_same(out, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_fine_tuning_selects_and_tests_the_same_weights(alone: Path, tmp_path: Path, parallel: str) -> None:
+    """Early stopping, and the best weights, which only rank 0 has saved."""
+    found = {}
+    for count in (1, 2):
+        out = tmp_path / str(count)
+        words = "steps=12 batch_size=16 lr=0.003 precision=fp32 data.augment=none evaluate_every=4 patience=1"
+        options = [*words.split(), f"parallel={parallel}", "--devices", str(count), "--out", str(out)]
+        done = run("finetune", str(alone), *options)
+        assert done.code == 0, done.output
+        records = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        found[count] = [each for each in records if each.get("split") in ("validation", "test")]
+    for one, two in zip(found[1], found[2], strict=True):
+        assert (one["step"], one["split"]) == (two["step"], two["split"])
+        for name in ("total_nats", "accuracy"):
+            assert two[name] == pytest.approx(one[name], abs=1e-5)
