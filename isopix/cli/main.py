@@ -7,7 +7,7 @@ from cyclopts import App, CycloptsError
 
 from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
-from isopix.cli.rank_errors import of_rank
+from isopix.cli.rank_errors import check_command, of_rank
 from isopix.cli.stop_signals import exit_code, stop_message
 from isopix.core import ranks
 from isopix.core.text import printable
@@ -99,6 +99,7 @@ def main() -> None:
     try:
         with errors_as_stops():
             command, given, _ = app.parse_args(sys.argv[1:])
+            check_command(next(iter(sys.argv[1:]), ""))
             parameters = given.signature.parameters.values()
             options = [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
             command(*given.args, **given.kwargs)

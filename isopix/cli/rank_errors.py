@@ -7,7 +7,15 @@ from isopix.core import ranks
 
 SAME_ERROR = 2.0  # seconds that other ranks leave to rank 0, whose error is usually the same
 LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost contact with
+PARALLEL_COMMANDS = ("pretrain", "finetune", "resume")
 CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
+
+
+def check_command(name: str) -> None:
+    """Raise ValueError for a command that torchrun has started in several processes, and that uses one."""
+    if ranks.num_ranks() > 1 and name not in PARALLEL_COMMANDS:
+        allowed = ", ".join(PARALLEL_COMMANDS)
+        raise ValueError(f"{name} runs in one process, without torchrun; commands for several: {allowed}")
 
 
 def of_rank(message: str) -> str:

@@ -13,6 +13,7 @@ from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine, format_loss
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
+from isopix.core import ranks
 from isopix.core.command_line import command_line
 from isopix.data.measurement import Measurement
 from isopix.recipes.cost import recipe_cost
@@ -56,6 +57,7 @@ class TrainingDisplay:
         self.__exit__()
         say(text)
         peak = devices.peak_flops(self.device, recipe.train.precision)
+        peak = peak and peak * ranks.num_ranks()
         self.line = TrainingLine(recipe.train.steps, flops=flops, peak=peak).__enter__()
 
 

@@ -33,7 +33,8 @@ class ShardedDataParallel(DataParallel):
             param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False
         )
         module = task.module
-        for block in [each for each in module.modules() if isinstance(each, Block)]:
+        blocks = [each for each in module.modules() if isinstance(each, Block)]
+        for block in reversed(blocks):  # those inside others first
             fully_shard(block, mp_policy=policy)
         fully_shard(module, mp_policy=policy)
         self.sharded = cast("FSDPModule", module)

@@ -65,7 +65,7 @@ class Trainer:
             accumulate=config.accumulate,
             precision=config.precision,
             compiled=config.compiles_on(batches.device),
-            whole_graph=config.compile is True,
+            whole_graph=config.compile is True and config.parallel == "ddp",  # FSDP2 gathers in between
             max_grad_norm=config.max_grad_norm,
             skip=config.on_nonfinite == "skip",
             parallel=config.parallel,

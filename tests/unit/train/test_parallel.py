@@ -92,6 +92,14 @@ def test_an_error_names_its_rank_after_those_that_are_its_cause(
     assert slept == [waits]
 
 
+def test_other_commands_refuse_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    rank_errors.check_command("probe")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    rank_errors.check_command("pretrain")
+    with pytest.raises(ValueError, match="probe runs in one process, without torchrun; commands for several"):
+        rank_errors.check_command("probe")
+
+
 def test_the_memory_of_a_device_is_that_of_its_images_and_of_its_part_of_sharded_weights() -> None:
     """iGPT-L in fp32 with Adam takes 16 bytes a weight, before any image: 20 GiB and more."""
     recipe = registry.find("igpt.l")
