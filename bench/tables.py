@@ -14,6 +14,7 @@ from typing import Any
 from cells import mean_std, read, threads
 from demo_table import demo
 from reliability_table import reliability
+from scale_table import scale
 from speed_table import compiling, speed
 from study_table import simulation, study_losses, study_small, study_tiny
 
@@ -234,6 +235,7 @@ TABLES = {
     "simulation": simulation,
     "patches": patches,
     "reliability": reliability,
+    "scale": scale,
 }
 
 if __name__ == "__main__":
