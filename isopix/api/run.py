@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -224,13 +224,13 @@ def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
 
 
 def observer(
-    recipe: Recipe, text: str, progress: TrainingProgress | None, *, tensorboard: bool = False
+    recipe: Recipe, text: str, progress: TrainingProgress | None, *, loggers: Sequence[str] = ()
 ) -> RunObserver:
     """Return the observer of a training that calls `progress`, with a record that has this text first."""
     if progress is None:
-        return RunObserver(tensorboard=tensorboard)
+        return RunObserver(loggers=loggers)
     progress(recipe, {"kind": "start", "step": 0, "text": text})
-    return RunObserver(partial(progress, recipe), tensorboard=tensorboard)
+    return RunObserver(partial(progress, recipe), loggers=loggers)
 
 
 def finished(status: RunStatus, device: str) -> Run:

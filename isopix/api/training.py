@@ -33,6 +33,7 @@ from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.finetune import FineTuneStart, prepare_finetune
 from isopix.runs.load import find_checkpoint
 from isopix.runs.lr_search import run_lr_search
+from isopix.runs.metric_loggers import check_loggers
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
@@ -60,28 +61,29 @@ def pretrain(
     seed: int | None = None,
     probe_every: int | None = None,
     device: str = "auto",
-    tensorboard: bool = False,
+    loggers: Sequence[str] = (),
     progress: TrainingProgress | None = None,
 ) -> Run:
     """Pre-train a recipe on images, into the new run folder `out`.
 
-    `overrides` are settings as `path=value`, which win over the arguments and over those in `file`.
-    `progress` is called with the recipe and every record of the log. Raises ValueError for wrong settings,
-    data or folders, before training; RuntimeError if the disk is full or the loss is not finite; Interrupted
-    if asked to stop, after saving.
+    `overrides` are settings as `path=value`, which win over the arguments and over those in `file`. Metrics
+    also go to the `loggers`: "tensorboard", "wandb", "trackio". `progress` is called with the recipe and
+    every record of the log. Raises ValueError for wrong settings, data or folders, before training;
+    RuntimeError if the disk is full or the loss is not finite; Interrupted if asked to stop, after saving.
     """
+    check_loggers(loggers)
     options = {
         **shared_overrides(data=data, limit=limit, seed=seed, palette=palette),
         "probe_every": probe_every,
     }
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
     if _is_restarted(out):
-        return resume(out, device=device, tensorboard=tensorboard, progress=progress)
+        return resume(out, device=device, loggers=loggers, progress=progress)
     with process_group(device) as where:
         _check_paths(resolved, out)
         _check_memory(resolved, where)
         text = f"{resolved.name} on {_work(resolved)}, {_devices(where)}"
-        watch = observer(resolved, text, progress, tensorboard=tensorboard)
+        watch = observer(resolved, text, progress, loggers=loggers)
         return finished(train_recipe(resolved, Path(out), device=where, observer=watch), device)
 
 
@@ -90,13 +92,14 @@ def resume(
     run: Run | PathLike,
     *,
     device: str = "auto",
-    tensorboard: bool = False,
+    loggers: Sequence[str] = (),
     progress: TrainingProgress | None = None,
 ) -> Run:
     """Resume an interrupted run from its last checkpoint; bit-exact on the same CPU, threads and versions.
 
     Raises ValueError if there is nothing to resume or the data have changed, and what `pretrain` raises.
     """
+    check_loggers(loggers)
     folder = run_folder(run)
     recipe = recipe_of(find_checkpoint(folder.path, ())[0])
     with process_group(device) as where:
@@ -107,7 +110,7 @@ def resume(
             text = f"{recipe.name}, from step {step} of {steps}, {_devices(where)}"
             observer(recipe, text, progress)
 
-        watch = RunObserver(tensorboard=tensorboard)
+        watch = RunObserver(loggers=loggers)
         if progress is not None:
             watch = watch._replace(record=partial(progress, recipe))
         return finished(resume_run(folder.path, device=where, observer=watch, started=started), device)
@@ -180,7 +183,7 @@ def finetune(
     refit_on_validation: bool = False,
     seed: int | None = None,
     device: str = "auto",
-    tensorboard: bool = False,
+    loggers: Sequence[str] = (),
     progress: TrainingProgress | None = None,
 ) -> Run:
     """Fine-tune a run to classify labeled images, or train the recipe of that name from scratch.
@@ -190,12 +193,13 @@ def finetune(
     `refit_on_validation` the number of steps is chosen on the validation images, then training is repeated on
     train + validation. Raises what `pretrain` raises.
     """
+    check_loggers(loggers)
     name, shared = os.fspath(source), shared_overrides(data=data, limit=limit, seed=seed)
     options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
     settings = None if file is None else Path(file)
     prepare = partial(prepare_finetune, name, file=settings, options=options, assignments=overrides)
     if _is_restarted(out) and not refit_on_validation:
-        return resume(out, device=device, tensorboard=tensorboard, progress=progress)
+        return resume(out, device=device, loggers=loggers, progress=progress)
     recipe, initial = prepare()
     chosen = any(word.partition("=")[0].endswith("source") for word in overrides)
     if data is None and file is None and not chosen:
@@ -208,7 +212,7 @@ def finetune(
         def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
             text = f"{trained.name} {weights} on {_work(trained)}, {_devices(where)}"
             text += f"; augmentation: {trained.data.augment.label()}"
-            return nullcontext(observer(trained, text, progress, tensorboard=tensorboard))
+            return nullcontext(observer(trained, text, progress, loggers=loggers))
 
         if refit_on_validation:
             status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)

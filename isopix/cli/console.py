@@ -51,7 +51,12 @@ RunSeed = Annotated[
         help="Random seed of weights and batches (of splits: data.seed). Default: that of the recipe or run."
     ),
 ]
-TensorBoard = Annotated[bool, Parameter(help="Also write TensorBoard logs to the run folder.")]
+Loggers = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--logger", negative="", help="Also log metrics to tensorboard, wandb or trackio; repeatable."
+    ),
+]
 Limit = Annotated[
     int | None, Parameter(help="Use only N random images of each split, equally many of each class.")
 ]

@@ -11,11 +11,11 @@ from isopix.cli.console import (
     Device,
     Json,
     Limit,
+    Loggers,
     Plugins,
     RunSeed,
     SettingsFile,
     Source,
-    TensorBoard,
     load_plugins,
     plugin_options,
 )
@@ -49,7 +49,7 @@ def finetune(
     plugin: Plugins = None,
     device: Device = "auto",
     devices: Devices = None,
-    tensorboard: TensorBoard = False,
+    logger: Loggers = None,
     json: Json = False,
     resume_command: ResumeCommand = None,
 ) -> None:
@@ -96,7 +96,7 @@ def finetune(
                 refit_on_validation=refit_on_validation,
                 seed=seed,
                 device=device,
-                tensorboard=tensorboard,
+                loggers=logger or (),
                 progress=display,
             )
         )

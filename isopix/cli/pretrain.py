@@ -7,12 +7,12 @@ from isopix.cli.console import (
     Device,
     Json,
     Limit,
+    Loggers,
     PaletteFile,
     Plugins,
     RunSeed,
     SettingsFile,
     Source,
-    TensorBoard,
     load_plugins,
     plugin_options,
 )
@@ -40,7 +40,7 @@ def pretrain(
     plugin: Plugins = None,
     device: Device = "auto",
     devices: Devices = None,
-    tensorboard: TensorBoard = False,
+    logger: Loggers = None,
     json: Json = False,
     resume_command: ResumeCommand = None,
 ) -> None:
@@ -78,7 +78,7 @@ def pretrain(
                 seed=seed,
                 probe_every=probe_every,
                 device=device,
-                tensorboard=tensorboard,
+                loggers=logger or (),
                 progress=display,
             )
         )

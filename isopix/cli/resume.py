@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from isopix.api import training
-from isopix.cli.console import Device, Json, Plugins, TensorBoard, load_plugins, plugin_options
+from isopix.cli.console import Device, Json, Loggers, Plugins, load_plugins, plugin_options
 from isopix.cli.launch import Devices, device_options, launch_ranks
 from isopix.cli.run_display import (
     ResumeCommand,
@@ -21,7 +21,7 @@ def resume(
     plugin: Plugins = None,
     device: Device = "auto",
     devices: Devices = None,
-    tensorboard: TensorBoard = False,
+    logger: Loggers = None,
     json: Json = False,
     resume_command: ResumeCommand = None,
 ) -> None:
@@ -43,6 +43,6 @@ def resume(
     again = resume_command or command_line("resume", run, *plugins, *device_options(devices))
     with with_resume_hint(run, again), TrainingDisplay(device, json=json) as display:
         resumed = unless_stopped(
-            lambda: training.resume(run, device=device, tensorboard=tensorboard, progress=display)
+            lambda: training.resume(run, device=device, loggers=logger or (), progress=display)
         )
     print_summary(resumed, again, options=plugins, json=json)

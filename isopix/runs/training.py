@@ -48,13 +48,13 @@ class RunObserver(NamedTuple):
     """Follows a run: `record` is called with every log record, `stop` after every step, and `watch` every few
     steps and before a checkpoint, with the step and the losses of the steps since its last call.
 
-    With `tensorboard` the metrics also go to TensorBoard files in the run folder.
+    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio.
     """
 
     record: Callable[[Record], None] = lambda record: None
     stop: Callable[[], bool] = lambda: False
     watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
-    tensorboard: bool = False
+    loggers: Sequence[str] = ()
 
 
 class RunStatus(NamedTuple):
@@ -109,8 +109,8 @@ class TrainingRun:
         """
         self.observer, self.identity = observer, run_identity(self.folder, found)
         step = 0 if found is None else found.records["state"]["step"]
-        steps, tensorboard = self.recipe.train.steps, observer.tensorboard
-        self.log = TrainingLog(self.folder, step=step, steps=steps, tensorboard=tensorboard)
+        steps, loggers = self.recipe.train.steps, observer.loggers
+        self.log = TrainingLog(self.folder, step=step, steps=steps, loggers=loggers, record=self.record)
         on_gpu, chosen = self.device.type == "cuda", self.recipe.train.async_save
         background = on_gpu if chosen is None else chosen
         self.writer = CheckpointWriter(self.folder, in_background=background, rejected=rejected)
@@ -262,7 +262,6 @@ class TrainingRun:
         self.log.sync()
         self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {"optimizer": optimizer})
         self.folder.publish()
-        self.log.start_tensorboard()
 
     def roll_back(self) -> tuple[int, dict[str, Tensor]]:
         """Load the weights of the last checkpoint and forget what was logged since; return its step and the

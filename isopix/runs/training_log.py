@@ -1,8 +1,10 @@
-"""The log of a run in training: appended, rewound to a checkpoint, and copied to TensorBoard on request."""
+"""The log of a run in training: appended, rewound to a checkpoint, and copied to loggers on request."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from isopix.storage.log import RunLog, TensorBoardLog, read_log
+from isopix.runs.metric_loggers import RunLoggers
+from isopix.storage.log import RunLog, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.divergence import DivergedError, DivergenceDetector
 from isopix.train.trainer import Record
@@ -10,22 +12,27 @@ from isopix.train.trainer import Record
 
 class TrainingLog:
     """The open log of a run of `steps` steps, after the lines of `step`; an earlier process may have written
-    later ones, which are deleted.
+    later ones, which are deleted. `record` is called with a note for each of the `loggers` that fails.
     """
 
-    def __init__(self, folder: RunFolder, *, step: int, steps: int, tensorboard: bool):
-        self.folder, self.steps, self.tensorboard = folder, steps, tensorboard
+    def __init__(
+        self,
+        folder: RunFolder,
+        *,
+        step: int,
+        steps: int,
+        loggers: Sequence[str],
+        record: Callable[[Record], None],
+    ):
+        self.folder, self.steps = folder, steps
         self._log = RunLog(folder.log)
-        self._board: TensorBoardLog | None = None
-        if step:
-            self.start_tensorboard(after=step)
+        self._loggers = RunLoggers(loggers, folder, record=record)
         self.rewind(step)
 
     def write(self, record: Record) -> None:
         """Write a record. Raises DivergedError if the training loss has risen and does not recover."""
-        for writer in (self._log, self._board):
-            if writer is not None:
-                writer.write(record)
+        self._log.write(record)
+        self._loggers.write(record, self.read)
         self._watch(record)
 
     def read(self) -> list[Record]:
@@ -44,6 +51,7 @@ class TrainingLog:
         """Delete what was written of later steps, here and in the history of probes."""
         self._log.path = self.folder.log  # a run gets its name when step 0 has been saved
         self._log.truncate_after(step)
+        self._loggers.rewind(step)
         for path in self.folder.history.glob("step-*.json"):
             if _step_of(path) > step:
                 path.unlink()
@@ -51,16 +59,6 @@ class TrainingLog:
         self._last: tuple[int, float] | None = None
         for record in self.read():
             self._watch(record)
-
-    def start_tensorboard(self, *, after: int = -1) -> None:
-        """Write TensorBoard files from now on, if they were asked for, with all records up to now where there
-        were none; its writer holds the folder's path, which must not change any more.
-        """
-        if not self.tensorboard or self._board is not None:
-            return
-        self._board = TensorBoardLog(self.folder.path / "tensorboard", after=after)
-        for record in self.read() if after < 0 else ():
-            self._board.write(record)
 
     def check_end(self) -> None:
         """Raise DivergedError if training has ended with a loss more than twice as high as at its start; a
@@ -76,9 +74,8 @@ class TrainingLog:
         self._log.sync()
 
     def close(self) -> None:
+        self._loggers.close()
         self._log.close()
-        if self._board is not None:
-            self._board.close()
 
     def _watch(self, record: Record) -> None:
         """Follow the training loss from the first one that is known."""

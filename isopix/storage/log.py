@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from isopix.storage.atomic import fsync_folder, report_disk_full
 from isopix.storage.record_types import StepNumber, type_error
@@ -26,13 +26,6 @@ TYPES: dict[str, Any] = {  # of values in records of any kind
     "interval": list[float],
     "measurement": dict[str, object],
 }
-
-
-class LogWriter(Protocol):
-    """A destination of records, each of which has a `kind` and a `step`."""
-
-    def write(self, record: Mapping[str, Any]) -> None: ...
-    def close(self) -> None: ...
 
 
 class RunLog:
@@ -75,28 +68,6 @@ class RunLog:
     def _truncate(self, size: int) -> None:
         self._file.truncate(size)
         os.fsync(self._file.fileno())
-
-
-class TensorBoardLog:
-    """TensorBoard scalars `<kind>/<name>`, or `<kind>/<split>/<name>`, of the same records."""
-
-    def __init__(self, folder: Path, *, after: int = -1):
-        """Hide steps above `after` of an earlier process. Raises ValueError without the package."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise ValueError("TensorBoard is not installed; pip install 'isopix[tensorboard]'") from None
-        self._writer = SummaryWriter(str(folder), purge_step=after + 1)
-
-    def write(self, record: Mapping[str, Any]) -> None:
-        """Write a scalar for each number."""
-        prefix = "/".join(record[key] for key in ("kind", "split") if key in record)
-        for name, value in record.items():
-            if name != "step" and isinstance(value, int | float):
-                self._writer.add_scalar(f"{prefix}/{name}", value, record["step"])
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

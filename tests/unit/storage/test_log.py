@@ -1,6 +1,5 @@
 import json
 import os
-import sys
 
 import pytest
 
@@ -129,41 +128,3 @@ def test_nan_is_not_written(path):
         writer.write({"kind": "train", "step": 6, "loss_nats": float("nan")})
     writer.close()
     assert steps(path) == [1, 2, 3, 4, 5]
-
-
-def read_scalars(folder):
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    events = accumulator.EventAccumulator(str(folder))
-    events.Reload()
-    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
-
-
-def test_tensorboard_shows_every_number_under_kind_and_split(tmp_path):
-    pytest.importorskip("tensorboard")
-    sink = log.TensorBoardLog(tmp_path)
-    sink.write(train(5))
-    sink.write({"kind": "evaluation", "step": 5, "split": "validation", "loss_nats": 1.25})
-    sink.write({"kind": "note", "step": 5, "text": "nothing to draw"})
-    sink.close()
-    assert read_scalars(tmp_path) == {
-        "train/loss_nats": [(5, 0.5)],
-        "train/images": [(5, 640.0)],
-        "evaluation/validation/loss_nats": [(5, 1.25)],
-    }
-
-
-def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path):
-    pytest.importorskip("tensorboard")
-    for first, after in ((1, -1), (3, 2)):
-        sink = log.TensorBoardLog(tmp_path, after=after)
-        for step in range(first, 6):
-            sink.write({"kind": "train", "step": step, "loss_nats": float(first)})
-        sink.close()
-    drawn = read_scalars(tmp_path)["train/loss_nats"]
-    assert drawn == [(1, 1.0), (2, 1.0), (3, 3.0), (4, 3.0), (5, 3.0)]
-
-
-def test_a_missing_tensorboard_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ValueError, match=r"pip install 'isopix\[tensorboard\]'"):
-        log.TensorBoardLog(tmp_path)
