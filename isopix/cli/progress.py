@@ -1,4 +1,4 @@
-"""Training progress: one live line on a terminal, a plain line every few seconds elsewhere."""
+"""Progress of training and of long steps: live on a terminal, a plain line every few seconds elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from isopix.cli.console import console, say
+from isopix.cli.console import console, error_console, say, warn
 
 INTERVAL = 10.0  # seconds between lines where there is no terminal
+REFRESH = 0.1  # seconds between changes on a terminal
 HUGE = 1e5  # nats
 LOSSES = {"total_nats": "total loss", "loss_nats": "loss", "class_nats": "classification loss"}
 ACCURACIES = {"accuracy": "accuracy", "knn_accuracy": "k-NN accuracy", "probe_accuracy": "linear probe"}
@@ -52,11 +53,10 @@ class TrainingLine:
         eta = (self.steps - record["step"]) * record["images"] / record["step"] / max(speed, 1e-9)
         mfu = "" if self.peak is None else f"  MFU {speed * self.flops / self.peak:.1%}"
         step = f"step {record['step']}/{self.steps}"
-        rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}"
         losses = "  ".join(
             f"{title} {format_loss(record[name])}" for name, title in LOSSES.items() if name in record
         )
-        text = f"{losses}  {rate} img/s{mfu}  eta {format_duration(eta)}"
+        text = f"{losses}  {format_rate(speed)} img/s{mfu}  eta {format_duration(eta)}"
         if console.is_terminal:
             self.bar.update(self.task, completed=record["step"], description=step, text=text)
         elif time.monotonic() - self.last_printed > INTERVAL or record["step"] == self.steps:
@@ -87,6 +87,37 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Callabl
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done, of=total: bar.update(task, completed=done, total=of)
+
+
+@contextmanager
+def long_step_display(description: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
+    """Show a long step: a bar with rate and time left on a terminal, a line every few seconds elsewhere."""
+    terminal = next((each for each in (console, error_console) if each.is_terminal), None)
+    interval = INTERVAL if terminal is None else REFRESH
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
+    start = shown = time.monotonic()
+    with Progress(*columns, console=terminal, transient=True, disable=terminal is None) as bar:
+        task = bar.add_task(description, total=total, completed=done, text="")
+
+        def show(count: int) -> None:
+            nonlocal shown
+            if time.monotonic() - shown < interval:
+                return
+            shown = time.monotonic()
+            rate = (count - done) / (shown - start)
+            left = format_duration((total - count) / rate) if rate else "unknown"
+            text = f"{count:,} of {total:,}  {format_rate(rate)}/s  eta {left}"
+            if terminal is None:
+                warn(f"{description}: {text}")
+            else:
+                bar.update(task, completed=count, text=text)
+
+        yield show
+
+
+def format_rate(rate: float) -> str:
+    """Format a number of items a second: integers from 100."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
 
 
 def format_loss(nats: float) -> str:

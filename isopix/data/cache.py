@@ -4,8 +4,9 @@ A damaged or incomplete folder is written anew.
 """
 
 import json
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,17 @@ import numpy as np
 import PIL
 import torch
 
+from isopix.core.progress import Count, long_step
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import STORES, ImageStore
 from isopix.storage import artifact
+from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.hashing import hash_bytes
-from isopix.storage.npy import open_memmap
+from isopix.storage.npy import NpyWriter, open_memmap
 
+SAVE_SECONDS = 10.0  # between saves of what a kill leaves
 CACHE_VERSION = 3  # raise it when the same source and preprocessing would give other pixels or files
 
 
@@ -59,7 +63,7 @@ def cached_source(
     if cached is not None:
         return cached
     try:
-        artifact.write_artifact(folder, lambda scratch: _write(scratch, source, configs, store))
+        artifact.grow_artifact(folder, lambda growing: _write(growing, source, configs, store))
     except OSError as error:
         raise RuntimeError(
             f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another folder"
@@ -82,36 +86,85 @@ def _content_hash(source: Source, configs: Configs) -> str:
     return hash_bytes(*(piece.encode() for piece in (str(CACHE_VERSION), source.content_hash, settings)))
 
 
-def _write(folder: Path, source: Source, configs: Configs, store: ImageStore) -> dict[str, Any]:
-    splits = source.splits.items()
-    bad = {name: _write_split(folder, name, split, configs[name], store) for name, split in splits}
-    return {"bad_files": bad}
+def _write(growing: GrowingFolder, source: Source, configs: Configs, store: ImageStore) -> dict[str, Any]:
+    """Write the splits from where the folder was last saved; return the bad images of each: index and reason
+    (paths may change later).
+    """
+    state = _State.of(growing.record)
+    total = sum(split.num_images for split in source.splits.values())
+    with long_step("preparing images", total, sum(state.done.values())) as count:
+        for name, split in source.splits.items():
+            _write_split(growing, name, split, configs[name], store, state, count)
+    return {"bad_files": state.bad_files}
+
+
+@dataclass
+class _State:
+    """What has been written: the number of images of each split, and those that cannot be read."""
+
+    done: dict[SplitName, int] = field(default_factory=dict)
+    bad_files: dict[SplitName, list[tuple[int, str]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "_State":
+        """Return the state that was saved as JSON."""
+        bad = {
+            name: [(i, reason) for i, reason in each] for name, each in record.get("bad_files", {}).items()
+        }
+        return cls(record.get("done", {}), bad)
 
 
 def _write_split(
-    folder: Path, name: SplitName, split: SourceSplit, config: PreprocessConfig, store: ImageStore
-) -> list[tuple[int, str]]:
-    """Write the images that can be read; return index and reason of the others (paths may change later)."""
-    good, hashes, shapes, bad = [], [], [], []
-    with (
-        store.image_writer(folder, name, config) as images,
-        store.full_writer(folder, name) as full,
-    ):
-        for i, result in enumerate(preprocess(split, config, store.encode)):
-            if not isinstance(result, PreprocessedImage):
-                bad.append((i, result))
-                continue
-            good.append(i)
-            hashes.append(result.content_hash)
-            images.append(result.image)
-            if result.full is not None:
-                shapes.append(result.full_size)
-                full.append(result.full)
+    growing: GrowingFolder,
+    name: SplitName,
+    split: SourceSplit,
+    config: PreprocessConfig,
+    store: ImageStore,
+    state: _State,
+    count: Count,
+) -> None:
+    first, bad = state.done.setdefault(name, 0), state.bad_files.setdefault(name, [])
+    writer = _SplitWriter(growing, name, config, store)
+    saved = time.monotonic()
+    for i, result in enumerate(preprocess(split, config, store.encode, start=first), start=first):
+        if isinstance(result, PreprocessedImage):
+            writer.append(result)
+        else:
+            bad.append((i, result))
+        state.done[name] = i + 1
+        count(sum(state.done.values()))
+        if time.monotonic() - saved > SAVE_SECONDS:
+            growing.save(asdict(state))
+            saved = time.monotonic()
+    writer.finish()
     if split.groups is not None:
-        np.save(folder / f"{name}.groups.npy", split.groups[good])
-    np.save(folder / f"{name}.hashes.npy", np.array(hashes, dtype=np.int64))
-    np.save(folder / f"{name}.shapes.npy", np.array(shapes, dtype=np.int64).reshape(-1, 2))
-    return bad
+        np.save(growing.path / f"{name}.groups.npy", np.delete(split.groups, [index for index, _ in bad]))
+    growing.save(asdict(state))
+
+
+class _SplitWriter:
+    """The files of a split: images, hashes of their content and, if they are kept, the full-resolution ones
+    and their sizes.
+    """
+
+    def __init__(self, growing: GrowingFolder, name: SplitName, config: PreprocessConfig, store: ImageStore):
+        self.images = store.image_writer(growing, name, config)
+        self.full = store.full_writer(growing, name)
+        self.hashes = NpyWriter(growing.file(f"{name}.hashes.npy"), (), np.int64)
+        self.shapes = NpyWriter(growing.file(f"{name}.shapes.npy"), (2,), np.int64)
+
+    def append(self, result: PreprocessedImage) -> None:
+        """Write an image."""
+        self.images.append(result.image)
+        self.hashes.append(result.content_hash)
+        if result.full is not None and result.full_size is not None:
+            self.full.append(result.full)
+            self.shapes.append(result.full_size)
+
+    def finish(self) -> None:
+        """Complete the files."""
+        for each in (self.images, self.full, self.hashes, self.shapes):
+            each.finish()
 
 
 def _read(

@@ -5,7 +5,6 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -16,7 +15,8 @@ from torch import Tensor
 
 from isopix.data.decode import failure_reason
 from isopix.data.resize import to_chw
-from isopix.storage.npy import open_memmap
+from isopix.storage.growing_folder import GrowingFolder
+from isopix.storage.npy import NpyWriter, open_memmap
 
 MAX_WEBP_SIDE = 16383  # pixels, of the format
 # Of photographs at 128 to 224 pixels, on one core: 0.37 to 0.49 of the pixels' bytes and 800 to 2,500 images
@@ -45,20 +45,21 @@ def decode_pixels(content: bytes) -> NDArray[np.uint8]:
 class EncodedWriter:
     """A file of encoded images, and beside it the index: `name.bin` and `name.offsets.npy` [B + 1]."""
 
-    def __init__(self, folder: Path, name: str):
-        self.path, self.index, self.offsets = folder / f"{name}.bin", _index(folder, name), [0]
-
-    def __enter__(self) -> "EncodedWriter":
-        self.file: BinaryIO = self.path.open("wb")
-        return self
+    def __init__(self, folder: GrowingFolder, name: str):
+        self.file, index = folder.file(_content(name)), folder.file(_index(name))
+        is_new = index.tell() == 0
+        self.offsets = NpyWriter(index, (), np.int64)
+        if is_new:
+            self.offsets.append(0)
 
     def append(self, encoded: NDArray[np.uint8]) -> None:
         """Write one image."""
-        self.offsets.append(self.offsets[-1] + self.file.write(encoded.data))
+        self.file.write(encoded.data)
+        self.offsets.append(self.file.tell())
 
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-        np.save(self.index, np.array(self.offsets, dtype=np.int64))
+    def finish(self) -> None:
+        """Complete the index."""
+        self.offsets.finish()
 
 
 class MappedFile:
@@ -86,8 +87,8 @@ class EncodedFile:
     @classmethod
     def open(cls, folder: Path, name: str) -> "EncodedFile":
         """Open what an `EncodedWriter` has written."""
-        offsets = open_memmap(_index(folder, name))
-        files = (MappedFile(folder / f"{name}.bin"),)
+        offsets = open_memmap(folder / _index(name))
+        files = (MappedFile(folder / _content(name)),)
         return cls(files, torch.zeros_like(offsets[1:]), offsets[:-1], offsets.diff())
 
     def __len__(self) -> int:
@@ -118,5 +119,9 @@ class EncodedFile:
             yield pixels
 
 
-def _index(folder: Path, name: str) -> Path:
-    return folder / f"{name}.offsets.npy"
+def _content(name: str) -> str:
+    return f"{name}.bin"
+
+
+def _index(name: str) -> str:
+    return f"{name}.offsets.npy"

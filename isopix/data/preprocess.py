@@ -4,9 +4,9 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from isopix.data.sources.base import RawImage, SourceSplit
 
 IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
 CHUNKS_PER_THREAD = 8  # in memory at a time
-MAX_HELD = 32 * 2**20  # bytes of encoded images and arrays in memory at a time
+MAX_HELD = 64 * 2**20  # bytes of images as they are read, and as they are kept, in memory at a time
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 
 Job = tuple[RawImage, CropPosition | None]
@@ -59,6 +59,11 @@ class PreprocessConfig:
             return NEVER_REDUCED
         return math.ceil(2 * max(self.rows, self.cols, self.full_side or 0) / self.crop_fraction)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pixels that are kept of an image whose sides are equal."""
+        return 3 * (self.rows * self.cols + (self.full_side or 0) ** 2)
+
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide the pixels; later ones only where they are not the default."""
         later = {"crop_fraction": 1.0, "squash": False, "resize_first": False}
@@ -79,32 +84,41 @@ class PreprocessedImage:
     content_hash: int
 
 
+Chunk = list[PreprocessedImage | str]
+
+
 def unchanged(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the pixels."""
     return pixels
 
 
 def preprocess(
-    split: SourceSplit, config: PreprocessConfig, encode: Encode = unchanged
+    split: SourceSplit, config: PreprocessConfig, encode: Encode = unchanged, *, start: int = 0
 ) -> Iterator[PreprocessedImage | str]:
-    """Yield each image of the split in order, encoded by `encode`, or the reason why it cannot be read.
+    """Yield each image of the split from `start` on, in order, encoded by `encode`, or the reason why it
+    cannot be read.
 
     Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied between
-    processes.
+    processes. They work on the next images while the caller uses those that are yielded.
     """
-    jobs = zip(split.images(), _crop_positions(split.num_images, config.crop_seed), strict=True)
+    jobs = zip(islice(split.images(), start, None), _crop_positions(split, config, start), strict=True)
     threads = os.cpu_count() or 1
-    with ThreadPoolExecutor(threads) as pool:
-        while held := _take(jobs, IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads):
+    most = min(IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads, max(threads, MAX_HELD // config.nbytes))
+    with ThreadPoolExecutor(threads) as pool, warnings.catch_warnings():
+        warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
+        pending: list[Future[Chunk]] = []
+        while held := _take(jobs, most):
             size = min(IMAGES_PER_CHUNK, -(-len(held) // threads))
-            chunks = [held[start : start + size] for start in range(0, len(held), size)]
-            with warnings.catch_warnings():
-                warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
-                results = list(
-                    pool.map(lambda chunk: [_preprocess(job, config, encode) for job in chunk], chunks)
-                )
-            for chunk in results:
-                yield from chunk
+            chunks = [held[first : first + size] for first in range(0, len(held), size)]
+            ready, pending = pending, [pool.submit(_work, chunk, config, encode) for chunk in chunks]
+            for each in ready:
+                yield from each.result()
+        for each in pending:
+            yield from each.result()
+
+
+def _work(chunk: list[Job], config: PreprocessConfig, encode: Encode) -> Chunk:
+    return [_preprocess(job, config, encode) for job in chunk]
 
 
 def _take(jobs: Iterator[Job], count: int) -> list[Job]:
@@ -125,10 +139,13 @@ def _num_bytes(raw: RawImage) -> int:
     return len(raw) if isinstance(raw, bytes) else 0
 
 
-def _crop_positions(count: int, seed: int | None) -> list[CropPosition | None]:
-    if seed is None:
-        return [None] * count
-    return [CropPosition(y, x) for y, x in torch.rand(count, 2, generator=generator(seed, "crop")).tolist()]
+def _crop_positions(
+    split: SourceSplit, config: PreprocessConfig, start: int
+) -> Iterator[CropPosition | None]:
+    if config.crop_seed is None:
+        return repeat(None, split.num_images - start)
+    places = torch.rand(split.num_images, 2, generator=generator(config.crop_seed, "crop"))
+    return map(CropPosition, *places[start:].double().T.numpy())
 
 
 def _resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | None) -> NDArray[np.uint8]:

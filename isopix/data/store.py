@@ -1,7 +1,6 @@
 """Stores: how the cache keeps preprocessed images, decoded or encoded; both give the same pixels."""
 
 import abc
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
@@ -13,6 +12,7 @@ from isopix.data.encoded import EncodedFullResolution, EncodedImages
 from isopix.data.encoded_file import EncodedFile, EncodedWriter, encode_pixels
 from isopix.data.full_resolution import FullResolution
 from isopix.data.preprocess import PreprocessConfig
+from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.npy import NpyWriter, open_memmap
 
 StoreName = Literal["pixels", "encoded"]
@@ -23,6 +23,9 @@ class ImageWriter(Protocol):
 
     def append(self, values: NDArray[np.uint8], /) -> None:
         """Write one image, as `encode` returns it."""
+
+    def finish(self) -> None:
+        """Complete the file."""
 
 
 class ImageStore(abc.ABC):
@@ -35,13 +38,11 @@ class ImageStore(abc.ABC):
         """Return an image, uint8 [3 H W], as it is written; called in threads."""
 
     @abc.abstractmethod
-    def image_writer(
-        self, folder: Path, split: str, config: PreprocessConfig
-    ) -> AbstractContextManager[ImageWriter]:
+    def image_writer(self, folder: GrowingFolder, split: str, config: PreprocessConfig) -> ImageWriter:
         """Return the writer of the images at the model's resolution."""
 
     @abc.abstractmethod
-    def full_writer(self, folder: Path, split: str) -> AbstractContextManager[ImageWriter]:
+    def full_writer(self, folder: GrowingFolder, split: str) -> ImageWriter:
         """Return the writer of the full-resolution images."""
 
     @abc.abstractmethod
@@ -61,11 +62,11 @@ class PixelStore(ImageStore):
     def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return pixels
 
-    def image_writer(self, folder: Path, split: str, config: PreprocessConfig) -> NpyWriter:
-        return NpyWriter(folder / f"{split}.images.npy", (3, config.rows, config.cols))
+    def image_writer(self, folder: GrowingFolder, split: str, config: PreprocessConfig) -> NpyWriter:
+        return NpyWriter(folder.file(f"{split}.images.npy"), (3, config.rows, config.cols))
 
-    def full_writer(self, folder: Path, split: str) -> NpyWriter:
-        return NpyWriter(folder / f"{split}.pixels.npy", ())
+    def full_writer(self, folder: GrowingFolder, split: str) -> NpyWriter:
+        return NpyWriter(folder.file(f"{split}.pixels.npy"), ())
 
     def open_images(self, folder: Path, split: str, config: PreprocessConfig) -> ImageSequence:
         return open_memmap(folder / f"{split}.images.npy")
@@ -85,10 +86,10 @@ class EncodedStore(ImageStore):
     def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return encode_pixels(pixels)
 
-    def image_writer(self, folder: Path, split: str, config: PreprocessConfig) -> EncodedWriter:
+    def image_writer(self, folder: GrowingFolder, split: str, config: PreprocessConfig) -> EncodedWriter:
         return EncodedWriter(folder, f"{split}.images")
 
-    def full_writer(self, folder: Path, split: str) -> EncodedWriter:
+    def full_writer(self, folder: GrowingFolder, split: str) -> EncodedWriter:
         return EncodedWriter(folder, f"{split}.full")
 
     def open_images(self, folder: Path, split: str, config: PreprocessConfig) -> ImageSequence:

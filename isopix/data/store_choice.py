@@ -15,6 +15,7 @@ from isopix.data.encoded_file import decode_pixels, encode_pixels
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SplitName
 from isopix.data.store import STORES, ImageStore, StoreName
+from isopix.storage.artifact import partial_path
 
 StoreChoice = Literal["auto", "pixels", "encoded"]
 
@@ -56,13 +57,14 @@ class StoreEstimate:
 def choose_store(source: Source, configs: Configs, cache: Path, choice: StoreChoice) -> ImageStore:
     """Return the store to read the images of a source from, and to write them to if it does not have them.
 
-    `auto` is the store that the cache has, or else `automatic_store`. Work that will take longer than a few
-    seconds is announced with its estimate, as a message of the log.
+    `auto` is the store that the cache has, or has begun to write, or else `automatic_store`. Work that will
+    take longer than a few seconds is announced with its estimate, as a message of the log.
     """
     folders = {name: cache_folder(source, configs, cache, store) for name, store in STORES.items()}
-    there = [name for name in STORES if choice in ("auto", name) and folders[name].is_dir()]
-    if there:
-        return STORES[there[0]]
+    begun = {name: partial_path(folder) for name, folder in folders.items()}
+    there = [name for each in (folders, begun) for name, folder in each.items() if folder.is_dir()]
+    if choice in ("auto", *there) and there:
+        return STORES[there[0] if choice == "auto" else choice]
     if sum(split.num_images for split in source.splits.values()) <= SAMPLE:
         return STORES["pixels" if choice == "auto" else choice]
     estimate, free = estimate_stores(source, configs), _free_bytes(cache)

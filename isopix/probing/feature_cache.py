@@ -79,10 +79,11 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Batches]]) -> dict[s
             np.save(folder / "center.npy", scale.center.numpy())
             np.save(folder / "scale.npy", scale.scale.numpy())
         layers, _, width = scale.center.shape
-        with NpyWriter(folder / f"features-{name}.npy", (layers, width), np.float16) as file:
+        file = (folder / f"features-{name}.npy").open("wb")
+        with NpyWriter(file, (layers, width), np.float16) as writer:
             for batch in batches:
                 scaled = ((batch - scale.center) / scale.scale).half()
-                file.append(rearrange(scaled, "f b d -> b f d").numpy())
+                writer.append(rearrange(scaled, "f b d -> b f d").numpy())
     return {}
 
 

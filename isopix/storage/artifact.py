@@ -1,23 +1,35 @@
 """Artifacts: folders that are written atomically, with a manifest of hashes that is verified on reading."""
 
 import json
+import logging
 import os
 import re
 import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from isopix.storage.atomic import is_another_process
+from isopix.storage.atomic import is_another_process, write_json
+from isopix.storage.growing_folder import STATE_FILE, GrowingFolder
 from isopix.storage.hashing import hash_bytes, hash_files
+from isopix.storage.lock import exclusive_lock
 
 MANIFEST_FILE = "manifest.json"
 TEMPORARY_NAME = re.compile(r"\.writing-(?P<host>.+)-(?P<pid>[1-9]\d{0,8})-[a-z0-9_]{8}")
 ABANDONED_AFTER = 86400.0  # seconds
+PARTIAL_ABANDONED_AFTER = 7 * 86400.0
+KEPT_AFTER = (OSError, RuntimeError, KeyboardInterrupt)  # not after a ValueError: the images will change
+VERIFIED_FILE = "verified.json"
+UNHASHED = (MANIFEST_FILE, VERIFIED_FILE, STATE_FILE)
+ALWAYS_HASHED = 256 * 2**20  # bytes of an artifact, which are hashed in a fraction of a second
+
+Stamps = dict[str, list[int]]  # of files: what changes when they do
+
+logger = logging.getLogger(__name__)
 
 
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
@@ -33,21 +45,62 @@ def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> 
     with TemporaryDirectory(prefix=prefix, dir=target.parent, ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary) / target.name
         folder.mkdir()
-        values = write(folder)
-        files = {path.name: path for path in sorted(folder.iterdir())}
-        text = json.dumps({**values, "files": hash_files(files)}, sort_keys=True)
-        (folder / MANIFEST_FILE).write_text(json.dumps({"hash": hash_bytes(text.encode()), "manifest": text}))
-        try:
-            folder.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was faster
-                raise
+        _complete(folder, target, write(folder))
+
+
+def grow_artifact(target: Path, write: Callable[[GrowingFolder], Mapping[str, Any]]) -> None:
+    """Create the folder `target` as `write_artifact` does, from a folder that is kept if this process is
+    killed or stopped, or the disk is full: the next call goes on from what was saved last.
+
+    One process at a time writes it, and others wait. Raises what `write` raises, OSError if a file cannot
+    be written, and RuntimeError if the disk is full.
+    """
+    partial, lock = partial_path(target), f"{partial_path(target).name}.lock"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(target.parent)
+    with exclusive_lock(target.parent, "a folder in", name=lock, waiting=logger.info):
+        if read_manifest(target) is None:  # else another process has written it meanwhile
+            shutil.rmtree(target, ignore_errors=True)
+            with closing(GrowingFolder(partial)) as folder:
+                try:
+                    values = write(folder)
+                except BaseException as error:
+                    if not folder.record or not isinstance(error, KEPT_AFTER):
+                        shutil.rmtree(partial)
+                    raise
+            _complete(partial, target, values)
+            (target / STATE_FILE).unlink(missing_ok=True)
+        (target.parent / lock).unlink(missing_ok=True)
+
+
+def partial_path(target: Path) -> Path:
+    """Return where `grow_artifact` writes the files of a folder until it is complete."""
+    return target.with_name(f".partial-{target.name}")
+
+
+def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
+    """Write the manifest of the files of a folder, and rename it."""
+    files = {path.name: path for path in sorted(folder.iterdir()) if path.name not in UNHASHED}
+    text = json.dumps({**values, "files": hash_files(files)}, sort_keys=True)
+    (folder / MANIFEST_FILE).write_text(json.dumps({"hash": hash_bytes(text.encode()), "manifest": text}))
+    if _is_large(files):
+        _remember_verified(folder, _stamps(files))
+    try:
+        folder.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was faster
+            raise
 
 
 def _remove_abandoned(parent: Path) -> None:
     """Delete the temporary folders of processes of this host that have ended, and of others that have not
     been written to for a day.
     """
+    for partial in parent.glob(".partial-*"):
+        with suppress(OSError):
+            if partial.is_dir() and _is_old(partial, PARTIAL_ABANDONED_AFTER):
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.with_name(f"{partial.name}.lock").unlink(missing_ok=True)
     for folder in parent.glob(".writing-*"):
         match = TEMPORARY_NAME.fullmatch(folder.name)
         with suppress(OSError):
@@ -64,19 +117,58 @@ def _has_ended(match: re.Match[str] | None) -> bool:
     return not is_another_process(int(match["pid"]))
 
 
-def _is_old(folder: Path) -> bool:
+def _is_old(folder: Path, age: float = ABANDONED_AFTER) -> bool:
     newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    return time.time() - newest > ABANDONED_AFTER
+    return time.time() - newest > age
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of an artifact, or None if the folder does not exist or a hash differs."""
+    """Return the manifest of an artifact, or None if the folder does not exist or a hash differs.
+
+    The files of a large artifact are hashed only if their sizes or times have changed since the last time.
+    """
     try:
         stored = json.loads((folder / MANIFEST_FILE).read_text())
         text = stored["manifest"]
         manifest: dict[str, Any] = json.loads(text)
         files = {name: folder / name for name in manifest["files"]}
-        intact = hash_bytes(text.encode()) == stored["hash"] and hash_files(files) == manifest["files"]
+        intact = hash_bytes(text.encode()) == stored["hash"] and _verify(folder, files, manifest["files"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return manifest if intact else None
+
+
+def _verify(folder: Path, files: Mapping[str, Path], hashes: Mapping[str, str]) -> bool:
+    stamps = _stamps(files)
+    large = _is_large(files)
+    if large and _verified(folder) == stamps:
+        return True
+    intact = hash_files(files) == hashes
+    if large and intact:
+        _remember_verified(folder, stamps)
+    return intact
+
+
+def _is_large(files: Mapping[str, Path]) -> bool:
+    return sum(path.stat().st_size for path in files.values()) > ALWAYS_HASHED
+
+
+def _stamps(files: Mapping[str, Path]) -> Stamps:
+    """Return size, times and inode of each file: a copy of an artifact has others."""
+    found = {name: path.stat() for name, path in files.items()}
+    return {
+        name: [each.st_size, each.st_mtime_ns, each.st_ctime_ns, each.st_ino] for name, each in found.items()
+    }
+
+
+def _verified(folder: Path) -> Stamps | None:
+    try:
+        stamps: Stamps = json.loads((folder / VERIFIED_FILE).read_bytes())
+        return stamps
+    except (OSError, ValueError):
+        return None
+
+
+def _remember_verified(folder: Path, stamps: Stamps) -> None:
+    with suppress(OSError, RuntimeError):  # a folder of another user; files are hashed again then
+        write_json(folder / VERIFIED_FILE, stamps)

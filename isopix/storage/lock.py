@@ -4,7 +4,7 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,12 +13,20 @@ from filelock import FileLock, Timeout
 from isopix.storage.atomic import report_disk_full
 
 LOCK_FILE = "lock"
+POLL_SECONDS = 0.5  # between attempts to get a lock that another process holds
 OWNER = b'{"process": '  # begins the text of a lock that is held, or whose holder was killed
 
 
 @contextmanager
-def exclusive_lock(folder: Path, description: str, *, name: str = LOCK_FILE) -> Iterator[None]:
-    """Hold the lock file `name` of `folder`; raises ValueError that names the process that holds it.
+def exclusive_lock(
+    folder: Path,
+    description: str,
+    *,
+    name: str = LOCK_FILE,
+    waiting: Callable[[str], None] | None = None,
+) -> Iterator[None]:
+    """Hold the lock file `name` of `folder`; raises ValueError that names the process that holds it, or calls
+    `waiting` with the message and waits for its end.
 
     `description` says what the folder is, for the message. The operating system releases the lock when the
     process ends, however it ends. The file is not deleted: a third process could otherwise lock a new file
@@ -29,7 +37,11 @@ def exclusive_lock(folder: Path, description: str, *, name: str = LOCK_FILE) -> 
     try:
         lock.acquire()
     except Timeout:
-        raise ValueError(f"{description} {folder} is in use by {_owner(path.read_text())}") from None
+        message = f"{description} {folder} is in use by {_owner(path.read_text())}"
+        if waiting is None:
+            raise ValueError(message) from None
+        waiting(f"{message}; waiting for its end")
+        lock.acquire(blocking=True, poll_interval=POLL_SECONDS)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ValueError(f"{path} is a symbolic link, which is not followed; delete it") from None

@@ -111,26 +111,36 @@ def is_numeric(array: NDArray[Any]) -> bool:
 class NpyWriter:
     """A .npy file that grows by plain writes: a full disk raises OSError (and kills a memory map)."""
 
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: DTypeLike = np.uint8):
-        """`shape` is the shape of one row."""
-        self.path, self.shape, self.dtype, self.nbytes = path, shape, np.dtype(dtype), 0
+    def __init__(self, file: BinaryIO, shape: tuple[int, ...], dtype: DTypeLike = np.uint8):
+        """`shape` is the shape of one row; `file` is empty, or open at the end of the rows that it has."""
+        self.file, self.shape, self.dtype = file, shape, np.dtype(dtype)
+        end = file.tell()
+        file.seek(0)
+        self._write_header(0)
+        self._start = file.tell()
+        file.seek(max(end, self._start))
 
     def __enter__(self) -> "NpyWriter":
-        self.file: BinaryIO = self.path.open("wb")
-        self._write_header()
         return self
 
-    def append(self, values: NDArray[Any]) -> None:
+    def append(self, values: NDArray[Any] | int | tuple[int, ...]) -> None:
         """Write one row or several."""
-        self.nbytes += self.file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.file.write(np.ascontiguousarray(values, self.dtype).data)
+
+    def finish(self) -> None:
+        """Write the number of rows into the header."""
+        end = self.file.tell()
+        self.file.seek(0)
+        row = self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+        self._write_header((end - self._start) // row)
+        self.file.seek(end)
 
     def __exit__(self, *_: object) -> None:
         with self.file:
-            self.file.seek(0)
-            self._write_header()  # NumPy pads the header, so that the final one has the same length
+            self.finish()
 
-    def _write_header(self) -> None:
-        rows = self.nbytes // (self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64)))
+    def _write_header(self, rows: int) -> None:
+        # NumPy pads the header, so that it has the same length for any number of rows.
         header = {"descr": self.dtype.str, "fortran_order": False, "shape": (rows, *self.shape)}
         npy_format.write_array_header_1_0(self.file, header)
 

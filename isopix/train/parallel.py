@@ -24,6 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from isopix.core import ranks
 from isopix.core.device import Precision, select_device, use_device
+from isopix.core.progress import show_progress
 from isopix.core.types import Scalar
 from isopix.train.tasks import Batch, TrainingTask
 
@@ -85,6 +86,7 @@ def _print_nothing() -> None:
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     getLogger("isopix").setLevel(ERROR)
+    show_progress(None)
 
 
 def is_parallel() -> bool:

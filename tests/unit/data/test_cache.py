@@ -45,9 +45,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[SourceSplit]:
     """A split for each time that pictures were decoded."""
     calls: list[SourceSplit] = []
 
-    def counted(split: SourceSplit, config: PreprocessConfig, encode: Encode) -> object:
+    def counted(split: SourceSplit, config: PreprocessConfig, encode: Encode, *, start: int) -> object:
         calls.append(split)
-        return preprocess(split, config, encode)
+        return preprocess(split, config, encode, start=start)
 
     monkeypatch.setattr(cache, "preprocess", counted)
     return calls
@@ -190,16 +190,17 @@ def test_writing_to_the_tensors_never_reaches_the_cache(tmp_path: Path, decoded:
     assert len(decoded) == 1
 
 
-def test_a_failure_while_decoding_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, ValueError])
+def test_a_failure_before_anything_is_saved_leaves_no_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    def fail(split: SourceSplit, config: PreprocessConfig, encode: Encode) -> object:
-        raise KeyboardInterrupt
+    def fail(split: SourceSplit, config: PreprocessConfig, encode: Encode, *, start: int) -> object:
+        raise error
 
     monkeypatch.setattr(cache, "preprocess", fail)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         _cached(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_cache_that_cannot_be_written_ends_in_one_line(tmp_path: Path) -> None:

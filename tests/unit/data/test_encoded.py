@@ -3,6 +3,7 @@
 import io
 import pickle
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from isopix.data.encoded import EncodedFullResolution, EncodedImages
 from isopix.data.encoded_file import EncodedFile, EncodedWriter, encode_pixels
 from isopix.data.full_resolution import FullResolution
 from isopix.data.splits import Split
+from isopix.storage.growing_folder import GrowingFolder
 from tests.unit.data.refusal import refusal
 
 Pixels = NDArray[np.uint8]
@@ -28,9 +30,11 @@ def _noise(count: int, rows: int = 5, cols: int = 7, seed: int = 0) -> Pixels:
 
 
 def _file(folder: Path, images: Sequence[Pixels], name: str = "train.images") -> EncodedFile:
-    with EncodedWriter(folder, name) as writer:
+    with closing(GrowingFolder(folder)) as growing:
+        writer = EncodedWriter(growing, name)
         for image in images:
             writer.append(encode_pixels(image))
+        writer.finish()
     return EncodedFile.open(folder, name)
 
 

@@ -67,7 +67,7 @@ def test_headers_that_numpy_warns_about_are_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [0, 3])
 def test_a_file_written_in_parts_is_what_numpy_saves(tmp_path: Path, rows: int, dtype: type) -> None:
     values = np.arange(rows * 8).reshape(rows, 2, 4).astype(dtype)
-    with NpyWriter(tmp_path / "parts.npy", (2, 4), dtype) as file:
+    with NpyWriter((tmp_path / "parts.npy").open("wb"), (2, 4), dtype) as file:
         for part in np.array_split(values, 2):
             file.append(part)
     assert np.array_equal(np.load(tmp_path / "parts.npy"), values)

@@ -1,0 +1,24 @@
+"""Progress of long steps, as images that are prepared: shown by the command line, or not at all."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+Count = Callable[[int], None]  # called with the number of items done
+Display = Callable[[str, int, int], AbstractContextManager[Count]]  # of what, the total, and what is done
+
+_displays: list[Display] = []  # the one that is used, if there is one
+
+
+def show_progress(display: Display | None) -> None:
+    """Show the progress of long steps by a display from now on; None shows nothing."""
+    _displays[:] = [] if display is None else [display]
+
+
+@contextmanager
+def long_step(description: str, total: int, done: int = 0) -> Iterator[Count]:
+    """Yield a function to be called with the number of items done of `total`, which is shown."""
+    if not _displays:
+        yield lambda count: None
+        return
+    with _displays[0](description, total, done) as count:
+        yield count
