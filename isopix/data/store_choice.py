@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -106,7 +106,7 @@ def _measure(source: Source, config: PreprocessConfig) -> StoreEstimate:
     """
     train = source.splits["train"]
     count = min(train.num_images, SAMPLE)
-    first = replace(train, num_images=count, images=lambda: islice(train.images(), count))
+    first = replace(train, num_images=count)
     times = [time.perf_counter()]
     found = [each for each in preprocess(first, config) if isinstance(each, PreprocessedImage)]
     pixels = [each for pair in found for each in (pair.image, pair.full) if each is not None]

@@ -56,16 +56,19 @@ class ArchivedArray:
             with self._open() as file:
                 return np.asarray(npy_format.read_array(file, allow_pickle=False))
 
-    def rows(self) -> Iterator[NDArray[Any]]:
-        """Yield the rows, one in memory at a time. Raises ValueError if the file is damaged."""
+    def rows(self, start: int, stop: int) -> Iterator[NDArray[Any]]:
+        """Yield rows `start` to `stop - 1`, one in memory at a time; a compressed array is unpacked from its
+        first row on. Raises ValueError if the file is damaged.
+        """
         if self._fortran:  # the first rows need the last bytes
-            yield from self.read()
+            yield from self.read()[start:stop]
             return
         size, shape = self.nbytes // self.shape[0], self.shape[1:]
         with self._open() as file:
             with _one_line_errors():
                 _read_header(file)
-            for _ in range(self.shape[0]):
+                file.seek(start * size, io.SEEK_CUR)
+            for _ in range(start, stop):
                 with _one_line_errors():
                     row = np.frombuffer(file.read(size), self.dtype).reshape(shape)
                 yield row

@@ -28,7 +28,7 @@ CONFIG = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None, full_
 def test_mutated_images_are_decoded_or_refused_with_a_reason(count: int) -> None:
     draw, valid = np.random.default_rng(0), [valid_image(kind) for kind in FORMATS]
     images = [mutated(valid[i % len(valid)], draw) for i in range(count)]
-    split = SourceSplit(count, lambda: iter(images), str, None)
+    split = SourceSplit(count, lambda start, stop: iter(images[start:stop]), str, None)
     results = list(preprocess(split, CONFIG))
     refused = [each for each in results if isinstance(each, str)]
     decoded = sum(isinstance(each, PreprocessedImage) for each in results)

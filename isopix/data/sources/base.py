@@ -33,10 +33,17 @@ class SourceSplit:
     """One split of a source, in a fixed order."""
 
     num_images: int
-    images: Callable[[], Iterator[RawImage]]
+    read_range: Callable[[int, int], Iterator[RawImage]]  # what `images` yields for a start and a stop
     image_name: Callable[[int], str]  # of image i, for messages
     labels: NDArray[np.int64] | None
     groups: NDArray[np.int64] | None = None  # what each image was made from; None: images are independent
+
+    def images(self, start: int = 0, stop: int | None = None) -> Iterator[RawImage]:
+        """Yield the images from index `start` to `stop - 1`, without reading those before; all by default."""
+        stop = self.num_images if stop is None else stop
+        if not 0 <= start <= stop <= self.num_images:
+            raise ValueError(f"images {start} to {stop} are asked for; there are {self.num_images}")
+        return self.read_range(start, stop)
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,13 @@ def array_split(
     """Return a split of images in memory. Raises ValueError if the numbers of images and labels differ."""
     if labels is not None and len(labels) != len(pixels):
         raise ValueError(f"{where} has {len(pixels)} images but {len(labels)} labels")
-    return SourceSplit(len(pixels), lambda: iter(pixels), lambda i: f"{where} row {i}", labels, groups)
+    return SourceSplit(
+        num_images=len(pixels),
+        read_range=lambda start, stop: iter(pixels[start:stop]),
+        image_name=lambda i: f"{where} row {i}",
+        labels=labels,
+        groups=groups,
+    )
 
 
 def labels_or_none(

@@ -111,11 +111,11 @@ def _split(files: dict[str, Path], part: str, table: ColorTable, canvas: Canvas)
     if low < 0 or high >= len(table):
         raise ValueError(f"{file} has codes from {low} to {high}; the palette has {len(table)} colors")
 
-    def images() -> Iterator[ColorTable]:
-        return (table[row].reshape(side, side, 3) for row in codes)
+    def read_range(start: int, stop: int) -> Iterator[ColorTable]:
+        return (table[row].reshape(side, side, 3) for row in codes[start:stop])
 
     labels = _labels(files[f"{part}Y"], len(codes)) if f"{part}Y" in files else None
-    return SourceSplit(len(codes), images, lambda i: f"{file} row {i}", labels)
+    return SourceSplit(len(codes), read_range, lambda i: f"{file} row {i}", labels)
 
 
 def _labels(file: Path, count: int) -> NDArray[np.int64] | None:

@@ -122,7 +122,7 @@ def _interleave(classes: FilesByClass, names: list[str]) -> list[tuple[Path, int
 def _folder_split(files: list[Path], labels: list[int] | None) -> SourceSplit:
     return SourceSplit(
         num_images=len(files),
-        images=lambda: iter(files),
+        read_range=lambda start, stop: iter(files[start:stop]),
         image_name=lambda i: str(files[i]),
         labels=None if labels is None else np.array(labels, dtype=np.int64),
     )

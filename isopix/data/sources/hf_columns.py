@@ -42,22 +42,25 @@ def find_columns(schema: pa.Schema, where: str) -> ImageColumns:
 
 def table_split(
     num_images: int,
-    batches: Callable[[str], Iterator[pa.Array]],
+    batches: Callable[[str, int, int], Iterator[pa.Array]],
     columns: ImageColumns,
     image_name: Callable[[int], str],
 ) -> SourceSplit:
-    """Return the split whose images and labels are in these columns, read batch by batch."""
+    """Return the split whose images and labels are in these columns.
 
-    def images() -> Iterator[bytes]:
-        for structs in batches(columns.image):
+    `batches` yields the values of a column from one row to before another, batch by batch.
+    """
+
+    def read_range(start: int, stop: int) -> Iterator[bytes]:
+        for structs in batches(columns.image, start, stop):
             yield from (image.as_py() or b"" for image in structs.field("bytes"))  # each when it is needed
 
     if columns.label is None:
-        return SourceSplit(num_images, images, image_name, None)
+        return SourceSplit(num_images, read_range, image_name, None)
     where = f"column '{columns.label}'"
-    chunks = [_integers(chunk, where) for chunk in batches(columns.label)]
+    chunks = [_integers(chunk, where) for chunk in batches(columns.label, 0, num_images)]
     labels = labels_or_none(np.concatenate(chunks) if chunks else np.zeros(0, np.int64), where)
-    return SourceSplit(num_images, images, image_name, labels)
+    return SourceSplit(num_images, read_range, image_name, labels)
 
 
 def _has_bytes(kind: pa.StructType) -> bool:

@@ -66,10 +66,9 @@ def _load_split(name: str, repository: str, split: str) -> Any:
 
 def _hub_split(dataset: Any, columns: ImageColumns, where: str) -> SourceSplit:
     table = dataset.with_format("arrow")
-    count = len(dataset)
 
-    def batches(column: str) -> Iterator[pa.Array]:
-        for start in range(0, count, ROWS_PER_BATCH):
-            yield from table[start : start + ROWS_PER_BATCH].column(column).chunks
+    def batches(column: str, start: int, stop: int) -> Iterator[pa.Array]:
+        for first in range(start, stop, ROWS_PER_BATCH):
+            yield from table[first : min(stop, first + ROWS_PER_BATCH)].column(column).chunks
 
-    return table_split(count, batches, columns, lambda i: f"{where} row {i}")
+    return table_split(len(dataset), batches, columns, lambda i: f"{where} row {i}")

@@ -41,14 +41,14 @@ def _split(arrays: Archive, name: str, path: Path) -> SourceSplit:
     if labels is not None and len(labels) != array.shape[0]:
         raise ValueError(f"{where} has {array.shape[0]} images but {len(labels)} labels")
 
-    def images() -> Iterator[NDArray[Any]]:
+    def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
         try:
-            for row in array.rows():
+            for row in array.rows(start, stop):
                 yield row[..., 0] if row.shape[2:] == (1,) else row
         except ValueError as error:
             raise ValueError(f"dataset file {path} cannot be read: {error}") from error
 
-    return SourceSplit(array.shape[0], images, lambda i: f"{where} row {i}", labels)
+    return SourceSplit(array.shape[0], read_range, lambda i: f"{where} row {i}", labels)
 
 
 def _check_pixels(array: ArchivedArray, where: str) -> None:

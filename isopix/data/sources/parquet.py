@@ -1,16 +1,18 @@
 """Parquet files in the Hugging Face layout."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, with_class_names
 from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, one_line, table_split
+from isopix.data.sources.shards import ShardIndex
 from isopix.storage.hashing import hash_tree
 
 MIN_ROW = 8  # bytes of the file for each row, far below those of an image
@@ -28,8 +30,8 @@ def read_parquet(path: Path) -> Source:
     """
     root = path if path.is_dir() else path.parent
     files = _by_split(path)
-    schema = _open(files["train"][0]).schema_arrow
-    columns = find_columns(schema, f"Parquet file {files['train'][0]}")
+    with _open(files["train"][0]) as first:
+        columns = find_columns(first.schema_arrow, f"Parquet file {files['train'][0]}")
     splits = {name: _parquet_split(paths, columns) for name, paths in files.items()}
     tree = {file.relative_to(root).as_posix(): file for paths in files.values() for file in paths}
     name = path.resolve().name.removesuffix(".parquet")
@@ -56,25 +58,54 @@ def _by_split(path: Path) -> dict[SplitName, list[Path]]:
     return files
 
 
-def _parquet_split(files: list[Path], columns: ImageColumns) -> SourceSplit:
-    opened = [_open(file) for file in files]
-    ends = list(accumulate(file.metadata.num_rows for file in opened))
+class ParquetShard(NamedTuple):
+    """A file, the number of rows up to the end of each of its row groups, and how many are read at a time."""
 
-    def batches(column: str) -> Iterator[pa.Array]:
-        for path, file in zip(files, opened, strict=True):
-            try:
-                for batch in file.iter_batches(_rows_per_batch(file), columns=[column]):
-                    yield batch.column(0)
-            except (pa.ArrowException, OSError, IndexError, ValueError) as error:
-                raise ValueError(
-                    f"Parquet file {path}, column '{column}', cannot be read: {one_line(error)}"
-                ) from error
+    path: Path
+    group_ends: NDArray[np.int64]
+    rows_per_batch: int
+
+    def __len__(self) -> int:
+        return int(self.group_ends[-1]) if len(self.group_ends) else 0
+
+    def values(self, column: str, start: int, stop: int) -> Iterator[pa.Array]:
+        """Yield the values of rows `start` to `stop - 1`, of which only the row groups are read."""
+        first, last = (int(np.searchsorted(self.group_ends, row, side="right")) for row in (start, stop - 1))
+        begin = int(self.group_ends[first - 1]) if first else 0
+        try:
+            with pq.ParquetFile(self.path) as file:  # opened here: there may be more shards than open files
+                groups = range(first, last + 1)
+                for batch in file.iter_batches(self.rows_per_batch, row_groups=groups, columns=[column]):
+                    lower, upper = max(start - begin, 0), min(stop - begin, len(batch))
+                    if lower < upper:
+                        yield batch.column(0).slice(lower, upper - lower)
+                    begin += len(batch)
+        except (pa.ArrowException, OSError, IndexError, ValueError) as error:
+            raise ValueError(
+                f"Parquet file {self.path}, column '{column}', cannot be read: {one_line(error)}"
+            ) from error
+
+
+def _parquet_split(files: list[Path], columns: ImageColumns) -> SourceSplit:
+    shards = [_shard(file) for file in files]
+    index = ShardIndex(map(len, shards))
+
+    def batches(column: str, start: int, stop: int) -> Iterator[pa.Array]:
+        for shard, first, end in index.ranges(start, stop):
+            yield from shards[shard].values(column, first, end)
 
     def image_name(i: int) -> str:
-        file = bisect_right(ends, i)
-        return f"{files[file]} row {i - (ends[file - 1] if file else 0)}"
+        shard, row = index.row(i)
+        return f"{files[shard]} row {row}"
 
-    return table_split(ends[-1], batches, columns, image_name)
+    return table_split(len(index), batches, columns, image_name)
+
+
+def _shard(path: Path) -> ParquetShard:
+    with _open(path) as file:
+        metadata = file.metadata
+        rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        return ParquetShard(path, np.cumsum(rows, dtype=np.int64), _rows_per_batch(file))
 
 
 def _open(path: Path) -> pq.ParquetFile:

@@ -25,7 +25,7 @@ RAW = [encoded(0), b"junk", encoded(1), encoded(2)]
 
 def _source(content_hash: str = "one") -> Source:
     labels = np.arange(len(RAW))
-    split = SourceSplit(len(RAW), lambda: iter(RAW), lambda i: f"picture {i}", labels)
+    split = SourceSplit(len(RAW), lambda start, stop: iter(RAW[start:stop]), lambda i: f"picture {i}", labels)
     return Source("set", {"train": split}, ("a", "b", "c", "d"), content_hash)
 
 

@@ -13,7 +13,7 @@ HOW = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None)
 
 
 def _part(pictures: list[bytes]) -> SourceSplit:
-    return SourceSplit(len(pictures), lambda: iter(pictures), str, None)
+    return SourceSplit(len(pictures), lambda start, stop: iter(pictures[start:stop]), str, None)
 
 
 def test_images_keep_their_order_across_threads() -> None:
@@ -93,7 +93,7 @@ def test_later_settings_leave_the_cache_of_earlier_versions_valid() -> None:
 def test_encoded_images_keep_the_size_of_whole_ones() -> None:
     wide = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
     how = PreprocessConfig(rows=2, cols=2, resample="area", crop_seed=None, full_side=6)
-    split = SourceSplit(1, lambda: iter([wide]), str, None)
+    split = SourceSplit(1, lambda start, stop: iter([wide]), str, None)
     (result,) = preprocess(split, how, lambda pixels: np.frombuffer(bytes([*pixels.shape]), np.uint8))
     assert isinstance(result, PreprocessedImage)
     assert result.full is not None

@@ -62,5 +62,5 @@ def test_labels_above_64_bits_are_refused() -> None:
     whole = table(2)
     labels = pa.array([0, 2**64 - 1], pa.uint64())
     columns = find_columns(whole.schema, "it")
-    message = refusal(table_split, 2, lambda column: iter([labels]), columns, str)
+    message = refusal(table_split, 2, lambda column, start, stop: iter([labels]), columns, str)
     assert message.startswith("column 'label' cannot be read as integers of 64 bits: ")
