@@ -101,7 +101,7 @@ def preprocess(
     Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied between
     processes. They work on the next images while the caller uses those that are yielded.
     """
-    jobs = zip(islice(split.images(), start, None), _crop_positions(split, config, start), strict=True)
+    jobs = zip(split.images(start), _crop_positions(split, config, start), strict=True)
     threads = os.cpu_count() or 1
     most = min(IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads, max(threads, MAX_HELD // config.nbytes))
     with ThreadPoolExecutor(threads) as pool, warnings.catch_warnings():
