@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, cast
 
@@ -12,7 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from isopix.cli.long_steps import long_step_display
 from isopix.cli.output import Output
+from isopix.core.progress import show_progress
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
 
@@ -115,6 +118,7 @@ class _PrintMessages(logging.Handler):
 
 logging.getLogger("isopix").setLevel(logging.INFO)
 logging.getLogger("isopix").addHandler(_PrintMessages())
+show_progress(partial(long_step_display, (console, error_console)))
 
 
 def show_json(values: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from contextlib import AbstractContextManager
 
 from cyclopts import App, CycloptsError
 
@@ -11,7 +10,6 @@ from isopix.cli.errors import format_error, with_option_names
 from isopix.cli.rank_errors import check_command, of_rank
 from isopix.cli.stop_signals import exit_code, stop_message
 from isopix.core import ranks
-from isopix.core.progress import Count, show_progress
 from isopix.core.text import printable
 from isopix.train.signals import errors_as_stops
 
@@ -99,7 +97,6 @@ def main() -> None:
     """
     options: list[str] = []
     try:
-        show_progress(_show_long_step)
         with errors_as_stops():
             command, given, _ = app.parse_args(sys.argv[1:])
             check_command(next(iter(sys.argv[1:]), ""))
@@ -119,12 +116,6 @@ def main() -> None:
         if ranks.rank() > 0:  # rank 0 says it
             sys.exit(exit_code(error))
         _exit(error, stop_message(error), exit_code(error))
-
-
-def _show_long_step(description: str, total: int, done: int) -> AbstractContextManager[Count]:
-    from isopix.cli.progress import long_step_display  # noqa: PLC0415  help needs no display
-
-    return long_step_display(description, total, done)
 
 
 def _exit(error: BaseException, message: str, code: int) -> None:

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from isopix.analysis import cost
 from isopix.api import inspection
 from isopix.cli.console import Device, Json, Plugins, SettingsFile, load_plugins, say, show_json, show_table
-from isopix.cli.progress import format_duration
+from isopix.cli.formats import format_duration
 from isopix.core.device import PRECISIONS
 from isopix.papers import vit
 from isopix.recipes.recipe import Recipe

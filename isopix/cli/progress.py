@@ -1,4 +1,4 @@
-"""Progress of training and of long steps: live on a terminal, a plain line every few seconds elsewhere."""
+"""Training progress: one live line on a terminal, a plain line every few seconds elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,11 +7,10 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from isopix.cli.console import console, error_console, say, warn
+from isopix.cli.console import console, say
+from isopix.cli.formats import format_duration, format_loss, format_rate
+from isopix.cli.long_steps import INTERVAL
 
-INTERVAL = 10.0  # seconds between lines where there is no terminal
-REFRESH = 0.1  # seconds between changes on a terminal
-HUGE = 1e5  # nats
 LOSSES = {"total_nats": "total loss", "loss_nats": "loss", "class_nats": "classification loss"}
 ACCURACIES = {"accuracy": "accuracy", "knn_accuracy": "k-NN accuracy", "probe_accuracy": "linear probe"}
 
@@ -87,48 +86,3 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Callabl
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done, of=total: bar.update(task, completed=done, total=of)
-
-
-@contextmanager
-def long_step_display(description: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
-    """Show a long step: a bar with rate and time left on a terminal, a line every few seconds elsewhere."""
-    terminal = next((each for each in (console, error_console) if each.is_terminal), None)
-    interval = INTERVAL if terminal is None else REFRESH
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
-    start = shown = time.monotonic()
-    with Progress(*columns, console=terminal, transient=True, disable=terminal is None) as bar:
-        task = bar.add_task(description, total=total, completed=done, text="")
-
-        def show(count: int) -> None:
-            nonlocal shown
-            if time.monotonic() - shown < interval:
-                return
-            shown = time.monotonic()
-            rate = (count - done) / (shown - start)
-            left = format_duration((total - count) / rate) if rate else "unknown"
-            text = f"{count:,} of {total:,}  {format_rate(rate)}/s  eta {left}"
-            if terminal is None:
-                warn(f"{description}: {text}")
-            else:
-                bar.update(task, completed=count, text=text)
-
-        yield show
-
-
-def format_rate(rate: float) -> str:
-    """Format a number of items a second: integers from 100."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
-
-
-def format_loss(nats: float) -> str:
-    """Format 2.0794, and the huge loss of a diverging training as 2.345e+30."""
-    return f"{nats:.4f}" if abs(nats) < HUGE else f"{nats:.4g}"
-
-
-def format_duration(seconds: int | float) -> str:
-    """Format 65 seconds as 1:05, 4000 as 1:06:40, and a million as 11.6 days."""
-    if seconds >= 2 * 86400:
-        return f"{seconds / 86400:,.1f} days"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

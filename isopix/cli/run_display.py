@@ -10,7 +10,8 @@ from cyclopts import Parameter
 
 from isopix.api.run import Interrupted, Run
 from isopix.cli.console import say, show_json, warn
-from isopix.cli.progress import TrainingLine, format_loss
+from isopix.cli.formats import format_loss
+from isopix.cli.progress import TrainingLine
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
 from isopix.core import ranks

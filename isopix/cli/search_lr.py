@@ -24,7 +24,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.progress import format_duration, format_loss
+from isopix.cli.formats import format_duration, format_loss
 from isopix.cli.run_display import TrainingDisplay, unless_stopped, with_resume_hint
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line

@@ -16,7 +16,8 @@ from isopix.cli.console import (
     show_json,
     warn,
 )
-from isopix.cli.progress import format_duration, progress_bar
+from isopix.cli.formats import format_duration
+from isopix.cli.progress import progress_bar
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line

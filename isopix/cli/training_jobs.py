@@ -13,7 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from isopix.api import training
 from isopix.api.run import Interrupted
 from isopix.cli.console import console, say
-from isopix.cli.progress import INTERVAL, format_loss
+from isopix.cli.formats import format_loss
+from isopix.cli.long_steps import INTERVAL
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
 from isopix.core.registry import load_plugin

@@ -1,6 +1,5 @@
 """The probe: classifiers of the features of every layer, selected on validation and evaluated on test."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from isopix.core import bootstrap
+from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.data.splits import majority_accuracy
 from isopix.probing import mask_ensemble
@@ -19,8 +19,6 @@ from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.results import SELECTED_LABELS, ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
-
-Progress = Callable[[int], None]  # called with the number of layers done
 
 
 class EvaluatedProbe(NamedTuple):
@@ -38,9 +36,7 @@ class EvaluatedProbe(NamedTuple):
         return self.correct[self.result.best_index]
 
 
-def fit_probe(
-    splits: FeatureSplits, config: ProbeConfig, *, device: torch.device, progress: Progress | None = None
-) -> ProbeResult:
+def fit_probe(splits: FeatureSplits, config: ProbeConfig, *, device: torch.device) -> ProbeResult:
     """Fit a classifier to every layer, select its setting and the best layer on validation, and report all
     layers on test.
 
@@ -48,19 +44,17 @@ def fit_probe(
     nothing to fit to or select on, and for a method that returns anything else than `ProbeMethod` asks for;
     RuntimeError if a selected fit did not converge.
     """
-    return evaluate_probe(splits, config, device=device, progress=progress).result
+    return evaluate_probe(splits, config, device=device).result
 
 
-def evaluate_probe(
-    splits: FeatureSplits, config: ProbeConfig, *, device: torch.device, progress: Progress | None = None
-) -> EvaluatedProbe:
+def evaluate_probe(splits: FeatureSplits, config: ProbeConfig, *, device: torch.device) -> EvaluatedProbe:
     """Do what `fit_probe` does, and also return which test images are classified correctly."""
     _check(splits)
     check_grid(config)
     # MPS devices have no float64, without which convergence cannot be verified.
     device = torch.device("cpu") if device.type == "mps" else device
     evaluator = _Evaluator(splits, config, device)
-    scores, correct = evaluator.scores(splits, progress)
+    scores, correct = evaluator.scores(splits)
     best_index = max(range(len(scores)), key=lambda index: scores[index].val_accuracy)
     groups = splits.test.groups
     result = ProbeResult(
@@ -105,9 +99,7 @@ class _Evaluator:
             len(splits.test), config.num_resamples, random, splits.test.groups
         )
 
-    def scores(
-        self, splits: FeatureSplits, progress: Progress | None = None
-    ) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
+    def scores(self, splits: FeatureSplits) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
         """Return the score of every layer, and whether it classifies each test image correctly."""
         config = self.config
         problem = ProbeProblem(
@@ -115,14 +107,14 @@ class _Evaluator:
         )
         scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
         count = len(splits.train.features)
-        for fitted in config.method.fit_layers(problem):
-            check_fitted(config.method, fitted, count - len(scores))
-            layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))
-            predicted = self._predict(fitted, layers, problem)
-            scores += self._score(fitted, layers, *predicted)
-            correct.append(predicted[0])
-            if progress:
-                progress(len(scores))
+        with long_step("fitting probes of layers", count) as fitted_layers:
+            for fitted in config.method.fit_layers(problem):
+                check_fitted(config.method, fitted, count - len(scores))
+                layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))
+                predicted = self._predict(fitted, layers, problem)
+                scores += self._score(fitted, layers, *predicted)
+                correct.append(predicted[0])
+                fitted_layers(len(scores))
         check_layers(config.method, len(scores), count)
         return scores, torch.cat(correct)
 

@@ -1,11 +1,13 @@
 """A probe selects on validation, reports on test, warns at grid edges, and refuses unconverged fits."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 
+from isopix.core import progress
 from isopix.probing import linear, logistic, probe
 from isopix.probing.feature_splits import FeatureSplit
 from isopix.probing.features import extract_features
@@ -57,10 +59,17 @@ def test_a_layer_does_not_depend_on_the_other_layers(monkeypatch):
 
 
 def test_progress_counts_layers(monkeypatch):
+    seen = []
+
+    @contextmanager
+    def display(description, total, done):
+        seen.append((description, total, done))
+        yield seen.append
+
     monkeypatch.setattr(linear, "MAX_BYTES", 1)
-    splits, seen = easy().map(lambda split: replace(split, features=split.features.expand(3, -1, -1))), []
-    probe.fit_probe(splits, QUICK, device=CPU, progress=seen.append)
-    assert seen == [1, 2, 3]
+    monkeypatch.setattr(progress, "_displays", [display])
+    run(easy().map(lambda split: replace(split, features=split.features.expand(3, -1, -1))))
+    assert seen == [("fitting probes of layers", 3, 0), 1, 2, 3]
 
 
 def test_the_same_probe_gives_the_same_result():

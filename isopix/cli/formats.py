@@ -1,0 +1,22 @@
+"""Numbers as text: losses, rates and durations."""
+
+HUGE = 1e5  # nats
+
+
+def format_loss(nats: float) -> str:
+    """Format 2.0794, and the huge loss of a diverging training as 2.345e+30."""
+    return f"{nats:.4f}" if abs(nats) < HUGE else f"{nats:.4g}"
+
+
+def format_duration(seconds: int | float) -> str:
+    """Format 65 seconds as 1:05, 4000 as 1:06:40, and a million as 11.6 days."""
+    if seconds >= 2 * 86400:
+        return f"{seconds / 86400:,.1f} days"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def format_rate(rate: float) -> str:
+    """Format a number of items a second: integers from 100."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
