@@ -11,7 +11,7 @@ out=$1
 port=${PORT:-29500}
 launcher=(
     torchrun --nnodes="$NODES" --nproc-per-node="${DEVICES:-8}"
-    --rdzv-backend=c10d --rdzv-endpoint="$HEAD:$port" --rdzv-id="$out"
+    --rdzv-backend=c10d --rdzv-endpoint="$HEAD:$port" --rdzv-id=isopix
     --max-restarts=3 # if a process fails, all start again from the last checkpoint
 )
 
