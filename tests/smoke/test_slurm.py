@@ -16,7 +16,10 @@ from tests.smoke.test_ranks import LIMIT, SETTINGS, assert_same, command, last_s
 submitit = pytest.importorskip("submitit")
 LOCAL = ("--slurm", "cluster=local", "timeout_min=10")
 LONG = ("steps=80", "evaluate_every=40", "checkpoint_every=40")
-has_slurm = pytest.mark.skipif(shutil.which("sbatch") is None, reason="needs a SLURM cluster")
+HAS_SLURM = (
+    shutil.which("sinfo") and not subprocess.run(["sinfo"], capture_output=True, check=False).returncode
+)
+has_slurm = pytest.mark.skipif(not HAS_SLURM, reason="needs a SLURM cluster")
 
 
 def submit(folder: Path, *words: str) -> str:
