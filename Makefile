@@ -41,7 +41,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 $(EXTRAS_READY): $(READY)
-	$(PIP) --constraint constraints.txt --editable '.[dev,bench,tensorboard]'
+	$(PIP) --constraint constraints.txt --editable '.[dev,bench,tensorboard,slurm]'
 	touch $@
 
 clean:

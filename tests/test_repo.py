@@ -24,6 +24,7 @@ LEVELS = [
     ["model"],
     ["objectives"],
     ["train"],
+    ["cluster"],
     ["probing"],
     ["finetuning", "generate", "analysis"],
     ["recipes"],

@@ -15,6 +15,7 @@ from isopix.core.ranges import Range
 P = ParamSpec("P")
 R = TypeVar("R")
 
+PathLike = str | os.PathLike[str]
 NonNegative = Annotated[int, Range(low=0)]
 
 NUMBERS: dict[Any, tuple[type, ...]] = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from isopix.api.arguments import checked
+from isopix.api.arguments import PathLike, checked
 from isopix.api.results import ComparisonOutput
-from isopix.api.training import PathLike
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import with_provenance
 from isopix.studies.comparison import (

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from isopix.api.arguments import checked
+from isopix.api.arguments import PathLike, checked
 from isopix.api.exporting import exported_model
 from isopix.api.results import ConvertOutput
 from isopix.api.run import load_network
-from isopix.api.training import PathLike
 from isopix.codecs import palette_file
 from isopix.core.types import Grid
 from isopix.interop import hub

@@ -10,7 +10,7 @@ import torch
 from isopix.analysis import cost
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
 from isopix.analysis.run import run_analyses, select_analyses
-from isopix.api.arguments import checked
+from isopix.api.arguments import PathLike, checked
 from isopix.api.image_selection import select_split
 from isopix.api.progress import Progress, count_progress
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
@@ -22,7 +22,7 @@ from isopix.api.run import (
     require_writable,
     run_folder,
 )
-from isopix.api.training import PathLike, resolve_recipe
+from isopix.api.starts import resolve_recipe
 from isopix.core import device as devices
 from isopix.core.ranges import Count
 from isopix.plots import style

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from isopix.api.arguments import checked
+from isopix.api.arguments import PathLike, checked
 from isopix.api.results import PaletteOutput
 from isopix.api.run import DataLike, load_images
-from isopix.api.training import PathLike
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import PaletteFile, ValueRange

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.api import evaluation, few_labels, training
-from isopix.api.arguments import checked
+from isopix.api.arguments import PathLike, checked
 from isopix.api.run import TrainingProgress
 from isopix.recipes.recipe import Recipe
 from isopix.storage.run_folder import RunFolder
@@ -18,7 +18,6 @@ from isopix.studies.protocols.setup import ProtocolScale, Setup
 from isopix.studies.protocols.trials import Commands, ProtocolTrial
 from isopix.studies.protocols.write_up import ProtocolTable, write_table
 
-PathLike = str | os.PathLike[str]
 TrialProgress = Callable[[str, TrialState], None]  # called with the name of each trial that has ended
 
 

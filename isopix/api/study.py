@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from isopix.api.arguments import checked
+from isopix.api.arguments import PathLike, checked
 from isopix.api.results import StudyOutput, StudyProgress
 from isopix.api.run import Interrupted
-from isopix.api.training import PathLike
 from isopix.core.overrides import parse
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import Study, cost, plan_study

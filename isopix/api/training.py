@@ -1,15 +1,14 @@
 """Train from Python: pretrain, resume, search_lr and finetune."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from isopix.api.arguments import checked
+from isopix.api.arguments import PathLike, checked
 from isopix.api.run import (
     Interrupted,
     Run,
@@ -18,19 +17,20 @@ from isopix.api.run import (
     logger,
     observer,
     run_folder,
-    shared_overrides,
+)
+from isopix.api.starts import (
+    LEARNING_RATE,
+    check_new_run,
+    finetune_start,
+    pretrain_recipe,
+    search_start,
 )
 from isopix.core import device as devices
 from isopix.core import ranks
-from isopix.core.config import to_dict
-from isopix.core.overrides import override, parse, resolve_setting
-from isopix.data.dataset import open_source
-from isopix.data.known_sources import require_known_source
-from isopix.recipes import registry
+from isopix.core.overrides import override
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.finetune import FineTuneStart, prepare_finetune
 from isopix.runs.load import find_checkpoint
 from isopix.runs.lr_search import run_lr_search
 from isopix.runs.metric_loggers import check_loggers
@@ -39,13 +39,9 @@ from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.run_folder import RunFolder, require_new
+from isopix.storage.run_folder import RunFolder
 from isopix.train.lr_search import LRSearch, lr_grid
 from isopix.train.parallel import process_group
-
-LEARNING_RATE = "train.optimizer.lr"
-
-PathLike = str | os.PathLike[str]
 
 
 @checked
@@ -72,15 +68,20 @@ def pretrain(
     RuntimeError if the disk is full or the loss is not finite; Interrupted if asked to stop, after saving.
     """
     check_loggers(loggers)
-    options = {
-        **shared_overrides(data=data, limit=limit, seed=seed, palette=palette),
-        "probe_every": probe_every,
-    }
-    resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
+    resolved = pretrain_recipe(
+        recipe,
+        data=data,
+        overrides=overrides,
+        file=file,
+        palette=palette,
+        limit=limit,
+        seed=seed,
+        probe_every=probe_every,
+    )
     if _is_restarted(out):
         return resume(out, device=device, loggers=loggers, progress=progress)
     with process_group(device) as where:
-        _check_paths(resolved, out)
+        check_new_run(resolved, out)
         _check_memory(resolved, where)
         text = f"{resolved.name} on {_work(resolved)}, {_devices(where)}"
         watch = observer(resolved, text, progress, loggers=loggers)
@@ -141,12 +142,17 @@ def search_lr(
     trained from scratch on labels; then the highest validation accuracy is best (iGPT section 4.5). Raises
     ValueError for wrong settings and other folders, Interrupted if asked to stop.
     """
-    options = shared_overrides(data=data, limit=limit, seed=seed, palette=palette)
-    start = _search_start(source, finetune, file=file, options=options, overrides=overrides)
+    start = search_start(
+        source,
+        data=data,
+        overrides=overrides,
+        file=file,
+        palette=palette,
+        limit=limit,
+        seed=seed,
+        finetune=finetune,
+    )
     resolved = start().recipe
-    values = to_dict(resolved)
-    if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.full_names(parse(overrides))):
-        raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
     rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
     _check_memory(resolved, where)
 
@@ -194,18 +200,21 @@ def finetune(
     train + validation. Raises what `pretrain` raises.
     """
     check_loggers(loggers)
-    name, shared = os.fspath(source), shared_overrides(data=data, limit=limit, seed=seed)
-    options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
-    settings = None if file is None else Path(file)
-    prepare = partial(prepare_finetune, name, file=settings, options=options, assignments=overrides)
+    prepare = finetune_start(
+        source,
+        data=data,
+        overrides=overrides,
+        file=file,
+        limit=limit,
+        labels=labels,
+        subset=subset,
+        seed=seed,
+    )
     if _is_restarted(out) and not refit_on_validation:
         return resume(out, device=device, loggers=loggers, progress=progress)
     recipe, initial = prepare()
-    chosen = any(word.partition("=")[0].endswith("source") for word in overrides)
-    if data is None and file is None and not chosen:
-        require_known_source(recipe.data.source)
     step = None if initial is None else initial.provenance["pretrained"]["step"]
-    weights = "from scratch" if step is None else f"from step {step} of {name}"
+    weights = "from scratch" if step is None else f"from step {step} of {os.fspath(source)}"
     with process_group(device) as where:
         _check_memory(recipe, where)
 
@@ -217,54 +226,14 @@ def finetune(
         if refit_on_validation:
             status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
         else:
-            _check_paths(recipe, out)
+            check_new_run(recipe, out)
             with observer_for(recipe) as watch:
                 status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
         return finished(status, device)
 
 
-def _search_start(
-    source: str | Recipe | PathLike,
-    finetune: bool,
-    *,
-    file: PathLike | None,
-    options: dict[str, Any],
-    overrides: Sequence[str],
-) -> Callable[[], FineTuneStart]:
-    """Return what gives the recipe of a search and the weights that a trial starts from; None: from scratch.
-
-    Raises ValueError for a recipe that is no name and is to be fine-tuned.
-    """
-    if not isinstance(source, Recipe) and (finetune or Path(source).exists()):
-        settings = None if file is None else Path(file)
-        return partial(
-            prepare_finetune, os.fspath(source), file=settings, options=options, assignments=overrides
-        )
-    if finetune:
-        raise ValueError("finetune=True needs a run folder or the name of a recipe")
-    recipe = source if isinstance(source, Recipe) else os.fspath(source)
-    return lambda: FineTuneStart(
-        resolve_recipe(recipe, file=file, options=options, overrides=overrides), None
-    )
-
-
-def resolve_recipe(
-    recipe: str | Recipe,
-    *,
-    file: PathLike | None = None,
-    options: dict[str, Any] | None = None,
-    overrides: Sequence[str] = (),
-) -> Recipe:
-    """Return a recipe after all overrides: those of a file, of arguments, and as `path=value`; later win.
-
-    Raises ValueError that names the wrong setting.
-    """
-    path = None if file is None else Path(file)
-    return registry.resolve(recipe, file=path, options=options, assignments=overrides).recipe
-
-
 def _is_restarted(out: PathLike) -> bool:
-    """Whether torchrun has started this command again, and the run can be resumed."""
+    """Whether torchrun or SLURM has started this command again, and the run can be resumed."""
     return ranks.num_restarts() > 0 and RunFolder(Path(out)).has_checkpoints
 
 
@@ -272,12 +241,6 @@ def _devices(device: torch.device) -> str:
     """Return the device of this process, and how many there are."""
     count = ranks.num_ranks()
     return f"{count} × " * (count > 1) + devices.describe_device(device)
-
-
-def _check_paths(recipe: Recipe, out: PathLike) -> None:
-    """Raise ValueError for a folder that is not new and for missing images, before anything is shown."""
-    require_new(Path(out))
-    open_source(recipe.data)
 
 
 def _check_memory(recipe: Recipe, device: torch.device) -> None:

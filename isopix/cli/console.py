@@ -89,9 +89,20 @@ def load_plugins(files: Sequence[Path] | None) -> None:
         load_plugin(path)
 
 
-def plugin_options(files: Sequence[Path] | None) -> list[object]:
-    """Return the `--plugin` options that a follow-up command needs."""
-    return [word for path in files or () for word in ("--plugin", path)]
+def follow_up_options(
+    *,
+    plugin: Sequence[Path] | None,
+    device: str = "auto",
+    devices: int | None = None,
+    logger: Sequence[str] | None = None,
+    slurm: Sequence[str] | None = None,
+) -> list[object]:
+    """Return the options of a command that a follow-up command needs, too."""
+    words: list[object] = [word for path in plugin or () for word in ("--plugin", path)]
+    words += [] if device == "auto" else ["--device", device]
+    words += [] if devices is None else ["--devices", devices]
+    words += [word for name in logger or () for word in ("--logger", name)]
+    return words + ([] if slurm is None else ["--slurm", *slurm])
 
 
 def say(line: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.api.training import resolve_recipe
+from isopix.api.starts import resolve_recipe
 from isopix.cli.complete import complete
 from isopix.cli.console import Device, Json, Plugins, Positive, Seed, load_plugins, say
 from isopix.cli.low_data import low_data

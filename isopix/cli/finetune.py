@@ -1,12 +1,13 @@
 """`isopix finetune`: fine-tune a run, or train a recipe from scratch, to classify labeled images."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.api import training
+from isopix.api import starts, training
 from isopix.cli.console import (
     Device,
     Json,
@@ -16,10 +17,10 @@ from isopix.cli.console import (
     RunSeed,
     SettingsFile,
     Source,
+    follow_up_options,
     load_plugins,
-    plugin_options,
 )
-from isopix.cli.launch import Devices, device_options, launch_ranks
+from isopix.cli.launch import Devices, launch_ranks
 from isopix.cli.run_display import (
     ResumeCommand,
     TrainingDisplay,
@@ -27,6 +28,7 @@ from isopix.cli.run_display import (
     unless_stopped,
     with_resume_hint,
 )
+from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
 from isopix.core.command_line import command_line
 
 Refit = Annotated[
@@ -50,6 +52,7 @@ def finetune(
     device: Device = "auto",
     devices: Devices = None,
     logger: Loggers = None,
+    slurm: SlurmParameters = None,
     json: Json = False,
     resume_command: ResumeCommand = None,
 ) -> None:
@@ -73,15 +76,26 @@ def finetune(
     subset
         Index of the balanced random subset that --labels selects: 0, 1, ...
     """
+    if is_to_submit(slurm):
+        load_plugins(plugin)
+        prepare = starts.finetune_start(
+            source,
+            data=data,
+            overrides=settings,
+            file=file,
+            limit=limit,
+            labels=labels,
+            subset=subset,
+            seed=seed,
+        )
+        check = partial(starts.check_job, prepare().recipe, out, logger or (), refit=refit_on_validation)
+        submit(slurm, out, check, devices=devices, json=json)
+        return
     launch_ranks(devices, device)
     load_plugins(plugin)
-    plugins = plugin_options(plugin)
-    resume = (
-        command_line(*sys.argv[1:])
-        if refit_on_validation
-        else command_line("resume", out, *plugins, *device_options(devices))
-    )
-    again = resume_command or resume
+    options = follow_up_options(plugin=plugin, device=device, devices=devices, logger=logger, slurm=slurm)
+    same = command_line(*sys.argv[1:])
+    again = resume_command or (same if refit_on_validation else command_line("resume", out, *options))
     with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
         run = unless_stopped(
             lambda: training.finetune(
@@ -100,4 +114,4 @@ def finetune(
                 progress=display,
             )
         )
-    print_summary(run, again, options=plugins, json=json)
+    print_summary(run, again, options=follow_up_options(plugin=plugin), json=json)

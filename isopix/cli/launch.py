@@ -42,11 +42,6 @@ def launch_ranks(count: int | None, device: str) -> None:
     _launch(count)
 
 
-def device_options(count: int | None) -> list[object]:
-    """Return the `--devices` option that a follow-up command needs."""
-    return [] if count is None else ["--devices", count]
-
-
 def _launch(count: int) -> NoReturn:
     # Imported here, as it takes a second.
     from torch.distributed.elastic.multiprocessing import SignalException  # noqa: PLC0415

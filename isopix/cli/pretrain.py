@@ -1,8 +1,9 @@
 """`isopix pretrain`: pre-train a recipe on images."""
 
+from functools import partial
 from pathlib import Path
 
-from isopix.api import training
+from isopix.api import starts, training
 from isopix.cli.console import (
     Device,
     Json,
@@ -13,10 +14,10 @@ from isopix.cli.console import (
     RunSeed,
     SettingsFile,
     Source,
+    follow_up_options,
     load_plugins,
-    plugin_options,
 )
-from isopix.cli.launch import Devices, device_options, launch_ranks
+from isopix.cli.launch import Devices, launch_ranks
 from isopix.cli.run_display import (
     ResumeCommand,
     TrainingDisplay,
@@ -24,6 +25,7 @@ from isopix.cli.run_display import (
     unless_stopped,
     with_resume_hint,
 )
+from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
 from isopix.core.command_line import command_line
 
 
@@ -41,6 +43,7 @@ def pretrain(
     device: Device = "auto",
     devices: Devices = None,
     logger: Loggers = None,
+    slurm: SlurmParameters = None,
     json: Json = False,
     resume_command: ResumeCommand = None,
 ) -> None:
@@ -61,10 +64,25 @@ def pretrain(
     probe_every
         Interval in steps of a linear probe on a few labeled images; training itself is not affected.
     """
+    if is_to_submit(slurm):
+        load_plugins(plugin)
+        start = starts.pretrain_recipe(
+            recipe,
+            data=data,
+            overrides=settings,
+            file=file,
+            palette=palette,
+            limit=limit,
+            seed=seed,
+            probe_every=probe_every,
+        )
+        check = partial(starts.check_job, start, out, logger or ())
+        submit(slurm, out, check, devices=devices, json=json)
+        return
     launch_ranks(devices, device)
     load_plugins(plugin)
-    plugins = plugin_options(plugin)
-    again = resume_command or command_line("resume", out, *plugins, *device_options(devices))
+    options = follow_up_options(plugin=plugin, device=device, devices=devices, logger=logger, slurm=slurm)
+    again = resume_command or command_line("resume", out, *options)
     with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
         run = unless_stopped(
             lambda: training.pretrain(
@@ -82,4 +100,4 @@ def pretrain(
                 progress=display,
             )
         )
-    print_summary(run, again, options=plugins, json=json)
+    print_summary(run, again, options=follow_up_options(plugin=plugin), json=json)

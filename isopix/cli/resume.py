@@ -1,10 +1,11 @@
 """`isopix resume`: resume an interrupted run."""
 
+from functools import partial
 from pathlib import Path
 
-from isopix.api import training
-from isopix.cli.console import Device, Json, Loggers, Plugins, load_plugins, plugin_options
-from isopix.cli.launch import Devices, device_options, launch_ranks
+from isopix.api import starts, training
+from isopix.cli.console import Device, Json, Loggers, Plugins, follow_up_options, load_plugins
+from isopix.cli.launch import Devices, launch_ranks
 from isopix.cli.run_display import (
     ResumeCommand,
     TrainingDisplay,
@@ -12,6 +13,7 @@ from isopix.cli.run_display import (
     unless_stopped,
     with_resume_hint,
 )
+from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
 from isopix.core.command_line import command_line
 
 
@@ -22,6 +24,7 @@ def resume(
     device: Device = "auto",
     devices: Devices = None,
     logger: Loggers = None,
+    slurm: SlurmParameters = None,
     json: Json = False,
     resume_command: ResumeCommand = None,
 ) -> None:
@@ -37,12 +40,17 @@ def resume(
     run
         Run folder.
     """
+    if is_to_submit(slurm):
+        load_plugins(plugin)
+        check = partial(starts.check_resume, run, logger or ())
+        submit(slurm, run, check, devices=devices, json=json)
+        return
     launch_ranks(devices, device)
     load_plugins(plugin)
-    plugins = plugin_options(plugin)
-    again = resume_command or command_line("resume", run, *plugins, *device_options(devices))
+    options = follow_up_options(plugin=plugin, device=device, devices=devices, logger=logger, slurm=slurm)
+    again = resume_command or command_line("resume", run, *options)
     with with_resume_hint(run, again), TrainingDisplay(device, json=json) as display:
         resumed = unless_stopped(
             lambda: training.resume(run, device=device, loggers=logger or (), progress=display)
         )
-    print_summary(resumed, again, options=plugins, json=json)
+    print_summary(resumed, again, options=follow_up_options(plugin=plugin), json=json)

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.api import training
-from isopix.api.training import LEARNING_RATE
+from isopix.api import starts, training
+from isopix.api.starts import LEARNING_RATE
 from isopix.cli.console import (
     Device,
     Json,
@@ -18,14 +19,15 @@ from isopix.cli.console import (
     RunSeed,
     SettingsFile,
     Source,
+    follow_up_options,
     load_plugins,
-    plugin_options,
     say,
     show_json,
     show_table,
 )
 from isopix.cli.formats import format_duration, format_loss
 from isopix.cli.run_display import TrainingDisplay, unless_stopped, with_resume_hint
+from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
@@ -54,6 +56,7 @@ def search_lr(
     min_lr: MinLR = 0.00001,
     plugin: Plugins = None,
     device: Device = "auto",
+    slurm: SlurmParameters = None,
     json: Json = False,
 ) -> None:
     """Search for the learning rate over a decreasing grid: 0.01, 0.003, 0.001, 0.0003 and so on.
@@ -76,6 +79,20 @@ def search_lr(
         Folder of the search: new, empty, or that of the same search to resume.
     """
     load_plugins(plugin)
+    if is_to_submit(slurm):
+        prepare = starts.search_start(
+            source,
+            data=data,
+            overrides=settings,
+            file=file,
+            palette=palette,
+            limit=limit,
+            seed=seed,
+            finetune=finetune,
+        )
+        check = partial(starts.check_search, prepare().recipe, out, max_lr, min_lr)
+        submit(slurm, out, check, parallel=False, json=json)
+        return
     again = command_line(*sys.argv[1:])
     with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
         search = unless_stopped(
@@ -98,7 +115,8 @@ def search_lr(
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     options = [word for name, value in given.items() if value is not None for word in (name, value)]
     tuned = finetune or Path(source).exists()
-    words = ["finetune" if tuned else "pretrain", source, *settings, *options, *plugin_options(plugin)]
+    words: list[object] = ["finetune" if tuned else "pretrain", source, *settings, *options]
+    words += follow_up_options(plugin=plugin, device=device)
     _print_search(search, out, words, again=again, json=json)
 
 

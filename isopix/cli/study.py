@@ -19,6 +19,7 @@ from isopix.cli.console import (
 from isopix.cli.formats import format_duration
 from isopix.cli.progress import progress_bar
 from isopix.cli.run_display import with_resume_hint
+from isopix.cli.slurm import SlurmParameters
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
 from isopix.studies.claim_tests import Contrast
@@ -42,7 +43,6 @@ Trials = Annotated[
         help="Name patterns of the trials to run, e.g. `conv-*` or `*-1,*-3`. Default: all of the scale."
     ),
 ]
-SlurmOptions = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
 
 @app.command
@@ -56,7 +56,7 @@ def inductive_bias(
     probe: str | None = None,
     jobs: int | None = None,
     device: Device = "auto",
-    slurm: SlurmOptions = None,
+    slurm: SlurmParameters = None,
     report_only: bool = False,
     json: Json = False,
 ) -> None:

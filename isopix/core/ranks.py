@@ -1,6 +1,6 @@
-"""This process among those that torchrun has started, as their environment variables say.
+"""This process among those that torchrun or a SLURM job has started, as their environment variables say.
 
-Without torchrun there is one process, of rank 0.
+Without them there is one process, of rank 0.
 """
 
 import os
@@ -29,15 +29,18 @@ def num_local_ranks() -> int:
 
 
 def are_started() -> bool:
-    """Whether torchrun has started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
+    """Whether this process is to join others, by the variables that torch.distributed reads."""
+    return {"RANK", "MASTER_ADDR"} <= os.environ.keys()
 
 
 def is_abandoned() -> bool:
-    """Whether torchrun, which started this process, has ended."""
+    """Whether the process that started this one, among others, has ended."""
     return are_started() and os.getppid() != PARENT
 
 
 def num_restarts() -> int:
-    """Return how often torchrun has started all processes again, after one of them has failed."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    """Return how often torchrun has started all processes again, after one of them has failed, and SLURM the
+    job, after its requeue.
+    """
+    names = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+    return sum(int(os.environ.get(name, "0")) for name in names)

@@ -22,7 +22,7 @@ DEFAULT_WORKERS = 8  # at most
 AHEAD = 2  # batches that each worker reads in advance
 SHARED_MEMORY = Path("/dev/shm")  # through which workers return batches; 64 MiB in many containers
 # The main process gets these signals too, and decides: it saves before it ends, and its workers with it.
-IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 Read = Callable[[int], Images]
 

@@ -171,17 +171,21 @@ def _tuned(run: RunFolder, lr: float, settings: FineTuneConfig) -> LRTrial:
     return replace(trial, loss=None, accuracy=kept["accuracy"])
 
 
+def check_search_folder(out: Path) -> None:
+    """Raise ValueError if anything but a search is in a folder."""
+    if not out.is_dir() or (out / FILE).is_file():
+        return
+    if any(path.name != LOCK_FILE and path.name[0] != "." for path in out.iterdir()):
+        raise ValueError(f"folder {out} is not empty and has no learning-rate search; choose another --out")
+
+
 def _create(out: Path) -> None:
     """Create the folder. Raises ValueError if anything but a search is there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except (NotADirectoryError, FileExistsError):
         raise ValueError(f"folder {out} cannot be created: part of its path is a file") from None
-    ours = (out / FILE).is_file() or all(
-        path.name == LOCK_FILE or path.name[0] == "." for path in out.iterdir()
-    )
-    if not ours:
-        raise ValueError(f"folder {out} is not empty and has no learning-rate search; choose another --out")
+    check_search_folder(out)
 
 
 def _saved_trials(out: Path, settings: Mapping[str, Any], lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
+
+from isopix.cluster.executor import Cluster, job_executor
+from isopix.cluster.job import requeue
+from isopix.train.signals import stopped_by
 
 T = TypeVar("T")
-
-# Parameters with one name on every cluster; submitit takes all others as slurm_NAME.
-SHARED_PARAMETERS = (
-    *("mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node", "timeout_min", "name"),
-    "stderr_to_stdout",
-)
 
 
 class SlurmExecutor(Generic[T]):
@@ -18,7 +16,7 @@ class SlurmExecutor(Generic[T]):
 
     `parameters` are those of submitit: `partition`, `timeout_min`, `gpus_per_node` and so on. The output of
     jobs is in `folder`. A job that is preempted or out of time is requeued and resumes from its last
-    checkpoint. Raises ValueError without submitit and for unknown parameters, RuntimeError without a cluster.
+    checkpoint. Raises what `job_executor` raises.
     """
 
     def __init__(
@@ -28,21 +26,10 @@ class SlurmExecutor(Generic[T]):
         parameters: Mapping[str, Any],
         *,
         size: int,
-        cluster: Literal["slurm", "local"] = "slurm",
+        cluster: Cluster = "slurm",
     ):
-        try:
-            import submitit  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise ValueError("SLURM jobs need submitit: pip install 'isopix[slurm]'") from None
         self.call, self.size = RequeuedCall(function), size
-        self.executor = submitit.AutoExecutor(folder=folder / "%j", cluster=cluster)
-        given = {
-            key if key in SHARED_PARAMETERS else f"slurm_{key}": each for key, each in parameters.items()
-        }
-        try:
-            self.executor.update_parameters(**given)
-        except (NameError, TypeError, AssertionError) as error:
-            raise ValueError(f"submitit does not accept these parameters: {error}") from None
+        self.executor = job_executor(folder, parameters, cluster=cluster)
 
     def submit(self, spec: T, slot: int) -> "SlurmHandle":
         return SlurmHandle(self.executor.submit(self.call, spec))
@@ -56,9 +43,11 @@ class RequeuedCall(Generic[T]):
 
     def __call__(self, spec: T) -> None:
         self.function(spec, "auto", None)
+        if stopped_by() is not None:
+            requeue()
 
     def checkpoint(self, spec: T) -> Any:
-        """Return the call to requeue, when submitit asks before a job is preempted."""
+        """Return the call to requeue, when submitit asks for it."""
         import submitit  # noqa: PLC0415 - an extra
 
         return submitit.helpers.DelayedSubmission(self, spec)

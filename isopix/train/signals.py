@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal.
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+# Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal; submitit's
+# notice of the time limit or of a preemption.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2)
 # Seconds within which a signal is the same notice: batch systems and `timeout` send one to the process and
 # one to its group.
 REPEATED = 0.5
@@ -32,6 +33,7 @@ class StopRequest:
         """Handle a signal: record the first; raises StopSignal on a later one that is no repetition."""
         if self.signal is None:
             self.signal, self._since = signal.Signals(number), time.monotonic()
+            _Process.received = self.signal
         elif is_second(number, time.monotonic() - self._since):
             raise StopSignal(number, at_once=True)
 
@@ -41,6 +43,7 @@ class _Process:
 
     request: StopRequest | None = None
     raised: signal.Signals | None = None
+    received: signal.Signals | None = None
 
 
 def active_request() -> StopRequest | None:
@@ -48,9 +51,17 @@ def active_request() -> StopRequest | None:
     return _Process.request
 
 
+def stopped_by() -> signal.Signals | None:
+    """Return the stop signal that training in this process has received; None if there was none."""
+    return _Process.received
+
+
 def is_second(number: int, seconds: float) -> bool:
-    """Return whether a signal so long after the first asks to stop at once, and does not repeat the first."""
-    return number == signal.SIGINT or seconds > REPEATED
+    """Return whether a signal so long after the first asks to stop at once, and does not repeat the first.
+
+    SIGUSR2 never does: in a preemption, it follows SIGTERM.
+    """
+    return number == signal.SIGINT or (number != signal.SIGUSR2 and seconds > REPEATED)
 
 
 def raise_on_signals() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import isopix
-from isopix.api.training import resolve_recipe
+from isopix.api.starts import resolve_recipe
 from isopix.recipes import registry
 from tests.unit.api.conftest import LIMIT, TINY, Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal

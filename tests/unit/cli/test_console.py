@@ -6,14 +6,15 @@ import pytest
 
 from isopix.cli import console
 from isopix.cli.console import (
+    follow_up_options,
     load_plugins,
     percent_with_interval,
-    plugin_options,
     say,
     show_json,
     show_table,
     warn,
 )
+from isopix.core.command_line import command_line
 
 PART = """
 from isopix import parts
@@ -41,14 +42,14 @@ def test_a_plugin_must_be_a_file(tmp_path: Path) -> None:
         load_plugins([tmp_path / "nowhere.py"])
 
 
-def test_follow_up_commands_repeat_the_plugins() -> None:
-    assert plugin_options([Path("a.py"), Path("b.py")]) == [
-        "--plugin",
-        Path("a.py"),
-        "--plugin",
-        Path("b.py"),
-    ]
-    assert plugin_options(None) == []
+def test_follow_up_commands_repeat_the_options_that_still_apply() -> None:
+    files, slurm = [Path("a.py"), Path("b.py")], ["partition=gpu", "timeout_min=60"]
+    found = follow_up_options(plugin=files, device="cpu", devices=2, logger=["tensorboard"], slurm=slurm)
+    assert command_line(*found) == (
+        "isopix --plugin a.py --plugin b.py --device cpu --devices 2 --logger tensorboard "
+        "--slurm partition=gpu timeout_min=60"
+    )
+    assert follow_up_options(plugin=None) == []
 
 
 def test_a_table_of_eighty_columns_is_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,7 @@ def test_stop_signals_do_not_end_a_worker(splits: dict[str, Split]) -> None:
     batches = Batches(splits["encoded"], batch_size=4, workers=1)
     batches.batch(0)
     [worker] = _children() - before
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         os.kill(worker, number)
     for step in range(1, 6):
         batches.batch(step)

@@ -132,7 +132,9 @@ def test_without_torchrun_there_is_one_process(monkeypatch: pytest.MonkeyPatch) 
         False,
         False,
     )
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("RANK", "0")
+    assert not ranks.are_started()
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
     monkeypatch.setattr(ranks, "PARENT", 1 << 30)
     assert ranks.is_abandoned()
 

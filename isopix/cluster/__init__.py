@@ -1,0 +1,1 @@
+"""Jobs on clusters: submission to SLURM, requeues, and the ranks of a job."""

@@ -1,0 +1,222 @@
+"""Commands as jobs of submitit: on this machine, and through SLURM where there is a cluster."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.smoke.conftest import Run
+from tests.smoke.test_ranks import LIMIT, SETTINGS, assert_same, command, last_step
+
+submitit = pytest.importorskip("submitit")
+LOCAL = ("--slurm", "cluster=local", "timeout_min=10")
+LONG = ("steps=80", "evaluate_every=40", "checkpoint_every=40")
+HAS_SLURM = (
+    shutil.which("sinfo") and not subprocess.run(["sinfo"], capture_output=True, check=False).returncode
+)
+has_slurm = pytest.mark.skipif(not HAS_SLURM, reason="needs a SLURM cluster")
+
+
+def submit(folder: Path, *words: str) -> str:
+    """Submit a command whose paths are relative to the folder; return the job's number."""
+    printed = folder / "printed"
+    with printed.open("w") as file:  # a pipe would stay open in the job
+        subprocess.run(command(*words), cwd=folder, env=environment(), stdout=file, check=True)
+    first, watch, cancel = printed.read_text().splitlines()
+    job = first.split()[2].rstrip(":")
+    assert first == f"submitted job {job}: isopix {' '.join(words)}"
+    assert (watch.split(f"/{job}_")[0], cancel.split()[-1]) == (
+        f"watch with: tail -F {folder / words[words.index('--out') + 1]}.slurm",
+        job,
+    )
+    return job
+
+
+def environment() -> dict[str, str]:
+    path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)}
+
+
+def tasks(job: str) -> list[int]:
+    """The processes of a local job."""
+    try:
+        return [int(each) for each in Path(f"/proc/{job}/task/{job}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def until(condition: bool, since: float) -> bool:
+    """Whether to go on waiting; fails after the limit."""
+    assert time.monotonic() - since < LIMIT
+    time.sleep(0.0 if condition else 0.02)
+    return not condition
+
+
+def wait_for_step(run: Path, step: int) -> None:
+    since = time.monotonic()
+    while until(last_step(run) >= step, since):
+        pass
+
+
+def wait_for_job(job: str, log: Path, text: str = "Exiting after successful completion") -> str:
+    since = time.monotonic()
+    while until(log.exists() and text in log.read_text(), since):
+        pass
+    while until(not tasks(job), since):
+        pass
+    return log.read_text()
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    folder = run / "checkpoints" / "step-00000080"
+    return {each.name: each.read_bytes() for each in folder.glob("*.safetensors")}
+
+
+def test_a_job_that_is_stopped_in_time_is_requeued_and_its_run_equals_an_undisturbed_one(
+    tmp_path: Path,
+) -> None:
+    jobs = {}
+    for name in ("stopped", "undisturbed"):
+        words = ("pretrain", *SETTINGS, *LONG, "--device", "cpu", "--out", f"runs/{name}")
+        jobs[name] = submit(tmp_path, *words, *LOCAL)
+        if name == "stopped":
+            wait_for_step(tmp_path / "runs" / name, 3)
+            [task] = tasks(jobs[name])
+            os.kill(task, signal.SIGUSR2)
+    logs = {
+        name: wait_for_job(job, tmp_path / "runs" / f"{name}.slurm" / f"{job}_0_log.out")
+        for name, job in jobs.items()
+    }
+    assert (
+        "resume with: isopix resume runs/stopped --device cpu --slurm cluster=local timeout_min=10"
+        in (logs["stopped"])
+    )
+    assert (logs["stopped"].count("Requeued job"), logs["undisturbed"].count("Requeued job")) == (1, 0)
+    assert ", from step " in logs["stopped"]
+    assert weights(tmp_path / "runs/stopped") == weights(tmp_path / "runs/undisturbed") != {}
+
+
+@pytest.mark.slow
+def test_a_job_that_is_killed_before_its_first_checkpoint_starts_anew_when_it_is_requeued(
+    tmp_path: Path,
+) -> None:
+    job = submit(tmp_path, "pretrain", *SETTINGS, "--out", "runs/x", *LOCAL)
+    log, since = tmp_path / "runs/x.slurm" / f"{job}_0_log.out", time.monotonic()
+    while until(log.exists() and "Loading pickle" in log.read_text(), since):
+        pass
+    time.sleep(0.3)  # submitit's handler is set, and torch is being imported
+    [task] = tasks(job)
+    os.kill(task, signal.SIGUSR2)
+    text = wait_for_job(job, log)
+    assert text.count("Requeued job") == 1
+    assert ", from step " not in text
+    assert last_step(tmp_path / "runs/x") == 12
+
+
+@pytest.mark.slow
+def test_two_tasks_train_what_one_process_does_and_stop_after_the_same_step(tmp_path: Path) -> None:
+    alone, words = tmp_path / "alone", ("pretrain", *SETTINGS, "--device", "cpu")
+    subprocess.run(command(*words, "--out", str(alone)), check=True, env=environment(), capture_output=True)
+    job = submit(tmp_path, *words, "--out", "runs/two", *LOCAL, "tasks_per_node=2")
+    wait_for_step(tmp_path / "runs/two", 3)
+    for task in tasks(job):
+        os.kill(task, signal.SIGUSR2)
+    text = wait_for_job(job, tmp_path / "runs/two.slurm" / f"{job}_0_log.out")
+    assert "2 × cpu" in text
+    assert text.count("Requeued job") == 1
+    assert_same(tmp_path / "runs/two", alone)
+
+
+def test_a_failure_in_the_job_is_one_line_and_no_result(tmp_path: Path) -> None:
+    job = submit(tmp_path, "pretrain", *SETTINGS, "--device", "cuda:7", "--out", "runs/x", *LOCAL)
+    text = wait_for_job(job, tmp_path / "runs/x.slurm" / f"{job}_0_log.out", "isopix: ")
+    assert "Traceback" not in text
+    assert "cuda:7" in text
+    assert not (tmp_path / "runs/x").exists()
+
+
+@pytest.mark.slow
+def test_a_search_is_one_job_and_resumes(tmp_path: Path) -> None:
+    words = ("search-lr", *SETTINGS, "steps=80", "--max-lr", "0.003", "--min-lr", "0.003")
+    job = submit(tmp_path, *words, "--device", "cpu", "--out", "search", *LOCAL)
+    wait_for_step(tmp_path / "search/lr-0.003", 3)
+    [task] = tasks(job)
+    os.kill(task, signal.SIGUSR2)
+    text = wait_for_job(job, tmp_path / "search.slurm" / f"{job}_0_log.out")
+    assert text.count("Requeued job") == 1
+    assert json.loads((tmp_path / "search/lr_search.json").read_text())["finished"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["data.source=nowhere"], "no file or folder 'nowhere'"),
+        (["dept=3"], "unknown setting 'dept'"),
+        (["--plugin", "none.py"], "--plugin none.py is not a file"),
+        (["--logger", "nothing"], "nothing"),
+        (["--devices", "8"], "--devices is for this machine; with --slurm write gpus_per_node=8"),
+        (["tasks_per_node=3"], "batch_size 16 is not a multiple of 3 processes"),
+        (["color=red"], "unknown SLURM parameter 'color'; submitit has: account, additional_parameters,"),
+        (["timout_min=9"], "unknown SLURM parameter 'timout_min'; did you mean 'timeout_min'?"),
+        (["mem_gb=many"], 'submitit does not accept these parameters: Parameter "mem_gb" expected'),
+        (["timeout_min=0"], "timeout_min is 0, but the job is asked to save 30 seconds"),
+        (["nodes=0"], "nodes is 0; allowed: 1 or more"),
+        (["gpus_per_node=8", "tasks_per_node=2"], "tasks_per_node is 2 and gpus_per_node 8; each process"),
+        (["gpus_per_task=1"], "gpus_per_task hides the GPUs"),
+        (["max_num_timeout=-1"], "max_num_timeout is -1; allowed: 0 or more requeues"),
+        (["cluster=moon"], "cluster is 'moon'; allowed: slurm, local"),
+        (["partition"], "--slurm has 'partition'; write NAME=VALUE, as in partition=gpu"),
+    ],
+)
+def test_what_is_wrong_is_said_before_submission(isopix: Run, words: list[str], told: str) -> None:
+    is_setting = words[0][0] == "-" or words[0].split("=")[0] in ("data.source", "dept")
+    given = [*SETTINGS, "--out", "runs/x"]
+    given = [*given, *words, *LOCAL] if words[0][0] == "-" else given
+    if words[0][0] != "-":
+        given = [*SETTINGS, *words, "--out", "runs/x", *LOCAL] if is_setting else [*given, *LOCAL, *words]
+    code, out, err = isopix("pretrain", *given)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert err.count("\n") == 1
+    assert not any(Path("runs/x.slurm").glob("*_log.out"))
+
+
+def test_a_folder_that_is_taken_is_refused_before_submission(isopix: Run) -> None:
+    Path("taken").mkdir()
+    Path("taken/file").write_text("")
+    for words in (["pretrain", "igpt.digits"], ["finetune", "igpt.digits"], ["search-lr", "igpt.digits"]):
+        code, _, err = isopix(*words, "data.source=digits", "--out", "taken", *LOCAL)
+        assert (code, "folder taken is not empty" in err) == (2, True), err
+    code, _, err = isopix("resume", "nowhere", *LOCAL)
+    assert (code, err) == (2, "isopix: run folder nowhere does not exist\n")
+    code, _, err = isopix("search-lr", *SETTINGS, "--out", "lr", *LOCAL, "tasks_per_node=2")
+    assert (code, "this command runs in one process, not in 2" in err) == (2, True)
+
+
+def test_without_slurm_the_error_is_one_line(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    code, _, err = isopix("pretrain", *SETTINGS, "--out", "x", "--slurm", "partition=gpu")
+    assert (code, err) == (
+        1,
+        "isopix: SLURM's sbatch and srun are not on the PATH; submit where they are\n",
+    )
+
+
+@has_slurm
+@pytest.mark.slow
+def test_slurm_requeues_a_job_and_its_run_goes_on(tmp_path: Path) -> None:
+    words = ("pretrain", *SETTINGS, "--device", "cpu", "steps=3000", "--out", "runs/x")
+    job = submit(tmp_path, *words, "--slurm", "timeout_min=30")
+    wait_for_step(tmp_path / "runs/x", 50)
+    subprocess.run(["scancel", "--signal=USR2", job], check=True)
+    log, since = tmp_path / "runs/x.slurm" / f"{job}_0_log.out", time.monotonic()
+    while until("Requeued job" in log.read_text(), since):
+        pass
+    time.sleep(5)
+    subprocess.run(["scontrol", "update", f"jobid={job}", "StartTime=now"], check=True)
+    assert ", from step " in wait_for_job(job, log)
