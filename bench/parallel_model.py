@@ -26,13 +26,13 @@ import torch.distributed as dist
 from measure import print_result
 
 from isopix.analysis.cluster import Cluster
-from isopix.analysis.parallel_cost import TrainingJob, step_time, update_bytes
+from isopix.analysis.parallel_cost import TrainingWork, step_time, update_bytes
 from isopix.benchmarks.timing import spread
 from isopix.core.device import available_cores
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
-from isopix.recipes.parallel_plan import training_job
+from isopix.recipes.parallel_plan import training_work
 from isopix.recipes.recipe import Recipe
 from isopix.train.parallel import OneDevice, Strategy, barrier, process_group
 from isopix.train.tasks import PretrainTask, TrainingTask
@@ -88,7 +88,7 @@ def conditions(medians: dict[str, float], seconds: dict[str, list[float]]) -> li
     """Return each measured step of several processes, with its prediction."""
     rows = []
     for size in SIZES:
-        job = training_job(recipe_of(size), recompute=False)
+        job = training_work(recipe_of(size), recompute=False)
         alone = medians[f"{size}/1/no messages"]
         for count in RANKS[1:]:
             for strategy in STRATEGIES:
@@ -111,7 +111,7 @@ def conditions(medians: dict[str, float], seconds: dict[str, list[float]]) -> li
     return rows
 
 
-def cluster(job: TrainingJob, side_by_side: float, count: int, medians: dict[str, float]) -> Cluster:
+def cluster(job: TrainingWork, side_by_side: float, count: int, medians: dict[str, float]) -> Cluster:
     """Return the processes as the model sees them, from steps side by side and the other measurements."""
     share = min(1.0, available_cores() / count)
     copied = share * 2 * 4 * LARGE / medians["copy"]

@@ -46,7 +46,7 @@ class ShardingUnit(NamedTuple):
         return tuple((ceil(rows / count), *rest) for rows, *rest in ((s or (1,)) for s in self.shapes))
 
 
-class TrainingJob(NamedTuple):
+class TrainingWork(NamedTuple):
     """What is trained. `units` are the weights, those of no block first; `backward_flops` include blocks that
     are computed again. Bytes and FLOPs are those of an image, but `copy_bytes`, which are derived from all
     weights. Activations include the gradient of the logits.
@@ -151,7 +151,7 @@ def optimizer_bytes(optimizer: OptimizerSpec, shapes: tuple[Shape, ...]) -> int:
         )
 
 
-def device_memory(job: TrainingJob, strategy: Strategy, count: int, *, accumulate: int) -> DeviceMemory:
+def device_memory(job: TrainingWork, strategy: Strategy, count: int, *, accumulate: int) -> DeviceMemory:
     """Return the memory of each of `count` devices, the batch being in `accumulate` chunks on each."""
     images = job.batch_size // (count * accumulate)
     logits = images * job.logits_bytes
@@ -178,7 +178,7 @@ def device_memory(job: TrainingJob, strategy: Strategy, count: int, *, accumulat
     )
 
 
-def traffic(job: TrainingJob, strategy: Strategy, count: int, *, accumulate: int) -> Traffic:
+def traffic(job: TrainingWork, strategy: Strategy, count: int, *, accumulate: int) -> Traffic:
     """Return what `count` devices exchange in a step whose batch is in `accumulate` chunks on each."""
     if count == 1:
         return Traffic(0, 0, 0, 0, (0, 0, 0, 0))
@@ -192,7 +192,7 @@ def traffic(job: TrainingJob, strategy: Strategy, count: int, *, accumulate: int
     return Traffic(gathers, gathers, FP32 * sum(padded), 0, (messages, messages, len(padded), 0))
 
 
-def bucket_bytes(job: TrainingJob) -> list[int]:
+def bucket_bytes(job: TrainingWork) -> list[int]:
     """Return the bytes of the buckets in which DDP sums gradients, in the order of the backward pass. A
     bucket ends with the gradient that fills it.
     """
@@ -205,7 +205,7 @@ def bucket_bytes(job: TrainingJob) -> list[int]:
     return buckets
 
 
-def step_time(job: TrainingJob, strategy: Strategy, cluster: Cluster, *, accumulate: int) -> StepTime:
+def step_time(job: TrainingWork, strategy: Strategy, cluster: Cluster, *, accumulate: int) -> StepTime:
     """Return the time of a step.
 
     Where communication overlaps with computation, DDP sums gradients during the backward pass of the last
@@ -245,7 +245,7 @@ def _exposed_backward(gathers: float, reduces: float, backward: float, accumulat
     return earlier + max(last, gathers + reduces - backward)
 
 
-def update_bytes(job: TrainingJob, strategy: Strategy, count: int) -> int:
+def update_bytes(job: TrainingWork, strategy: Strategy, count: int) -> int:
     """Return the bytes that a device reads and writes to update its weights: gradients are read, weights and
     optimizer state read and written.
     """
@@ -253,7 +253,7 @@ def update_bytes(job: TrainingJob, strategy: Strategy, count: int) -> int:
     return 2 * memory.weights + memory.gradients + 2 * memory.optimizer
 
 
-def parallel_efficiency(job: TrainingJob, time: StepTime, cluster: Cluster) -> float:
+def parallel_efficiency(job: TrainingWork, time: StepTime, cluster: Cluster) -> float:
     """Return the speed, given the time of a step on a cluster, relative to as many times that of one of its
     devices on this job, had it enough memory.
     """

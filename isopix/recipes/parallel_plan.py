@@ -7,7 +7,7 @@ from isopix.analysis.cluster import Cluster
 from isopix.analysis.parallel_cost import (
     DeviceMemory,
     StepTime,
-    TrainingJob,
+    TrainingWork,
     device_memory,
     parallel_efficiency,
     sharding_units,
@@ -72,7 +72,7 @@ class ParallelPlan(NamedTuple):
         return [*parallel, *recompute, *[f"accumulate={self.accumulate}"] * (self.accumulate > 1)]
 
 
-def training_job(recipe: Recipe, *, recompute: bool) -> TrainingJob:
+def training_work(recipe: Recipe, *, recompute: bool) -> TrainingWork:
     """Return what training a recipe takes. Raises ValueError for a network too large for any memory."""
     # Autocast has the copies of all weights until the forward pass ends, also of blocks that are recomputed.
     copies = memory_by_depth(recipe.updated(recompute=False))
@@ -81,7 +81,7 @@ def training_job(recipe: Recipe, *, recompute: bool) -> TrainingJob:
     if memory is None or copies is None:
         raise ValueError(f"a network of width {recipe.model.width} is too large for any memory")
     train = recipe.train
-    return TrainingJob(
+    return TrainingWork(
         units=sharding_units(recipe.outline()),
         optimizer=train.optimizer,
         precision=train.precision,
@@ -102,7 +102,7 @@ def parallel_plans(recipe: Recipe, clusters: Sequence[Cluster]) -> list[list[Par
     """
     for cluster in clusters:
         _check_batch(recipe, cluster)
-    jobs = {recompute: training_job(recipe, recompute=recompute) for recompute in (False, True)}
+    jobs = {recompute: training_work(recipe, recompute=recompute) for recompute in (False, True)}
     return [
         [
             _plan(jobs, strategy, cluster, recompute=recompute, accumulate=recipe.train.accumulate)
@@ -139,7 +139,7 @@ def _check_batch(recipe: Recipe, cluster: Cluster) -> None:
 
 
 def _plan(
-    jobs: Mapping[bool, TrainingJob],
+    jobs: Mapping[bool, TrainingWork],
     strategy: Strategy,
     cluster: Cluster,
     *,

@@ -11,7 +11,7 @@ import pytest
 
 from isopix.analysis.parallel_cost import device_memory, traffic
 from isopix.recipes import registry
-from isopix.recipes.parallel_plan import training_job
+from isopix.recipes.parallel_plan import training_work
 
 ROOT = Path(__file__).parents[2]
 SMALL = "depth=2 width=32 batch_size=8"
@@ -57,7 +57,7 @@ def test_the_model_of_a_step_agrees_with_real_ranks_to_the_byte(
         name, *settings = each["words"].split()
         recipe = registry.resolve(name, assignments=settings).recipe
         train = recipe.train
-        job = training_job(recipe, recompute=train.recompute)
+        job = training_work(recipe, recompute=train.recompute)
         sizes = device_memory(job, train.parallel, num_ranks, accumulate=train.accumulate)
         if each["rank"] == 0:  # it has the largest part of every weight
             assert (each["weights"], each["optimizer"]) == (sizes.weights, sizes.optimizer), each

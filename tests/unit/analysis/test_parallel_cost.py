@@ -8,7 +8,7 @@ import pytest
 from isopix.analysis.cluster import Cluster, parse_cluster
 from isopix.analysis.parallel_cost import (
     ShardingUnit,
-    TrainingJob,
+    TrainingWork,
     bucket_bytes,
     device_memory,
     optimizer_bytes,
@@ -24,7 +24,7 @@ from isopix.train.parallel import Strategy
 
 # Outside of blocks [3, 1], 3 weights; one block of [2, 4], 8 weights. Batches of 8 images.
 ROOT, BLOCK = ShardingUnit(((3, 1),)), ShardingUnit(((2, 4),))
-JOB = TrainingJob(
+JOB = TrainingWork(
     units=(ROOT, BLOCK),
     optimizer=Adam(),
     precision="bf16",

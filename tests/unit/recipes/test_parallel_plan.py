@@ -5,7 +5,7 @@ import pytest
 from isopix.analysis.cluster import parse_cluster
 from isopix.recipes import registry
 from isopix.recipes.cost import WARN_ABOVE
-from isopix.recipes.parallel_plan import ParallelPlan, fastest, parallel_plans, remedies, training_job
+from isopix.recipes.parallel_plan import ParallelPlan, fastest, parallel_plans, remedies, training_work
 from isopix.recipes.recipe import Recipe
 
 GB = 10**9
@@ -56,7 +56,7 @@ def test_a_given_number_of_chunks_is_kept(tiny: Recipe) -> None:
 def test_what_does_not_fit_is_named_with_what_does(tiny: Recipe) -> None:
     """16 bytes a weight, and no room for more than their shards."""
     wide = tiny.updated(width=1024)
-    weights = 16 * sum(unit.numel for unit in training_job(wide, recompute=False).units)
+    weights = 16 * sum(unit.numel for unit in training_work(wide, recompute=False).units)
     found = plans(wide, "8xH100", weights)
     assert [each.fits for each in found][:2] == [False, False]
     assert [each.micro_batch for each in found][:2] == [1, 1]
