@@ -134,7 +134,7 @@ def plan(
     """
     resolved, where = resolve_recipe(recipe, file=file, overrides=overrides), hardware.select_device(device)
     if node_bandwidth is not None and not devices:
-        raise ValueError("node_bandwidth is that of devices; give some, as in 64xH100")
+        raise ValueError("node_bandwidth is given without devices, such as 64xH100")
     clusters = [
         parse_cluster(
             text,

@@ -166,7 +166,7 @@ def test_a_plan_for_many_devices_compares_strategies(isopix: Run) -> None:
             "--node-bandwidth is 0 GB/s; allowed: a finite number above 0",
         ),
         (["--devices", "8xH100", "--mfu", "2"], "utilization 2.0 must be in (0, 1]"),
-        (["--node-bandwidth", "10"], "--node-bandwidth is that of --devices; give some, as in 64xH100"),
+        (["--node-bandwidth", "10"], "--node-bandwidth is given without devices, such as 64xH100"),
     ],
 )
 def test_wrong_devices_are_refused_in_one_line(isopix: Run, words: list[str], message: str) -> None:
