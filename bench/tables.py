@@ -14,7 +14,7 @@ from typing import Any
 from cells import mean_std, read, threads
 from demo_table import demo
 from reliability_table import reliability
-from scale_table import scale
+from scale_table import parallel_model, plans, scale
 from speed_table import compiling, speed
 from study_table import simulation, study_losses, study_small, study_tiny
 
@@ -236,6 +236,8 @@ TABLES = {
     "patches": patches,
     "reliability": reliability,
     "scale": scale,
+    "plans": plans,
+    "parallel_model": parallel_model,
 }
 
 if __name__ == "__main__":

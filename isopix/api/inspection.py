@@ -9,6 +9,7 @@ import torch
 
 from isopix.analysis import cost
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
+from isopix.analysis.cluster import parse_cluster
 from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import PathLike, checked
 from isopix.api.image_selection import select_split
@@ -23,10 +24,12 @@ from isopix.api.run import (
     run_folder,
 )
 from isopix.api.starts import resolve_recipe
-from isopix.core import device as devices
+from isopix.core import device as hardware
+from isopix.core.device_specs import GB
 from isopix.core.ranges import Count
 from isopix.plots import style
 from isopix.recipes.cost import recipe_cost, recipe_memory
+from isopix.recipes.parallel_plan import parallel_plans
 from isopix.recipes.recipe import Recipe
 from isopix.reporting import headline, page
 from isopix.reporting.baselines import baseline_rows
@@ -117,16 +120,32 @@ def plan(
     overrides: Sequence[str] = (),
     file: PathLike | None = None,
     device: str = "auto",
-    device_hours: Sequence[str] = (),
+    devices: Sequence[str] = (),
+    node_bandwidth: float | None = None,
     price: float | None = None,
     mfu: float = cost.MFU,
 ) -> PlanOutput:
-    """Estimate parameters, FLOPs, memory and time of a recipe on this device, and the hours on others.
+    """Estimate parameters, FLOPs, memory and time of a recipe on this device, the hours on each known device,
+    and the strategies on `devices` that train together, such as "64xH100" or "8".
 
-    `device_hours` are names of devices, all known ones by default, at `mfu` of their peak FLOP/s and at
-    `price` per hour. Nothing is written. Raises ValueError for wrong settings and unknown devices.
+    Devices reach `mfu` of their data-sheet peak; `price` is that of a device-hour; `node_bandwidth`, in GB/s
+    of a node in one direction, replaces the data sheet's between nodes. Nothing is written. Raises ValueError
+    for wrong settings, unknown devices, and a batch that cannot be split over `devices`.
     """
-    resolved, where = resolve_recipe(recipe, file=file, overrides=overrides), devices.select_device(device)
+    resolved, where = resolve_recipe(recipe, file=file, overrides=overrides), hardware.select_device(device)
+    if node_bandwidth is not None and not devices:
+        raise ValueError("node_bandwidth is given without devices, such as 64xH100")
+    clusters = [
+        parse_cluster(
+            text,
+            resolved.train.precision,
+            own_device=hardware.spec_name(where),
+            mfu=mfu,
+            node_bandwidth=None if node_bandwidth is None else node_bandwidth * GB,
+        )
+        for text in devices
+    ]
+    plans = parallel_plans(resolved, clusters) if clusters else []
     train, costs, memory = resolved.train, recipe_cost(resolved), recipe_memory(resolved)
     throughput = cost.training_throughput(where, train.precision, resolved.model.width)
     rate, images = throughput / costs.training_flops, train.steps * train.batch_size
@@ -136,16 +155,16 @@ def plan(
         **costs._asdict(),
         **memory._asdict(),
         step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
-        free_bytes=devices.free_memory(where),
+        free_bytes=hardware.free_memory(where),
         images=images,
-        device=devices.describe_device(where),
+        device=hardware.describe_device(where),
         threads=torch.get_num_threads(),
         images_per_second=rate,
         seconds=images / rate,
         mfu=mfu,
-        device_hours=cost.device_costs(
-            flops, train.precision, devices=device_hours, mfu=mfu, price_per_hour=price
-        ),
+        price=price,
+        device_hours=cost.device_costs(flops, train.precision, mfu=mfu, price_per_hour=price),
+        parallel=plans,
     )
 
 

@@ -19,6 +19,7 @@ from isopix.model.pool import Pool
 from isopix.papers.published import PublishedResult
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
+from isopix.recipes.parallel_plan import ParallelPlan, fastest
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow
 from isopix.studies.claim_tests import ClaimResult
@@ -144,7 +145,8 @@ class PlanOutput:
     """Cost of training a recipe; FLOPs are per image, bytes and seconds are estimates for `device`.
 
     `weight_bytes`, `copy_bytes` and `activation_bytes` are those of `TrainingMemory`, `step_bytes` their sum
-    for one step. `device_hours` assume `mfu` of the peak FLOP/s.
+    for one step. `device_hours` assume `mfu` of the peak FLOP/s. So does `parallel`, which has the strategies
+    on each of the clusters that were asked for. `price` is that of a device-hour.
     """
 
     recipe: Recipe
@@ -162,7 +164,9 @@ class PlanOutput:
     images_per_second: float
     seconds: float
     mfu: float
+    price: float | None
     device_hours: list[DeviceCost]
+    parallel: list[list[ParallelPlan]]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -170,7 +174,19 @@ class PlanOutput:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         hours = [each._asdict() for each in self.device_hours]
         positions = self.recipe.grid.positions
-        return {**values, "recipe": self.recipe.name, "positions": positions, "device_hours": hours}
+        parallel = [self._parallel_record(each, plans) for plans in self.parallel for each in plans]
+        return {
+            **values,
+            "recipe": self.recipe.name,
+            "precision": self.recipe.train.precision,
+            "positions": positions,
+            "device_hours": hours,
+            "parallel": parallel,
+        }
+
+    def _parallel_record(self, plan: ParallelPlan, plans: list[ParallelPlan]) -> dict[str, Any]:
+        price = None if self.price is None else self.price * plan.device_hours
+        return {**plan.record, "price": price, "recommended": plan is fastest(plans)}
 
 
 @dataclass(frozen=True)

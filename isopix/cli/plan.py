@@ -7,18 +7,31 @@ from cyclopts import Parameter
 
 from isopix.analysis import cost
 from isopix.api import inspection
-from isopix.cli.console import Device, Json, Plugins, SettingsFile, load_plugins, say, show_json, show_table
+from isopix.cli.console import (
+    Device,
+    Json,
+    Plugins,
+    SettingsFile,
+    follow_up_options,
+    load_plugins,
+    say,
+    show_json,
+    show_table,
+)
 from isopix.cli.formats import format_duration
+from isopix.cli.parallel_tables import format_amount, print_parallel_plans
 from isopix.core.device import PRECISIONS
 from isopix.papers import vit
 from isopix.recipes.recipe import Recipe
 
-Hours = Annotated[
+Clusters = Annotated[
     list[str] | None,
     Parameter(
+        name="--devices",
         consume_multiple=True,
         negative="",
-        help="Devices to estimate hours for, e.g. A100 V100. Default: all known.",
+        help="Devices that train together, as COUNTxNAME; several to compare: 64xH100 8xA100. A number alone "
+        "is that of this machine's device.",
     ),
 ]
 
@@ -36,7 +49,8 @@ def plan(
     *settings: str,
     file: SettingsFile = None,
     device: Device = "auto",
-    device_hours: Hours = None,
+    devices: Clusters = None,
+    node_bandwidth: float | None = None,
     price: float | None = None,
     mfu: float = cost.MFU,
     plugin: Plugins = None,
@@ -45,7 +59,7 @@ def plan(
 ) -> None:
     """Estimate parameters, FLOPs per image, memory and training time of a recipe; writes nothing.
 
-    Example: isopix plan igpt.s --device-hours A100 H100 --price 2.5
+    Example: isopix plan igpt.l --devices 64xH100 --price 2.5
 
     Parameters
     ----------
@@ -53,6 +67,9 @@ def plan(
         Name from `isopix recipe list`.
     settings
         Settings to override, as name=value.
+    node_bandwidth
+        Bandwidth between nodes, in GB/s of a whole node in one direction. Default: that of the vendor's nodes
+        of 8 devices.
     price
         Price of a device hour, in any currency.
     mfu
@@ -71,12 +88,17 @@ def plan(
         overrides=settings,
         file=file,
         device=device,
-        device_hours=device_hours or (),
+        devices=devices or (),
+        node_bandwidth=node_bandwidth,
         price=price,
         mfu=mfu,
     )
     if json:
         show_json(found.record)
+        return
+    if found.parallel:
+        options = [*settings, *(["--file", file] if file else []), *follow_up_options(plugin=plugin)]
+        print_parallel_plans(found, command=[recipe, *options])
         return
     _print_estimate(found.recipe, found.record)
     _print_device_hours(found.device_hours, found.recipe.train.precision, mfu)
@@ -144,11 +166,6 @@ def _print_review(*, json: bool) -> None:
     show_table("Pre-training cost according to the Vision Transformer review", columns, rows)
     for correction in vit.CORRECTIONS:
         say(correction)
-
-
-def format_amount(count: float) -> str:
-    """Format hours or money: integers from 100, else three significant digits."""
-    return f"{count:,.0f}" if count >= 100 else f"{count:.3g}" if count >= 0.01 else "< 0.01"
 
 
 def format_bytes(count: int | float) -> str:

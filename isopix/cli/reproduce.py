@@ -11,7 +11,7 @@ from isopix.api.reproduction import PlannedTrial, plan_reproduction
 from isopix.api.reproduction import reproduce as run_protocol
 from isopix.api.run import Interrupted
 from isopix.cli.console import Device, Json, Plugins, load_plugins, say, show_json, show_table, warn
-from isopix.cli.plan import format_amount
+from isopix.cli.parallel_tables import format_amount
 from isopix.cli.run_display import TrainingDisplay, with_resume_hint
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line

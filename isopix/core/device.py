@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import PIL
 import torch
+
+from isopix.core.device_specs import DEVICE_SPECS, SPEC_BY_DRIVER_NAME
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 2**30
@@ -24,38 +26,6 @@ Precision = Literal["fp32", "bf16"]
 PRECISIONS: dict[Precision, str] = {
     "fp32": "fp32",
     "bf16": "bf16 matrix products, fp32 weights (precision=fp32: all in fp32)",
-}
-
-
-class DeviceSpec(NamedTuple):
-    """Dense peak FLOP/s from the vendor's data sheet; None if it is not stated."""
-
-    bf16: float
-    fp32: float | None
-
-
-# By the name under which they are rented. The V100 value is for fp16; a TPU core is half a chip.
-DEVICE_SPECS = {
-    "H200": DeviceSpec(989e12, 67e12),
-    "H100": DeviceSpec(989e12, 67e12),
-    "H100 PCIe": DeviceSpec(756e12, 51e12),
-    "A100": DeviceSpec(312e12, 19.5e12),
-    "V100": DeviceSpec(125e12, 15.7e12),
-    "L4": DeviceSpec(121e12, 30.3e12),
-    "RTX 4090": DeviceSpec(165e12, 82.6e12),
-    "TPUv3 core": DeviceSpec(61.5e12, None),
-}
-# By the full name that the driver reports, because variants of a chip differ. No MFU for other devices.
-SPEC_BY_DRIVER_NAME = {
-    "NVIDIA H200": "H200",
-    "NVIDIA H100 80GB HBM3": "H100",
-    "NVIDIA H100 PCIe": "H100 PCIe",
-    "NVIDIA A100-SXM4-40GB": "A100",
-    "NVIDIA A100-SXM4-80GB": "A100",
-    "NVIDIA A100-PCIE-40GB": "A100",
-    "NVIDIA A100 80GB PCIe": "A100",
-    "NVIDIA L4": "L4",
-    "NVIDIA GeForce RTX 4090": "RTX 4090",
 }
 
 
@@ -142,12 +112,15 @@ def describe_device(device: torch.device) -> str:
     return f"{device} ({_processor()})"
 
 
+def spec_name(device: torch.device) -> str | None:
+    """Return the name in `DEVICE_SPECS` of a device, or None if it has none."""
+    return SPEC_BY_DRIVER_NAME.get(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+
+
 def peak_flops(device: torch.device, precision: Precision) -> float | None:
     """Return the data-sheet FLOP/s of a device, or None if unknown, as for fp32."""
-    if device.type != "cuda" or precision != "bf16":
-        return None
-    known = SPEC_BY_DRIVER_NAME.get(torch.cuda.get_device_name(device))
-    return DEVICE_SPECS[known].bf16 if known else None
+    known = spec_name(device)
+    return DEVICE_SPECS[known].bf16 if known and precision == "bf16" else None
 
 
 def peak_flops_by_device(precision: Precision) -> dict[str, float]:

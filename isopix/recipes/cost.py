@@ -12,6 +12,7 @@ from isopix.analysis.cost import (
     model_cost,
     training_memory,
 )
+from isopix.codecs.base import Codec
 from isopix.core.types import Grid
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
@@ -33,11 +34,30 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     codec = recipe.model.codec.placeholder(recipe.grid)
     with FakeTensorMode(allow_non_fake_inputs=True):
         network = recipe.assemble(codec)
-    outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
     network.backbone.recompute = recipe.train.recompute
-    return training_memory(
-        PretrainModel(network, recipe.objective), recipe.train.precision, outputs_per_position=outputs
-    )
+    model = PretrainModel(network, recipe.objective)
+    outputs = _outputs_per_position(recipe, codec)
+    return training_memory(model, recipe.train.precision, outputs_per_position=outputs)
+
+
+def logits_gradient_bytes(recipe: Recipe) -> int:
+    """Return the part of an image's activation memory that is the gradient of the head's outputs."""
+    codec = recipe.model.codec.placeholder(recipe.grid)
+    return 4 * _outputs_per_position(recipe, codec) * decoded_positions(recipe.objective, codec)
+
+
+def memory_by_depth(recipe: Recipe) -> TrainingMemory | None:
+    """Return the memory of `recipe_memory`, which is linear in the depth, from networks of two and three
+    blocks; None where it cannot be calculated.
+    """
+    depth = recipe.model.depth
+    try:
+        if depth <= 3:
+            return recipe_memory(recipe)
+        two, three = (recipe_memory(recipe.updated(depth=n)) for n in (2, 3))
+    except RuntimeError:  # the sizes of tensors overflow
+        return None
+    return TrainingMemory(*(a + (depth - 2) * (b - a) for a, b in zip(two, three, strict=True)))
 
 
 def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -> str:
@@ -51,7 +71,7 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     chunk = train.batch_size // train.accumulate // num_ranks
     if _is_small(recipe, chunk, free):
         return ""
-    memory = _memory_by_depth(recipe)
+    memory = memory_by_depth(recipe)
     if memory is None:
         raise ValueError(f"a network of width {recipe.model.width} is too large for any memory")
     weights = memory.step_bytes(0)
@@ -78,8 +98,17 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
 
 def _num_chunks(batch_size: int, fits: int) -> int:
     """Return the smallest number of equal chunks of a batch of which one fits."""
-    small = [n for n in range(1, isqrt(batch_size) + 1) if batch_size % n == 0]
-    return min(n for each in small for n in (each, batch_size // each) if batch_size // n <= fits)
+    return min(n for n in divisors(batch_size) if batch_size // n <= fits)
+
+
+def divisors(count: int) -> list[int]:
+    """Return the divisors of a number, the smallest first."""
+    small = [n for n in range(1, isqrt(count) + 1) if count % n == 0]
+    return sorted({*small, *(count // n for n in small)})
+
+
+def _outputs_per_position(recipe: Recipe, codec: Codec) -> int:
+    return codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
 
 
 def _gib(count: int) -> str:
@@ -95,20 +124,6 @@ def _is_small(recipe: Recipe, images: int, free: int) -> bool:
     logits = 16 * codec.num_codes * codec.vocab_size
     activations = positions * (512 * model.width * depth + 128 * positions * depth + logits)
     return images * activations + 512 * model.width**2 * (depth + 1) < SMALL * free
-
-
-def _memory_by_depth(recipe: Recipe) -> TrainingMemory | None:
-    """Return the memory of `recipe_memory`, which is linear in the depth, from networks of two and three
-    blocks; None where it cannot be calculated.
-    """
-    depth = recipe.model.depth
-    try:
-        if depth <= 3:
-            return recipe_memory(recipe)
-        two, three = (recipe_memory(recipe.updated(depth=n)) for n in (2, 3))
-    except RuntimeError:  # the sizes of tensors overflow
-        return None
-    return TrainingMemory(*(a + (depth - 2) * (b - a) for a, b in zip(two, three, strict=True)))
 
 
 def _forward_flops(recipe: Recipe, network: Network) -> ForwardFlops:

@@ -7,7 +7,12 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import (
+    FSDPModule,
+    MixedPrecisionPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from isopix.core.device import Precision
@@ -36,6 +41,7 @@ class ShardedDataParallel(DataParallel):
         blocks = [each for each in module.modules() if isinstance(each, Block)]
         for block in reversed(blocks):  # those inside others first
             fully_shard(block, mp_policy=policy)
+            register_fsdp_forward_method(block, "forward_at")  # of masked objectives; it gathers too
         fully_shard(module, mp_policy=policy)
         self.sharded = cast("FSDPModule", module)
         # Evaluations precede the first `forward` of the whole module, which would make it the root.

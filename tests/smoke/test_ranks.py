@@ -206,6 +206,17 @@ def test_four_ranks_with_chunks_train_what_one_does(alone: Path, tmp_path: Path,
 
 
 @pytest.mark.slow
+def test_sharded_weights_are_gathered_where_the_last_block_runs_at_some_positions(tmp_path: Path) -> None:
+    """As in the training of masked objectives."""
+    settings = ["igpt.digits_bert", *SETTINGS[1:]]
+    for count in ("1", "2"):
+        words = ("pretrain", *settings, "parallel=fsdp", "--devices", count, "--out", str(tmp_path / count))
+        found = run(*words)
+        assert found.code == 0, found.output
+    assert_same(tmp_path / "2", tmp_path / "1")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_fine_tuning_selects_and_tests_the_same_weights(alone: Path, tmp_path: Path, parallel: str) -> None:
     """Early stopping, and the best weights, which only rank 0 has saved."""

@@ -4,6 +4,7 @@ from torch import Tensor
 
 from isopix.analysis import cost
 from isopix.core import device
+from isopix.core.device_specs import DEVICE_SPECS
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
@@ -128,14 +129,14 @@ def test_device_hours_are_flops_by_peak_and_utilization() -> None:
 
 
 def test_all_devices_with_a_peak_are_listed_by_default() -> None:
-    assert [each.device for each in cost.device_costs(1e18, "bf16")] == list(device.DEVICE_SPECS)
+    assert [each.device for each in cost.device_costs(1e18, "bf16")] == list(DEVICE_SPECS)
     assert "TPUv3 core" not in [each.device for each in cost.device_costs(1e18, "fp32")]
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"devices": ["TPUv3 core"]}, "no fp32 peak of device 'TPUv3 core' is known; known: H200"),
+        ({"devices": ["TPUv3 core"]}, "no fp32 peak of device 'TPUv3 core' is known; known: B200"),
         ({"devices": ["A200"]}, "device 'A200'"),
         ({"mfu": 0.0}, "utilization 0.0 must be in"),
         ({"mfu": 1.1}, "utilization 1.1 must be in"),
