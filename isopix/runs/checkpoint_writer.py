@@ -1,13 +1,15 @@
 """Writes the checkpoints of a run, on request in a thread while training continues."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Groups
 from isopix.storage.run_folder import RunFolder
+from isopix.train.parallel import is_sharded, write_shards
 
 NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 
@@ -28,10 +30,18 @@ class CheckpointWriter:
     def save(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Save a checkpoint once the one before is complete, and delete all but the newest two of steps.
 
-        The first one publishes the run, and is complete when this returns. Nothing is saved of a view.
+        The first one publishes the run, and is complete when this returns. Of sharded tensors each rank saves
+        its own part, which is complete when this returns; else nothing is saved of a view.
         """
         self.wait()
+        sharded = {group: members for group, members in tensors.items() if is_sharded(members.values())}
         if self.folder.saved_at is not None:
+            if sharded:
+                write_shards(sharded)
+            return
+        if sharded:
+            whole = {group: members for group, members in tensors.items() if group not in sharded}
+            self._write(target, whole, records, partial(write_shards, sharded))
             return
         if not self.in_background or self.folder.target is not None:
             self._write(target, tensors, records)
@@ -57,12 +67,18 @@ class CheckpointWriter:
         """Wait for the thread to end."""
         self._executor.shutdown()
 
-    def _write(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
+    def _write(
+        self,
+        target: Path,
+        tensors: Groups,
+        records: Mapping[str, Mapping[str, Any]],
+        write_more: Callable[[Path], None] = lambda folder: None,
+    ) -> None:
         if not self.folder.path.is_dir():
             raise RuntimeError(
                 f"run folder {self.folder.path} was moved or deleted; resume it where it is now"
             )
-        checkpoint.save_checkpoint(target, tensors, records)
+        checkpoint.save_checkpoint(target, tensors, records, write_more)
         self._rejected.discard(target)
         checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS, self._is_good)
 

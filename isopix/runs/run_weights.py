@@ -1,4 +1,4 @@
-"""The weights of a model in training as groups of tensors of a checkpoint, and back; sharded ones whole."""
+"""The weights of a model in training as groups of tensors of a checkpoint, and back."""
 
 from collections.abc import Mapping
 
@@ -8,16 +8,16 @@ from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.network import Network
 from isopix.runs.checkpoint_content import CLASSIFIER, MODEL
 from isopix.storage.checkpoint import Checkpoint
-from isopix.train.parallel import full, shard_like
+from isopix.train.parallel import shard_like
 
 
 def saved_weights(network: Network, model: FineTuneModel | None) -> dict[str, dict[str, Tensor]]:
     """Return the weights of a network, and of the class head if there is one, by group and name.
 
-    All ranks must call it.
+    Those of sharded weights are sharded.
     """
     return {
-        group: {name: full(tensor.detach()) for name, tensor in tensors.items()}
+        group: {name: tensor.detach() for name, tensor in tensors.items()}
         for group, tensors in _groups(network, model).items()
     }
 

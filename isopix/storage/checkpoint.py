@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +20,12 @@ from isopix.storage.atomic import (
     write_bytes,
 )
 from isopix.storage.hashing import sha256_of
-from isopix.storage.safetensors_io import read_tensors, write_tensors
+from isopix.storage.safetensors_io import read_shards, read_tensors, write_tensors
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 NAME = re.compile(r"[A-Za-z0-9_-]+")
-FILE_NAME = re.compile(rf"({NAME.pattern})\.(safetensors|json)")
+FILE_NAME = re.compile(rf"({NAME.pattern})(/{NAME.pattern}\.safetensors|\.(safetensors|json))")
 STEP_NAME = re.compile(r"step-(\d{8,})")
 
 Groups = Mapping[str, Mapping[str, Tensor]]
@@ -65,10 +66,16 @@ def step_folder(checkpoints: Path, step: int) -> Path:
     return checkpoints / f"step-{step:08d}"
 
 
-def save_checkpoint(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
+def save_checkpoint(
+    folder: Path,
+    tensors: Groups,
+    records: Mapping[str, Mapping[str, Any]],
+    write_shards: Callable[[Path], None] = lambda folder: None,
+) -> None:
     """Write a checkpoint atomically: `<group>.safetensors`, `<record>.json`, then `manifest.json`.
 
-    A kill at any time leaves the complete folder or none; an older folder of that name is replaced. Raises
+    `write_shards` may add groups whose tensors are in several files: `<group>/<shard>.safetensors`. A kill at
+    any time leaves the complete folder or none; an older folder of that name is replaced. Raises
     RuntimeError if the disk is full, ValueError for a name that is not allowed and for a record that is too
     large.
     """
@@ -76,6 +83,7 @@ def save_checkpoint(folder: Path, tensors: Groups, records: Mapping[str, Mapping
     recover(folder.parent, folder.name)
     size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
     with temporary_folder(folder, f"checkpoint {folder} of {size} bytes") as temporary:
+        write_shards(temporary)
         _fill(temporary, tensors, records)
         _publish(temporary, folder)
 
@@ -87,15 +95,16 @@ def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Chec
     """
     with _reported_as_damage(folder):
         entries = _read_manifest(folder)
+        files = _files_by_group(folder, entries)
         for group in groups or ():
-            if f"{group}.safetensors" not in entries:
+            if group not in files:
                 raise ValueError(f"{group}.safetensors is missing from {MANIFEST}")
-        paths = [folder / name for name in entries]
-        selected = [path for path in paths if groups is None or path.suffix == ".json" or path.stem in groups]
-        for path in selected:
-            _verify(path, entries[path.name])
-        tensors = {path.stem: read_tensors(path) for path in selected if path.suffix == ".safetensors"}
-        records = {path.stem: read_json(path) for path in selected if path.suffix == ".json"}
+        chosen = {group: paths for group, paths in files.items() if groups is None or group in groups}
+        jsons = [folder / name for name in entries if name.endswith(".json")]
+        for path in chain(jsons, *chosen.values()):
+            _verify(folder, path, entries[_name(folder, path)])
+        tensors = {group: _read_group(folder / group, paths) for group, paths in chosen.items()}
+        records = {path.stem: read_json(path) for path in jsons}
     return Checkpoint(tensors, records, folder)
 
 
@@ -133,7 +142,7 @@ def verify_files(folder: Path) -> list[str]:
     with _reported_as_damage(folder):
         entries = _read_manifest(folder)
         for name, entry in entries.items():
-            _verify(folder / name, entry)
+            _verify(folder, folder / name, entry)
     return list(entries)
 
 
@@ -191,17 +200,38 @@ def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]
             )
         write_bytes(folder / f"{record}.json", data)
     entries = {
-        path.name: FileEntry(path.stat().st_size, sha256_of(path))._asdict() for path in _files(folder)
+        _name(folder, path): FileEntry(path.stat().st_size, sha256_of(path))._asdict()
+        for path in _files(folder)
     }
     write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
-    fsync_folder(folder)
+    for each in {path.parent for path in _files(folder)} | {folder}:
+        fsync_folder(each)
 
 
 def _files(folder: Path) -> list[Path]:
     """Return the safetensors and JSON files; others in the folder are ignored."""
-    return [
-        path for path in sorted(folder.iterdir()) if FILE_NAME.fullmatch(path.name) and path.name != MANIFEST
-    ]
+    found = sorted([*folder.glob("*"), *folder.glob("*/*")])
+    return [path for path in found if FILE_NAME.fullmatch(_name(folder, path)) and path.name != MANIFEST]
+
+
+def _name(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _files_by_group(folder: Path, names: Collection[str]) -> dict[str, list[Path]]:
+    files: dict[str, list[Path]] = {}
+    for name in sorted(names):
+        if name.endswith(".safetensors"):
+            files.setdefault(name.partition("/")[0].removesuffix(".safetensors"), []).append(folder / name)
+    return files
+
+
+def _read_group(shards: Path, paths: list[Path]) -> dict[str, Tensor]:
+    """Return the tensors of a group: of its one file, or of its folder of shards."""
+    whole = [path for path in paths if path.parent != shards]
+    if whole and len(paths) > 1:
+        raise ValueError(f"{whole[0].name} is there, and also as shards")
+    return read_tensors(whole[0]) if whole else read_shards(paths)
 
 
 def _publish(temporary: Path, folder: Path) -> None:
@@ -244,8 +274,8 @@ def _read_manifest(folder: Path) -> dict[str, FileEntry]:
         raise ValueError(f"{MANIFEST} lists no files")
     entries = {name: _entry(name, values) for name, values in manifest["files"].items()}
     for path in _files(folder):
-        if path.name not in entries:
-            raise ValueError(f"{path.name} is not in {MANIFEST}")
+        if _name(folder, path) not in entries:
+            raise ValueError(f"{_name(folder, path)} is not in {MANIFEST}")
     return entries
 
 
@@ -258,12 +288,13 @@ def _entry(name: str, values: object) -> FileEntry:
     raise ValueError(f"{MANIFEST} has no size and sha256 of {name}")
 
 
-def _verify(path: Path, entry: FileEntry) -> None:
+def _verify(folder: Path, path: Path, entry: FileEntry) -> None:
+    name = _name(folder, path)
     if not path.is_file():
-        raise ValueError(f"{path.name} is missing")
+        raise ValueError(f"{name} is missing")
     size = path.stat().st_size
     if size != entry.size:
         wrong = "truncated" if size < entry.size else "too long"
-        raise ValueError(f"{path.name} has {size} bytes, the manifest has {entry.size}: {wrong}")
+        raise ValueError(f"{name} has {size} bytes, the manifest has {entry.size}: {wrong}")
     if sha256_of(path) != entry.sha256:
-        raise ValueError(f"{path.name} does not have the sha256 of the manifest: changed")
+        raise ValueError(f"{name} does not have the sha256 of the manifest: changed")

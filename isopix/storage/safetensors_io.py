@@ -1,14 +1,17 @@
 """Tensors by name in safetensors files, written without copies and read within limits."""
 
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import safetensors.torch
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+SHARDING_KEY, OFFSETS_KEY = "DCP_SHARDING_INFO", "saved_offsets"  # of torch.distributed.checkpoint
 MAX_HEADER = 4 << 20  # bytes; the largest Image GPT needs a tenth of it
 
 
@@ -43,6 +46,47 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path.name} is not a safetensors file: {error}") from None
     # Copies, because `load_file` returns views of the memory-mapped file.
     return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def read_shards(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """Return tensors whose rows are in several files, as `torch.distributed.checkpoint` writes them: the
+    metadata of each file have the offsets of its parts.
+
+    Raises ValueError that begins with a file's name, or names a tensor of which rows are missing.
+    """
+    parts: dict[str, list[tuple[int, Tensor]]] = {}
+    for path in paths:
+        tensors = read_tensors(path)
+        offsets = _offsets(path)
+        for name, tensor in tensors.items():
+            offset = offsets.get(name, [])
+            if len(offset) != tensor.ndim or any(offset[1:]):
+                raise ValueError(f"{path.name} has no rows of tensor '{name}'")
+            parts.setdefault(name, []).append((sum(offset[:1]), tensor))
+    return {name: _joined(name, rows) for name, rows in parts.items()}
+
+
+def _joined(name: str, rows: list[tuple[int, Tensor]]) -> Tensor:
+    """Return the parts of a tensor, of which each begins where the one before ends, as one."""
+    rows.sort(key=lambda each: each[0])
+    end = 0
+    for start, part in rows:
+        if start != end:
+            raise ValueError(f"rows of tensor '{name}' are missing from the shards")
+        if (part.shape[1:], part.dtype) != (rows[0][1].shape[1:], rows[0][1].dtype):
+            raise ValueError(f"the shards have tensor '{name}' in several shapes or types")
+        end += len(part) if part.ndim else 1
+    return rows[0][1] if len(rows) == 1 else torch.cat([part for _, part in rows])
+
+
+def _offsets(path: Path) -> dict[str, list[int]]:
+    """Return the index of the first element of each tensor in the whole one. Raises ValueError."""
+    try:
+        with safe_open(path, "pt") as file:
+            stored = json.loads((file.metadata() or {})[SHARDING_KEY])
+        return {name: [int(each) for each in value[OFFSETS_KEY]] for name, value in stored.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError, RecursionError):
+        raise ValueError(f"{path.name} has no offsets of its tensors") from None
 
 
 def check_header(path: Path) -> None:

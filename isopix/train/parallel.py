@@ -7,11 +7,12 @@ without further messages, all evaluate, and all see the same losses; one of rank
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from itertools import islice
 from logging import ERROR, getLogger
+from pathlib import Path
 from typing import Literal, TypeVar, cast
 from warnings import catch_warnings, simplefilter
 
@@ -224,6 +225,24 @@ def full(tensor: Tensor) -> Tensor:
     from isopix.train.sharded import gather  # noqa: PLC0415
 
     return gather(tensor)
+
+
+def is_sharded(tensors: Iterable[Tensor]) -> bool:
+    """Return whether ranks have parts of some of these tensors."""
+    if not is_parallel():
+        return False
+    from torch.distributed.tensor import DTensor  # noqa: PLC0415  half a second
+
+    return any(isinstance(each, DTensor) for each in tensors)
+
+
+def write_shards(groups: Mapping[str, Mapping[str, Tensor]], folder: Path | None = None) -> None:
+    """Write the own part of groups of sharded tensors, each into a sub-folder of the folder of rank 0; all
+    ranks must do so. Raises RuntimeError if one of them cannot.
+    """
+    from isopix.train.sharded import save_shards  # noqa: PLC0415
+
+    save_shards(groups, folder)
 
 
 def shard_like(value: Tensor, target: Tensor) -> Tensor:

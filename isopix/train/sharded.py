@@ -1,12 +1,16 @@
 """Training with sharded weights, by PyTorch's FSDP2: each rank has a part of every weight."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.fsdp import (
     FSDPModule,
     MixedPrecisionPolicy,
@@ -75,6 +79,23 @@ def gathered_weights(module: nn.Module) -> Iterator[None]:
 def gather(tensor: Tensor) -> Tensor:
     """Return a sharded tensor as one; all ranks must do so."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def save_shards(groups: Mapping[str, Mapping[str, Tensor]], folder: Path | None) -> None:
+    """Write groups of sharded tensors into sub-folders of the folder that rank 0 gives: a safetensors file of
+    each rank, which `storage` reads, and PyTorch's `HuggingFaceStorageReader`.
+
+    Raises RuntimeError in every rank if one of them cannot write.
+    """
+    target = [folder]
+    dist.broadcast_object_list(target, 0)
+    for group, tensors in groups.items():
+        writer = HuggingFaceStorageWriter(f"{target[0]}/{group}", save_distributed=True)
+        try:
+            save(dict(tensors), storage_writer=writer)
+        except CheckpointException as error:
+            rank, (reason, _) = next(iter(error.failures.items()))
+            raise RuntimeError(f"rank {rank} cannot write its part of {group}: {reason}") from None
 
 
 def distribute_like(value: Tensor, target: Tensor) -> Tensor:

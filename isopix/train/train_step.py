@@ -134,15 +134,15 @@ class TrainStep:
     def state(self) -> dict[str, Tensor]:
         """Return the state of the optimizer by the names of the parameters: `<parameter>/<moment>`.
 
-        Where some parameters have state, the others are named too, with an empty tensor as `NO_STATE`.
-        Raises ValueError for state that is neither a tensor nor a number.
+        Sharded moments are returned as they are. Where some parameters have state, the others are named too,
+        with an empty tensor as `NO_STATE`. Raises ValueError for state that is neither a tensor nor a number.
         """
         tensors: dict[str, Tensor] = {}
         without: dict[str, Tensor] = {}
         for name, parameter in self.task.module.named_parameters():
             moments = self.optimizer.state.get(parameter, {})
             saved = dict(_saved(moment, value) for moment, value in moments.items())
-            tensors |= {f"{name}/{moment}": full(value) for moment, value in saved.items()}
+            tensors |= {f"{name}/{moment}": value for moment, value in saved.items()}
             if not moments and parameter.requires_grad:
                 without[f"{name}/{NO_STATE}"] = torch.empty(0)
         return tensors | without if tensors else {}

@@ -12,6 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.checkpoint.state_dict_loader import load
+
+from isopix.storage.checkpoint import load_checkpoint
 
 SETTINGS = [
     "igpt.digits",
@@ -82,16 +87,30 @@ def losses(folder: Path) -> dict[tuple[str, int, str], float]:
     }
 
 
+def saved_tensors(checkpoint: Path, group: str) -> dict[str, Tensor]:
+    """The tensors of a file, or, read by PyTorch, of the shards of several ranks."""
+    file = checkpoint / f"{group}.safetensors"
+    if file.exists():
+        return dict(load_file(file))
+    reader = HuggingFaceStorageReader(str(checkpoint / group))
+    stored = reader.read_metadata().state_dict_metadata
+    state = {name: torch.empty(each.size, dtype=each.properties.dtype) for name, each in stored.items()}
+    with pytest.warns(UserWarning, match="assuming the intent is to load in a single process"):
+        load(state, storage_reader=reader, no_dist=True)
+    own = load_checkpoint(checkpoint, [group]).tensors[group]
+    assert own.keys() == state.keys()
+    assert all(torch.equal(own[name], each) for name, each in state.items())
+    return state
+
+
 def assert_same(own: Path, other: Path) -> None:
     """Same losses of each step, and weights and moments at the end; these have the scale of the gradients."""
     expected = losses(other)
     assert losses(own) == pytest.approx(expected, abs=2e-6)
     assert {step for kind, step, _ in expected if kind == "train"} == set(range(1, 13))
     for group in ("model", "optimizer"):
-        ours, theirs = (
-            load_file(folder / "checkpoints" / "step-00000012" / f"{group}.safetensors")
-            for folder in (own, other)
-        )
+        last = "checkpoints/step-00000012"
+        ours, theirs = (saved_tensors(folder / last, group) for folder in (own, other))
         assert ours.keys() == theirs.keys()
         for name, tensor in theirs.items():
             torch.testing.assert_close(ours[name], tensor, rtol=1e-3, atol=2e-5, msg=name)
@@ -122,6 +141,8 @@ def test_two_ranks_train_what_one_does_and_each_resumes_the_other(
     assert finished.code == 0, finished.output
     assert finished.output.count(f"finished: {out}") == 1
     assert_same(Path(out), alone)
+    shards = list(Path(out).glob("checkpoints/step-00000012/*/*.safetensors"))
+    assert len(shards) == (0 if parallel == "ddp" else 4)
     assert [each.name for each in Path(out).parent.iterdir()] == ["run"]
 
 
