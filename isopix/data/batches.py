@@ -48,24 +48,30 @@ class ShuffledIndices:
 
 @dataclass(frozen=True)
 class StepReader:
-    """Reads the augmented images of a step: a function of (seed, step), in whichever process."""
+    """Reads the augmented images of a step: a function of (seed, step), in whichever process.
+
+    Of encoded images only the `own` ones of a batch are decoded, if they are given; the others are black.
+    """
 
     split: Split
     order: ShuffledIndices
     augment: AugmentationSpec
     seed: int
+    own: slice | None = None
 
     def __call__(self, step: int) -> Images:
         indices = self.order.indices(step)
-        return self.augment.sample(self.split, indices, generator(self.seed, "augment", step))
+        split = self.split if self.own is None else self.split.decoding_only(indices[self.own])
+        return self.augment.sample(split, indices, generator(self.seed, "augment", step))
 
 
 class Batches:
     """Shuffled, augmented batches of a split: every image once per epoch.
 
     Images that fit in half of the device's free memory are kept there as uint8 and indexed there. Encoded
-    ones are decoded in `workers` processes (see `num_workers`), which `close` ends. Raises ValueError for a
-    batch size below 1 and for a split without images.
+    ones are decoded in `workers` processes (see `num_workers`), which `close` ends, and only those that are
+    this process's `own` of each batch. Raises ValueError for a batch size below 1 and for a split without
+    images.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class Batches:
         device: torch.device | str = "cpu",
         augment: AugmentationSpec = NO_AUGMENTATION,
         workers: int | None = None,
+        own: slice | None = None,
     ):
         if batch_size < 1:
             raise ValueError(f"batch size is {batch_size}; allowed: 1 or more")
@@ -87,7 +94,7 @@ class Batches:
         self.split = split.to(self.device) if fits else split
         self.batch_size, self.seed, self.augment = batch_size, seed, augment
         self.order = ShuffledIndices(len(split), batch_size=batch_size, seed=seed, purpose="order")
-        self.read = StepReader(self.split, self.order, augment, seed)
+        self.read = StepReader(self.split, self.order, augment, seed, own)
         batch_bytes = batch_size * split.images.shape[1:].numel()
         count = 0 if split.is_decoded else num_workers(workers, batch_bytes)
         on_gpu = self.device.type == "cuda"

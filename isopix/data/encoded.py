@@ -1,6 +1,6 @@
 """Encoded images in the place of decoded ones: at one resolution, or whole ones of different shapes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -37,10 +37,15 @@ class EncodedImages:
 
     def __getitem__(self, index: slice | Int[Tensor, " n"]) -> Images:
         chosen = self.encoded.select(index)
-        images = np.empty((len(chosen), *self.shape[1:]), dtype=np.uint8)
+        images = np.zeros((len(chosen), *self.shape[1:]), dtype=np.uint8)
         for i, image in enumerate(chosen.decode()):
-            images[i] = image
+            if image is not None:
+                images[i] = image
         return torch.from_numpy(images)
+
+    def only(self, indices: Int[Tensor, " n"]) -> "EncodedImages":
+        """Return these images, of which only those with these indices are decoded; the others are black."""
+        return replace(self, encoded=self.encoded.only(indices))
 
     def select(self, indices: Int[Tensor, " n"]) -> "EncodedImages":
         """Return the images with these indices; none is decoded."""
@@ -74,6 +79,10 @@ class EncodedFullResolution:
         )
         return EncodedFullResolution(self.encoded.concat(other.encoded), heights, widths)
 
+    def only(self, indices: Int[Tensor, " n"]) -> "EncodedFullResolution":
+        """Return these images, of which only those with these indices are decoded; the others are black."""
+        return replace(self, encoded=self.encoded.only(indices))
+
     def to(self, device: torch.device) -> "EncodedFullResolution":
         """Return these images: encoded ones stay on the disk."""
         return self
@@ -83,9 +92,10 @@ class EncodedFullResolution:
         chosen = self.select(indices)
         sizes = 3 * chosen.heights * chosen.widths
         starts = sizes.cumsum(0) - sizes
-        pixels = np.empty(int(sizes.sum()), dtype=np.uint8)
+        pixels = np.zeros(int(sizes.sum()), dtype=np.uint8)
         for start, image in zip(starts.tolist(), chosen.encoded.decode(), strict=True):
-            pixels[start : start + image.size] = image.reshape(-1)
+            if image is not None:
+                pixels[start : start + image.size] = image.reshape(-1)
         return FullResolution(torch.from_numpy(pixels), starts, chosen.heights, chosen.widths)
 
     @property

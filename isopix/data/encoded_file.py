@@ -3,7 +3,7 @@
 import io
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -104,10 +104,21 @@ class EncodedFile:
         starts, sizes = torch.cat([self.starts, other.starts]), torch.cat([self.sizes, other.sizes])
         return EncodedFile((*self.files, *other.files), numbers, starts, sizes)
 
-    def decode(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield each image as uint8 [3 H W]. Raises RuntimeError for one that is damaged."""
+    def only(self, indices: Int[Tensor, " n"]) -> "EncodedFile":
+        """Return the images, of which only those with these indices will be decoded."""
+        sizes = torch.zeros_like(self.sizes)
+        sizes[indices] = self.sizes[indices]
+        return replace(self, sizes=sizes)
+
+    def decode(self) -> Iterator[NDArray[np.uint8] | None]:
+        """Yield each image as uint8 [3 H W], None if it is not to be decoded. Raises RuntimeError for one
+        that is damaged.
+        """
         places = zip(self.numbers.tolist(), self.starts.tolist(), self.sizes.tolist(), strict=True)
         for number, start, size in places:
+            if not size:
+                yield None
+                continue
             file = self.files[number]
             try:
                 pixels = decode_pixels(file.content[start : start + size])

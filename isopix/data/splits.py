@@ -1,7 +1,7 @@
 """Splits: images with their labels, and which training images are held out."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from isopix.core.images import ImageSequence, concat_images, select_images
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels
-from isopix.data.encoded import EncodedFullResolution
+from isopix.data.encoded import EncodedFullResolution, EncodedImages
 from isopix.data.full_resolution import FullResolution
 
 Indices = Int[Tensor, " n"]
@@ -100,6 +100,15 @@ class Split:
     def is_decoded(self) -> bool:
         """Whether the pixels are in memory, or mapped into it."""
         return isinstance(self.images, Tensor)
+
+    def decoding_only(self, indices: Indices) -> "Split":
+        """Return the split of which, if its images are encoded, only those with these indices are decoded."""
+        if isinstance(self.images, Tensor):
+            return self
+        assert isinstance(self.images, EncodedImages), "images are decoded or encoded"
+        full = self.full_resolution
+        full = full.only(indices) if isinstance(full, EncodedFullResolution) else full
+        return replace(self, images=self.images.only(indices), full_resolution=full)
 
     @property
     def nbytes(self) -> int:

@@ -12,6 +12,7 @@ from torch import nn
 
 from isopix.core.ranges import Range
 from isopix.core.registry import Part, register
+from isopix.train.parallel import is_sharded
 
 
 class OptimizerSpec(Part, noun="optimizer"):
@@ -127,7 +128,9 @@ class SGD(OptimizerSpec):
     momentum: Annotated[float, Range(low=0, below=1)] = 0.9
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, self.lr, self.momentum, fused=True)
+        chosen = list(parameters)
+        fused = not is_sharded(chosen)  # PyTorch has no fused form for sharded parameters
+        return torch.optim.SGD(chosen, self.lr, self.momentum, fused=fused)
 
     def label(self) -> str:
         return f"SGD, lr {self.lr:g}, momentum {self.momentum:g}"

@@ -99,6 +99,16 @@ def _rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
+def own_images(batch_size: int) -> slice | None:
+    """Return the images of a batch that this rank uses; None for all. Its size is a multiple of the number of
+    ranks.
+    """
+    if not is_parallel():
+        return None
+    count = batch_size // dist.get_world_size()
+    return slice(_rank() * count, (_rank() + 1) * count)
+
+
 def barrier() -> None:
     """Wait for all ranks."""
     if is_parallel():

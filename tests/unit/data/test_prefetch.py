@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from isopix.data import prefetch
+from isopix.data import encoded_file, prefetch
 from isopix.data.augment import NoAugmentation, PadCropFlip, ScaleCrop
 from isopix.data.batches import Batches
 from isopix.data.cache import cached_source
+from isopix.data.encoded_file import decode_pixels
 from isopix.data.prefetch import num_workers
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.sources.base import Source, array_split
@@ -48,6 +50,27 @@ def _ended(pids: set[int], seconds: float = 10.0) -> bool:
     while pids & _children() and time.monotonic() < deadline:
         time.sleep(0.05)
     return not pids & _children()
+
+
+@pytest.mark.parametrize("augment", AUGMENTATIONS, ids=lambda each: each.kind)
+def test_only_own_images_are_decoded_and_they_are_those_of_the_whole_batch(
+    splits: dict[str, Split], augment: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = list[bytes]()
+
+    def counted(content: bytes) -> NDArray[np.uint8]:
+        decoded.append(content)
+        return decode_pixels(content)
+
+    whole = Batches(splits["encoded"], batch_size=6, seed=3, augment=augment, workers=0)
+    expected = [whole.batch(step)[0] for step in range(5)]
+    monkeypatch.setattr(encoded_file, "decode_pixels", counted)
+    for own in (slice(0, 2), slice(2, 6)):
+        batches = Batches(splits["encoded"], batch_size=6, seed=3, augment=augment, workers=0, own=own)
+        for step in (0, 1, 4, 2, 3):
+            decoded.clear()
+            assert torch.equal(batches.batch(step)[0][own], expected[step][own])
+            assert len({*decoded}) == own.stop - own.start
 
 
 @pytest.mark.parametrize("workers", [0, 2])
