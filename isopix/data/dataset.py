@@ -34,6 +34,7 @@ from isopix.storage.hashing import hash_bytes
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 MAX_WORKERS = 256
+FILE_INDEX = "file-index"  # the folder in the cache
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -172,9 +173,9 @@ def load_dataset(
     listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %, if
     all images of a split are copies, and what the readers and the cache raise.
     """
-    source = open_source(config)()
-    remember_source(config.source)
     cache = cache or default_cache()
+    source = open_source(config, cache)()
+    remember_source(config.source)
     configs = _preprocess_configs(source, config)
     cached = cached_source(source, configs, cache, choose_store(source, configs, cache, config.store))
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
@@ -203,9 +204,12 @@ def load_dataset(
     )
 
 
-def open_source(config: DataConfig) -> Callable[[], Source]:
-    """Return what reads the source of these settings. Raises ValueError if there is none."""
-    return find_reader(config.source, Canvas(config.rows, config.cols, config.placements))
+def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
+    """Return what reads the source of these settings; the hashes of its files are kept in the cache, if
+    one is given. Raises ValueError if there is no such source.
+    """
+    index = None if cache is None else cache / FILE_INDEX
+    return find_reader(config.source, Canvas(config.rows, config.cols, config.placements), index)
 
 
 def default_cache() -> Path:

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, with_class_names
+from isopix.data.sources.file_index import hash_table
+from isopix.data.sources.file_table import FileTable
 from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, one_line, table_split
 from isopix.data.sources.shards import ShardIndex
-from isopix.storage.hashing import hash_tree
 
 MIN_ROW = 8  # bytes of the file for each row, far below those of an image
 MAX_RATIO, ALWAYS_ALLOWED = 2, 64 * 2**20  # of a column of a row group, unpacked, to the file; bytes
@@ -22,20 +23,21 @@ BATCH_BYTES = 64 * 2**20
 SPLIT_PREFIX = re.compile(rf"({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")
 
 
-def read_parquet(path: Path) -> Source:
+def read_parquet(path: Path, index: Path | None = None) -> Source:
     """Read one file as the training split, or a folder of files that begin with, or lie in, the split's name.
 
-    If some files of a folder name a split, the others (unlabeled images of STL-10) are left out. Raises
-    ValueError if a file cannot be read or none is train.
+    If some files of a folder name a split, the others (unlabeled images of STL-10) are left out. The
+    hashes of files are kept in the folder `index` (`hash_table`). Raises ValueError if a file cannot be read
+    or none is train.
     """
     root = path if path.is_dir() else path.parent
     files = _by_split(path)
     with _open(files["train"][0]) as first:
         columns = find_columns(first.schema_arrow, f"Parquet file {files['train'][0]}")
     splits = {name: _parquet_split(paths, columns) for name, paths in files.items()}
-    tree = {file.relative_to(root).as_posix(): file for paths in files.values() for file in paths}
+    table = FileTable(root, (file.relative_to(root).as_posix() for paths in files.values() for file in paths))
     name = path.resolve().name.removesuffix(".parquet")
-    return with_class_names(Source(name, splits, (), hash_tree(tree)), columns.names)
+    return with_class_names(Source(name, splits, (), hash_table(table, index=index)), columns.names)
 
 
 def parquet_files(folder: Path) -> list[Path]:

@@ -36,11 +36,12 @@ def palette_of(source: str) -> Path | None:
     return palette_beside(path)
 
 
-def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:
+def find_reader(source: str, canvas: Canvas, index: Path | None = None) -> Callable[[], Source]:
     """Return what reads the source with that name or at that path; nothing is read before it is called.
 
     A name takes precedence over a folder of that name. `canvas` is that of translated-digits, and the size of
-    images that are given as codes. Raises ValueError if the source is neither.
+    images that are given as codes. In the folder `index` the hashes of files are kept (`hash_table`). Raises
+    ValueError if the source is neither.
     """
     if source == "digits":
         return read_digits
@@ -52,21 +53,21 @@ def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:
     if (path / "recipe.json").is_file():
         raise ValueError(f"folder {path} is a run folder; as a dataset give {LOCAL_SOURCES}")
     if path.is_dir():
-        return _folder_reader(path, canvas)
+        return _folder_reader(path, canvas, index)
     alternatives = f"give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}"
     if not path.exists():
         raise ValueError(f"no file or folder '{source}' exists, and no dataset has that name; {alternatives}")
     readers: dict[str, Callable[[Path], Source]] = {
         ".npz": read_npz,
         ".npy": partial(read_codes, canvas=canvas),
-        ".parquet": read_parquet,
+        ".parquet": partial(read_parquet, index=index),
     }
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path} is not a dataset; {alternatives}")
     return partial(readers[path.suffix.lower()], path)
 
 
-def _folder_reader(path: Path, canvas: Canvas) -> Callable[[], Source]:
+def _folder_reader(path: Path, canvas: Canvas, index: Path | None) -> Callable[[], Source]:
     if is_coded(path):
         return partial(read_codes, path, canvas)
-    return partial(read_parquet if parquet_files(path) else read_folder, path)
+    return partial(read_parquet if parquet_files(path) else read_folder, path, index)
