@@ -46,6 +46,11 @@ def read_folder(root: Path, index: Path | None = None) -> Source:
     return with_class_names(Source(root.resolve().name, splits, (), content_hash), filter(None, classes))
 
 
+def has_images(root: Path) -> bool:
+    """Return whether there is an image at any depth of a folder, by suffix."""
+    return any(True for _ in _images_below(root, "", set()))
+
+
 def _split_folders(root: Path) -> dict[SplitName, Path]:
     found: dict[SplitName, Path] = {}
     for word, name in SPLIT_ALIASES.items():

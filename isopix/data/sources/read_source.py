@@ -8,10 +8,11 @@ from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.sources.base import Source
 from isopix.data.sources.codes import TRAIN, is_coded, palette_beside, read_codes
 from isopix.data.sources.digits import Canvas, read_digits, read_translated_digits
-from isopix.data.sources.folder import read_folder
+from isopix.data.sources.folder import has_images, read_folder
 from isopix.data.sources.hub import HUB_DATASETS, LOCAL_SOURCES, read_hub
 from isopix.data.sources.npz import read_npz
 from isopix.data.sources.parquet import parquet_files, read_parquet
+from isopix.data.sources.webdataset import is_tar, read_webdataset, tar_files
 
 DIGITS = ("digits", "translated-digits")
 DATASET_NAMES = (*DIGITS, *HUB_DATASETS)
@@ -57,17 +58,28 @@ def find_reader(source: str, canvas: Canvas, index: Path | None = None) -> Calla
     alternatives = f"give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}"
     if not path.exists():
         raise ValueError(f"no file or folder '{source}' exists, and no dataset has that name; {alternatives}")
-    readers: dict[str, Callable[[Path], Source]] = {
-        ".npz": read_npz,
-        ".npy": partial(read_codes, canvas=canvas),
-        ".parquet": partial(read_parquet, index=index),
-    }
-    if path.suffix.lower() not in readers:
+    reader = _file_reader(path, canvas, index)
+    if reader is None:
         raise ValueError(f"{path} is not a dataset; {alternatives}")
-    return partial(readers[path.suffix.lower()], path)
+    return reader
+
+
+def _file_reader(path: Path, canvas: Canvas, index: Path | None) -> Callable[[], Source] | None:
+    if is_tar(path):
+        return partial(read_webdataset, path, index)
+    readers: dict[str, Callable[[], Source]] = {
+        ".npz": partial(read_npz, path),
+        ".npy": partial(read_codes, path, canvas),
+        ".parquet": partial(read_parquet, path, index),
+    }
+    return readers.get(path.suffix.lower())
 
 
 def _folder_reader(path: Path, canvas: Canvas, index: Path | None) -> Callable[[], Source]:
     if is_coded(path):
         return partial(read_codes, path, canvas)
-    return partial(read_parquet if parquet_files(path) else read_folder, path, index)
+    if parquet_files(path):
+        return partial(read_parquet, path, index)
+    if tar_files(path) and not has_images(path):
+        return partial(read_webdataset, path, index)
+    return partial(read_folder, path, index)

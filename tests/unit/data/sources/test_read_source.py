@@ -30,10 +30,10 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "pets.tar").touch()
+    (tmp_path / "pets.zip").touch()
     assert (
-        refusal(open_source, f"{tmp_path}/pets.tar")
-        == f"{tmp_path}/pets.tar is not a dataset; {ALTERNATIVES}"
+        refusal(open_source, f"{tmp_path}/pets.zip")
+        == f"{tmp_path}/pets.zip is not a dataset; {ALTERNATIVES}"
     )
 
 
