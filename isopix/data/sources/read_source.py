@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from isopix.data.augment import AugmentationSpec, NoAugmentation
+from isopix.data.sources.arrow import cached_files, is_saved, read_arrow
 from isopix.data.sources.base import Source
 from isopix.data.sources.codes import TRAIN, is_coded, palette_beside, read_codes
 from isopix.data.sources.digits import Canvas, read_digits, read_translated_digits
@@ -70,6 +71,7 @@ def _file_reader(path: Path, canvas: Canvas, index: Path | None) -> Callable[[],
     readers: dict[str, Callable[[], Source]] = {
         ".npz": partial(read_npz, path),
         ".npy": partial(read_codes, path, canvas),
+        ".arrow": partial(read_arrow, path, index),
         ".parquet": partial(read_parquet, path, index),
     }
     return readers.get(path.suffix.lower())
@@ -80,6 +82,9 @@ def _folder_reader(path: Path, canvas: Canvas, index: Path | None) -> Callable[[
         return partial(read_codes, path, canvas)
     if parquet_files(path):
         return partial(read_parquet, path, index)
-    if tar_files(path) and not has_images(path):
-        return partial(read_webdataset, path, index)
+    if is_saved(path):
+        return partial(read_arrow, path, index)
+    arrow, tar = bool(cached_files(path)), bool(tar_files(path))
+    if (arrow or tar) and not has_images(path):
+        return partial(read_arrow if arrow else read_webdataset, path, index)
     return partial(read_folder, path, index)

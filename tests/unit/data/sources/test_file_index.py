@@ -134,3 +134,12 @@ def test_a_folder_has_the_same_hash_with_an_index(tmp_path: Path, classes: Path)
         assert read_folder(classes, tmp_path / "index").content_hash == without.content_hash
     files = [str(path.relative_to(classes)) for path in without.splits["train"].images()]  # type: ignore[arg-type]
     assert without.content_hash == _tree(classes, files)
+
+
+def test_a_file_that_could_not_be_read_is_read_again(
+    root: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as denied:
+        denied.setattr(file_index, "hash_file", lambda path: "unreadable: Permission denied")
+        first = _hash(root)
+    assert first != _hash(root) == _tree(root)
