@@ -143,7 +143,7 @@ def _opened(path: Path) -> Iterator[pa.MemoryMappedFile]:
     try:
         with pa.memory_map(str(path)) as file:
             yield file
-    except (pa.ArrowException, OSError, ValueError, IndexError, KeyError) as error:
+    except (pa.ArrowException, OSError, EOFError, ValueError, LookupError) as error:
         raise ValueError(f"Arrow file {path} cannot be read: {one_line(error)}") from error
 
 
@@ -172,9 +172,7 @@ def _check_columns(shard: ArrowShard, columns: ImageColumns, first: ArrowShard) 
         if shard.schema.get_all_field_indices(name) != [shard.schema.get_field_index(name)] or (
             shard.schema.field(name).type != kind
         ):
-            raise ValueError(
-                f"Arrow file {shard.path} has no column '{name}' of {kind}, unlike {first.path.name}"
-            )
+            raise ValueError(f"Arrow file {shard.path} has no column '{name}' of {kind}")
 
 
 def _split(shards: list[ArrowShard], columns: ImageColumns) -> SourceSplit:

@@ -113,9 +113,7 @@ def test_files_that_are_not_as_datasets_writes_them_are_refused(tmp_path: Path) 
     assert refusal(_read, path).startswith(start)
     write_arrow(tmp_path / "set-test.arrow", table(3, image="picture"))
     write_arrow(path, table(8))
-    assert refusal(_read, tmp_path).startswith(
-        f"Arrow file {tmp_path}/set-test.arrow has not one column 'img' of"
-    )
+    assert refusal(_read, tmp_path).startswith(f"Arrow file {tmp_path}/set-test.arrow has no column 'img' of")
 
 
 def test_offsets_outside_of_the_file_are_refused(tmp_path: Path) -> None:
