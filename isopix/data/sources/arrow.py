@@ -42,6 +42,8 @@ class ArrowShard(NamedTuple):
 
     def values(self, column: str, start: int, stop: int) -> Iterator[pa.Array]:
         """Yield the values of rows `start` to `stop - 1`, as they lie in the file."""
+        if start == stop:
+            return
         first, last = (int(np.searchsorted(self.ends, row, side="right")) for row in (start, stop - 1))
         with _opened(self.path) as file:
             for i in range(first, last + 1):
