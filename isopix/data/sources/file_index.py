@@ -117,8 +117,10 @@ def _hash_into(digests: NDArray[np.uint8], files: FileTable, rows: NDArray[np.in
 
 
 def _index_file(index: Path, files: FileTable) -> Path:
-    root = os.fsencode(files.root.resolve())
-    return index / f"{hash_pieces([root])}-{INDEX_VERSION}.npz"
+    indexed = (
+        files.path(0) if len(files) == 1 else files.root
+    )  # files of one folder are sources by themselves
+    return index / f"{hash_pieces([os.fsencode(indexed.resolve())])}-{INDEX_VERSION}.npz"
 
 
 def _read(path: Path) -> FileIndex | None:

@@ -143,3 +143,9 @@ def test_a_file_that_could_not_be_read_is_read_again(
         denied.setattr(file_index, "hash_file", lambda path: "unreadable: Permission denied")
         first = _hash(root)
     assert first != _hash(root) == _tree(root)
+
+
+def test_two_files_of_a_folder_do_not_share_an_index(root: Path, read: list[str]) -> None:
+    for name in NAMES[:2] * 2:
+        assert _hash(root, [name]) == _tree(root, [name])
+    assert read == ["a.png", "c.png"]
