@@ -138,7 +138,8 @@ def _interleave(counts: Counts, classes: list[str]) -> tuple[NDArray[np.int64], 
     order = np.lexsort((columns, ranks))
     if "" in counts:
         return order, None
-    labels = np.array([classes.index(name) if name in classes else -1 for name in counts], dtype=np.int64)
+    indices = {name: i for i, name in enumerate(classes)}
+    labels = np.array([indices[name] for name in counts], dtype=np.int64)
     return order, labels[columns[order]]
 
 
