@@ -30,16 +30,16 @@ Json = Annotated[
 Source = Annotated[
     str | None,
     Parameter(
-        help="Dataset: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...)."
+        help="Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (digits, cifar10, ...)."
     ),
 ]
 OtherImages = Annotated[
     str | None,
-    Parameter(help="Dataset to use instead of the run's own: a folder, .npz, Parquet or name."),
+    Parameter(help="Dataset to use instead of the run's own: a folder, .npz, Parquet, tar, Arrow or name."),
 ]
 OtherLabeled = Annotated[
     str | None,
-    Parameter(help="Labeled dataset to use instead of the run's own: a folder, .npz, Parquet or name."),
+    Parameter(help="Labeled dataset instead of the run's own: a folder, .npz, Parquet, tar, Arrow or name."),
 ]
 PaletteFile = Annotated[
     Path | None, Parameter(help="Palette file. By default, a palette is fitted to the training images.")

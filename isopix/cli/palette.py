@@ -50,7 +50,7 @@ def fit(
     Parameters
     ----------
     data
-        Dataset: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...).
+        Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (digits, cifar10, ...).
     out
         Palette file to write, ending in .npz; pictures are written next to it.
     colors

@@ -30,7 +30,7 @@ ReproductionScale = Annotated[
 ]
 Labeled = Annotated[
     str | None,
-    Parameter(help="Labeled dataset instead of those of the paper: a folder, .npz, Parquet or name."),
+    Parameter(help="Labeled dataset, not those of the paper: a folder, .npz, Parquet, tar, Arrow or name."),
 ]
 Unlabeled = Annotated[
     str | None, Parameter(help="Dataset of pre-training. Default: that of --data; at scale paper, ImageNet.")

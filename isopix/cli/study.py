@@ -74,7 +74,7 @@ def inductive_bias(
     out
         Folder of the study: new, empty, or that of the same study to resume.
     data
-        Dataset: an image folder, .npz file, Parquet file or folder, or name (cifar10, digits, ...). Default:
+        Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (cifar10, digits, ...). Default:
         that of the scale.
     seeds
         Number of seeds per trial. Default: that of the scale.

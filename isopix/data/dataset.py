@@ -34,6 +34,7 @@ from isopix.storage.hashing import hash_bytes
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 MAX_WORKERS = 256
+FILE_INDEX = "file-index"  # the folder in the cache
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -42,19 +43,20 @@ class DataConfig:
     """The dataset, its resolution, and its training, validation and test splits.
 
     `source` is a name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet)
-    or a path to a folder of images, an .npz file, OpenAI's .npy files of palette codes, a Parquet file or
-    folder. The shorter side is resized to fit, then `crop` takes the center or a random box, drawn once
-    per image, whose sides are `crop_fraction` of the largest one's; `crop=resized_center` takes the
-    center of the resized image, whose sides are whole pixels, as Hugging Face's image processors do;
-    `crop=squash` resizes the whole image without regard to its aspect ratio. `holdout` is the fraction of
-    the training images held out for each of validation and test that the source lacks; None is the
-    paper's: 0.1, and 0.04 for imagenet-1k. `train_on_validation` adds the validation images to train.
-    `limit` keeps so many images of each split, equally many of each class as far as possible.
-    `labels_per_class` then keeps a random subset of train with that many images of each class, or that
-    fraction of each (`10%`); `subset` is the index of the random draw. `augment` changes training images;
-    `patch_augment` changes only the model's inputs, patch by patch, and not its targets. `placements` is
-    the number of random places of each training digit in translated-digits; validation and test have
-    half. `seed` draws everything about the images: crops, held-out images, limits and subsets.
+    or a path to a folder of images, an .npz file, OpenAI's .npy files of palette codes, or Parquet,
+    WebDataset tar or Arrow files. The shorter side is resized to fit, then `crop` takes the center or a
+    random box, drawn once per image, whose sides are `crop_fraction` of the largest one's;
+    `crop=resized_center` takes the center of the resized image, whose sides are whole pixels, as
+    Hugging Face's image processors do; `crop=squash` resizes the whole image without regard to its
+    aspect ratio. `holdout` is the fraction of the training images held out for each of validation and
+    test that the source lacks; None is the paper's: 0.1, and 0.04 for imagenet-1k.
+    `train_on_validation` adds the validation images to train. `limit` keeps so many images of each
+    split, equally many of each class as far as possible. `labels_per_class` then keeps a random subset
+    of train with that many images of each class, or that fraction of each (`10%`); `subset` is the
+    index of the random draw. `augment` changes training images; `patch_augment` changes only the
+    model's inputs, patch by patch, and not its targets. `placements` is the number of random places of
+    each training digit in translated-digits; validation and test have half. `seed` draws everything
+    about the images: crops, held-out images, limits and subsets.
 
     `store` is how the cache keeps images: as `pixels`, or `encoded` without loss and decoded as they are
     read, by `workers` processes in training (None: one for each core, at most 8; 0: in this process). `auto`
@@ -172,9 +174,9 @@ def load_dataset(
     listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %, if
     all images of a split are copies, and what the readers and the cache raise.
     """
-    source = open_source(config)()
-    remember_source(config.source)
     cache = cache or default_cache()
+    source = open_source(config, cache)()
+    remember_source(config.source)
     configs = _preprocess_configs(source, config)
     cached = cached_source(source, configs, cache, choose_store(source, configs, cache, config.store))
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
@@ -203,9 +205,12 @@ def load_dataset(
     )
 
 
-def open_source(config: DataConfig) -> Callable[[], Source]:
-    """Return what reads the source of these settings. Raises ValueError if there is none."""
-    return find_reader(config.source, Canvas(config.rows, config.cols, config.placements))
+def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
+    """Return what reads the source of these settings; the hashes of its files are kept in the cache, if
+    one is given. Raises ValueError if there is no such source.
+    """
+    index = None if cache is None else cache / FILE_INDEX
+    return find_reader(config.source, Canvas(config.rows, config.cols, config.placements), index)
 
 
 def default_cache() -> Path:

@@ -3,7 +3,7 @@
 import io
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -103,6 +103,13 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
     """Return the content of a `.npy` file."""
     content = io.BytesIO()
     np.save(content, array)
+    return content.getvalue()
+
+
+def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of an `.npz` file, which has a checksum of each array."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
     return content.getvalue()
 
 

@@ -22,6 +22,7 @@ from isopix.codecs.palette_file import read_palette
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.recipes import registry
 from tests.peak_memory import peak_memory
+from tests.reliability.hostile_shards import arrow, shard_payloads, valid_tar
 
 MEMORY = 100 * 2**20  # bytes, besides twice those of the file
 SECONDS = 10.0
@@ -55,9 +56,10 @@ def readers(cache: Path) -> Readers:
         return registry.resolve("igpt.tiny", file=path)
 
     images = dict.fromkeys(("a.png", "a.jpg", "a.gif", "a.bmp", "a.webp", "a.tiff"), folder)
+    shards = {"set.tar": data, "set.arrow": data}
     texts = dict.fromkeys(("settings.yaml", "settings.json", "settings.toml"), settings)
     palettes = dict.fromkeys(("kmeans_centers.npy", "palette.npz"), partial(read_palette, value_range=RANGE))
-    return {"set.npz": data, "x_trX.npy": data, "set.parquet": data, **palettes, **images, **texts}
+    return {"set.npz": data, "x_trX.npy": data, "set.parquet": data, **shards, **palettes, **images, **texts}
 
 
 def write_valid(folder: Path) -> None:
@@ -77,6 +79,8 @@ def _valid() -> dict[str, bytes]:
     files["set.parquet"] = parquet(
         b'{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["a"]}}}}'
     )
+    files["set.tar"] = valid_tar()
+    files["set.arrow"] = arrow()
     files["settings.yaml"] = b"model:\n  depth: 2\ntrain: {steps: 10, optimizer.lr: 1e-3}\n"
     files["settings.json"] = b'{"model": {"depth": 2}, "train": {"steps": 10}}'
     files["settings.toml"] = b"depth = 2\n[train]\nsteps = 10\n"
@@ -231,7 +235,7 @@ def _tables() -> Iterator[bytes]:
 def payloads(canary: Path) -> list[bytes]:
     """Return hostile contents of files, of which each reader is given all."""
     texts = (text.encode("utf-8", "surrogatepass") for text in _texts(canary))
-    return [*_pickles(canary), *texts, *_arrays(), *_tables()]
+    return [*_pickles(canary), *texts, *_arrays(), *_tables(), *shard_payloads()]
 
 
 def mutated(content: bytes, draw: np.random.Generator) -> bytes:

@@ -145,7 +145,7 @@ def test_no_command_writes_into_a_checkpoint(isopix: Run) -> None:
     refused(isopix("sample", "r", "--temperature", "inf"), SAMPLING)
     assert not list(Path("r/samples").iterdir())
     answer = isopix("pretrain", "igpt.digits", "--data", "r", "--out", "other")
-    ways = "a folder of images, an .npz file, OpenAI's .npy files, a Parquet file or folder"
+    ways = "a folder of images, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
     refused(answer, f"folder r is a run folder; as a dataset give {ways}")
 
 

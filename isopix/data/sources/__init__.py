@@ -1,1 +1,1 @@
-"""Sources of images: folders, NumPy archives, Parquet files, the Hugging Face Hub, scikit-learn's digits."""
+"""Sources of images: folders, NumPy, Parquet, tar and Arrow files, the Hugging Face Hub, bundled digits."""

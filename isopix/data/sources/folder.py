@@ -1,49 +1,54 @@
 """Folders of images: flat or with one sub-folder per class; with or without train/, val/ and test/."""
 
+import os
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, with_class_names
-from isopix.storage.hashing import hash_tree
+from isopix.data.sources.file_index import hash_table
+from isopix.data.sources.file_table import FileTable
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
-FilesByClass = dict[str, list[Path]]  # a flat folder has the one key ""
+Counts = dict[str, int]  # images of each class, in the order of their names; a flat folder has the one key ""
 
 
-def read_folder(root: Path) -> Source:
+def read_folder(root: Path, index: Path | None = None) -> Source:
     """Read images at any depth below their class folder, by suffix; hidden files are ignored.
 
     The order is the first file of every class, then the second, and so on, so that the first n images cover
-    all classes. Raises ValueError if there is no image, if splits, classes and images cannot be
-    distinguished, or if a class is not in train.
+    all classes. In the folder `index` the hashes of files are kept (`hash_table`). Raises ValueError if there
+    is no image, if splits, classes and images cannot be distinguished, or if a class is not in train.
     """
     folders = _split_folders(root)
-    found = {name: _classes(folder) for name, folder in folders.items()}
-    for name, classes in found.items():
-        if not any(classes.values()):
+    table = FileTable(root)
+    found = {name: _list_classes(folder, table) for name, folder in folders.items()}
+    for name, counts in found.items():
+        if not sum(counts.values()):
             raise ValueError(
                 f"folder {folders[name]} has no images; allowed suffixes: {' '.join(IMAGE_SUFFIXES)}"
             )
-    names = sorted(found["train"])
-    files: dict[SplitName, list[tuple[Path, int]]] = {}
-    for name, classes in found.items():
-        unknown = sorted(set(classes) - set(names) - {""})
+    classes = list(found["train"])
+    splits: dict[SplitName, SourceSplit] = {}
+    orders, first = [], 0
+    for name, counts in found.items():
+        unknown = sorted(set(counts) - set(classes) - {""})
         if unknown:
             raise ValueError(f"class '{unknown[0]}' of {folders[name]} is not a class of {folders['train']}")
-        files[name] = _interleave(classes, names)
-    splits = {
-        name: _folder_split(
-            [path for path, _ in rows], None if "" in found[name] else [label for _, label in rows]
-        )
-        for name, rows in files.items()
-    }
-    tree = {path.relative_to(root).as_posix(): path for rows in files.values() for path, _ in rows}
-    source = Source(root.resolve().name, splits, (), hash_tree(tree))
-    return with_class_names(source, (name for name in names if name))
+        order, labels = _interleave(counts, classes)
+        orders.append(order + first)
+        first += len(order)
+        splits[name] = _folder_split(table, orders[-1], labels)
+    content_hash = hash_table(table, np.concatenate(orders).tolist(), index)
+    return with_class_names(Source(root.resolve().name, splits, (), content_hash), filter(None, classes))
+
+
+def has_images(root: Path) -> bool:
+    """Return whether there is an image at any depth of a folder, by suffix."""
+    return any(True for _ in _images_below(root, "", set()))
 
 
 def _split_folders(root: Path) -> dict[SplitName, Path]:
@@ -55,7 +60,9 @@ def _split_folders(root: Path) -> dict[SplitName, Path]:
             found[name] = root / word
     if not found:
         return {"train": root}
-    others = sorted(path.name for path in _visible(root) if path.is_dir() and path.name not in SPLIT_ALIASES)
+    others = sorted(
+        entry.name for entry in _visible(root) if _is_folder(entry) and entry.name not in SPLIT_ALIASES
+    )
     if others:  # "train" is a class of CIFAR-100
         raise ValueError(
             f"folder {root} has {next(iter(found.values())).name}/ and {others[0]}/, "
@@ -67,30 +74,39 @@ def _split_folders(root: Path) -> dict[SplitName, Path]:
     return found
 
 
-def _classes(folder: Path) -> FilesByClass:
-    entries = sorted(_visible(folder))
-    flat = [path for path in entries if _is_image(path)]
-    classes = {
-        path.name: sorted(_images_below(path, {_identity(folder)})) for path in entries if path.is_dir()
-    }
-    classes = {name: files for name, files in classes.items() if files}
-    if flat and classes:
+def _list_classes(folder: Path, table: FileTable) -> Counts:
+    """Add the images of a split to the table, class by class, and return how many there are of each."""
+    flat, folders = [], []
+    for entry in _visible(folder):
+        if _is_folder(entry):
+            folders.append(entry.name)
+        elif _is_image(entry.name):
+            flat.append(entry.name)
+    prefix = "" if folder == table.root else f"{folder.name}/"
+    counts: Counts = {}
+    for name in sorted(folders):
+        names = [*_images_below(folder / name, f"{prefix}{name}/", {_identity(folder)})]
+        if names:
+            counts[name] = len(names)
+            table.extend(sorted(names, key=lambda each: each.replace("/", "\0")))  # folder by folder
+    if flat and counts:
         raise ValueError(
-            f"folder {folder} has images next to its sub-folders ({flat[0].name}) and inside them "
-            f"({min(classes)}/); put all in sub-folders, one per class, or all in one folder"
+            f"folder {folder} has images next to its sub-folders ({min(flat)}) and inside them "
+            f"({min(counts)}/); put all in sub-folders, one per class, or all in one folder"
         )
-    return classes or {"": flat}
+    table.extend(f"{prefix}{name}" for name in sorted(flat))
+    return counts or {"": len(flat)}
 
 
-def _images_below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
+def _images_below(folder: Path, prefix: str, seen: set[tuple[int, int]]) -> Iterator[str]:
     if _identity(folder) in seen:  # a symlink to a parent folder
         return
     seen.add(_identity(folder))
-    for path in _visible(folder):
-        if path.is_dir():
-            yield from _images_below(path, seen)
-        elif _is_image(path):
-            yield path
+    for entry in _visible(folder):
+        if _is_folder(entry):
+            yield from _images_below(folder / entry.name, f"{prefix}{entry.name}/", seen)
+        elif _is_image(entry.name):
+            yield prefix + entry.name
 
 
 def _identity(folder: Path) -> tuple[int, int]:
@@ -98,31 +114,41 @@ def _identity(folder: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _visible(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.iterdir() if not path.name.startswith("."))
+def _visible(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from (entry for entry in entries if not entry.name.startswith("."))
 
 
-def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a loop of symlinks
+        return False
 
 
-def _interleave(classes: FilesByClass, names: list[str]) -> list[tuple[Path, int]]:
-    order = sorted(classes)
-    columns = [classes[name] for name in order]
-    indices = {name: index for index, name in enumerate(names)}
-    labels = [indices.get(name, -1) for name in order]
-    return [
-        (path, labels[column])
-        for row in zip_longest(*columns)
-        for column, path in enumerate(row)
-        if path is not None
-    ]
+def _is_image(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122  faster than a Path
 
 
-def _folder_split(files: list[Path], labels: list[int] | None) -> SourceSplit:
+def _interleave(counts: Counts, classes: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return the order of the images of a split, listed class by class, and their labels in this order."""
+    sizes = np.array(list(counts.values()), dtype=np.int64)
+    columns = np.repeat(np.arange(len(sizes)), sizes)
+    ranks = np.arange(len(columns)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    order = np.lexsort((columns, ranks))
+    if "" in counts:
+        return order, None
+    indices = {name: i for i, name in enumerate(classes)}
+    labels = np.array([indices[name] for name in counts], dtype=np.int64)
+    return order, labels[columns[order]]
+
+
+def _folder_split(
+    table: FileTable, order: NDArray[np.int64], labels: NDArray[np.int64] | None
+) -> SourceSplit:
     return SourceSplit(
-        num_images=len(files),
-        read_range=lambda start, stop: iter(files[start:stop]),
-        image_name=lambda i: str(files[i]),
-        labels=None if labels is None else np.array(labels, dtype=np.int64),
+        num_images=len(order),
+        read_range=lambda start, stop: map(table.path, order[start:stop].tolist()),
+        image_name=lambda i: table.location(int(order[i])),
+        labels=labels,
     )

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from isopix.data.sources.base import SourceSplit, labels_or_none
+from isopix.data.sources.base import RawImage, SourceSplit, labels_or_none
 
 ROWS_PER_BATCH = 1024  # read at a time
 MAX_LISTED, MAX_MESSAGE = 10, 300  # columns and characters in messages
@@ -45,15 +46,17 @@ def table_split(
     batches: Callable[[str, int, int], Iterator[pa.Array]],
     columns: ImageColumns,
     image_name: Callable[[int], str],
+    folder: Path | None = None,
 ) -> SourceSplit:
     """Return the split whose images and labels are in these columns.
 
-    `batches` yields the values of a column from one row to before another, batch by batch.
+    `batches` yields the values of a column from one row to before another, batch by batch. An image without
+    bytes is the file at its path, from the folder on; without a folder, an empty file.
     """
 
-    def read_range(start: int, stop: int) -> Iterator[bytes]:
+    def read_range(start: int, stop: int) -> Iterator[RawImage]:
         for structs in batches(columns.image, start, stop):
-            yield from (image.as_py() or b"" for image in structs.field("bytes"))  # each when it is needed
+            yield from images_in(structs, folder)
 
     if columns.label is None:
         return SourceSplit(num_images, read_range, image_name, None)
@@ -61,6 +64,18 @@ def table_split(
     chunks = [_integers(chunk, where) for chunk in batches(columns.label, 0, num_images)]
     labels = labels_or_none(np.concatenate(chunks) if chunks else np.zeros(0, np.int64), where)
     return SourceSplit(num_images, read_range, image_name, labels)
+
+
+def images_in(structs: pa.StructArray, folder: Path | None) -> Iterator[RawImage]:
+    """Yield the images of rows, each when it is needed."""
+    has_paths = folder is not None and structs.type.get_field_index("path") >= 0
+    paths = structs.field("path") if has_paths else None
+    for i, image in enumerate(structs.field("bytes")):
+        path = None if paths is None or image.is_valid else paths[i].as_py()
+        if folder is not None and isinstance(path, str) and path:
+            yield folder / path
+        else:
+            yield image.as_py() or b""
 
 
 def _has_bytes(kind: pa.StructType) -> bool:

@@ -1,6 +1,5 @@
 """Parquet files in the Hugging Face layout."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,52 +9,37 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, with_class_names
+from isopix.data.sources.base import Source, SourceSplit, with_class_names
+from isopix.data.sources.file_index import hash_table
+from isopix.data.sources.file_table import FileTable
 from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, one_line, table_split
-from isopix.data.sources.shards import ShardIndex
-from isopix.storage.hashing import hash_tree
+from isopix.data.sources.shards import ShardIndex, files_by_split
 
 MIN_ROW = 8  # bytes of the file for each row, far below those of an image
 MAX_RATIO, ALWAYS_ALLOWED = 2, 64 * 2**20  # of a column of a row group, unpacked, to the file; bytes
 BATCH_BYTES = 64 * 2**20
 
-SPLIT_PREFIX = re.compile(rf"({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")
 
-
-def read_parquet(path: Path) -> Source:
+def read_parquet(path: Path, index: Path | None = None) -> Source:
     """Read one file as the training split, or a folder of files that begin with, or lie in, the split's name.
 
-    If some files of a folder name a split, the others (unlabeled images of STL-10) are left out. Raises
-    ValueError if a file cannot be read or none is train.
+    If some files of a folder name a split, the others (unlabeled images of STL-10) are left out. The
+    hashes of files are kept in the folder `index` (`hash_table`). Raises ValueError if a file cannot be read
+    or none is train.
     """
     root = path if path.is_dir() else path.parent
-    files = _by_split(path)
+    files = files_by_split(path, parquet_files(path) if path.is_dir() else [path], "parquet")
     with _open(files["train"][0]) as first:
         columns = find_columns(first.schema_arrow, f"Parquet file {files['train'][0]}")
     splits = {name: _parquet_split(paths, columns) for name, paths in files.items()}
-    tree = {file.relative_to(root).as_posix(): file for paths in files.values() for file in paths}
+    table = FileTable(root, (file.relative_to(root).as_posix() for paths in files.values() for file in paths))
     name = path.resolve().name.removesuffix(".parquet")
-    return with_class_names(Source(name, splits, (), hash_tree(tree)), columns.names)
+    return with_class_names(Source(name, splits, (), hash_table(table, index=index)), columns.names)
 
 
 def parquet_files(folder: Path) -> list[Path]:
     """Return the Parquet files of a folder and of its sub-folders, one level deep, as on the Hub."""
     return sorted([*folder.glob("*.parquet"), *folder.glob("*/*.parquet")])
-
-
-def _by_split(path: Path) -> dict[SplitName, list[Path]]:
-    if not path.is_dir():
-        return {"train": [path]}
-    files: dict[SplitName, list[Path]] = {}
-    unnamed: list[Path] = []
-    for file in parquet_files(path):
-        words = [SPLIT_PREFIX.match(piece) for piece in file.relative_to(path).parts]
-        word = next((match[1] for match in words if match), None)
-        (files.setdefault(SPLIT_ALIASES[word], []) if word else unnamed).append(file)
-    files = files or {"train": unnamed}
-    if "train" not in files:
-        raise ValueError(f"folder {path} has no train*.parquet, only {', '.join(sorted(files))}")
-    return files
 
 
 class ParquetShard(NamedTuple):

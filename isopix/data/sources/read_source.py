@@ -5,13 +5,15 @@ from functools import partial
 from pathlib import Path
 
 from isopix.data.augment import AugmentationSpec, NoAugmentation
+from isopix.data.sources.arrow import cached_files, is_saved, read_arrow
 from isopix.data.sources.base import Source
 from isopix.data.sources.codes import TRAIN, is_coded, palette_beside, read_codes
 from isopix.data.sources.digits import Canvas, read_digits, read_translated_digits
-from isopix.data.sources.folder import read_folder
+from isopix.data.sources.folder import has_images, read_folder
 from isopix.data.sources.hub import HUB_DATASETS, LOCAL_SOURCES, read_hub
 from isopix.data.sources.npz import read_npz
 from isopix.data.sources.parquet import parquet_files, read_parquet
+from isopix.data.sources.webdataset import is_tar, read_webdataset, tar_files
 
 DIGITS = ("digits", "translated-digits")
 DATASET_NAMES = (*DIGITS, *HUB_DATASETS)
@@ -36,11 +38,12 @@ def palette_of(source: str) -> Path | None:
     return palette_beside(path)
 
 
-def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:
+def find_reader(source: str, canvas: Canvas, index: Path | None = None) -> Callable[[], Source]:
     """Return what reads the source with that name or at that path; nothing is read before it is called.
 
     A name takes precedence over a folder of that name. `canvas` is that of translated-digits, and the size of
-    images that are given as codes. Raises ValueError if the source is neither.
+    images that are given as codes. In the folder `index` the hashes of files are kept (`hash_table`). Raises
+    ValueError if the source is neither.
     """
     if source == "digits":
         return read_digits
@@ -52,21 +55,36 @@ def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:
     if (path / "recipe.json").is_file():
         raise ValueError(f"folder {path} is a run folder; as a dataset give {LOCAL_SOURCES}")
     if path.is_dir():
-        return _folder_reader(path, canvas)
+        return _folder_reader(path, canvas, index)
     alternatives = f"give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}"
     if not path.exists():
         raise ValueError(f"no file or folder '{source}' exists, and no dataset has that name; {alternatives}")
-    readers: dict[str, Callable[[Path], Source]] = {
-        ".npz": read_npz,
-        ".npy": partial(read_codes, canvas=canvas),
-        ".parquet": read_parquet,
-    }
-    if path.suffix.lower() not in readers:
+    reader = _file_reader(path, canvas, index)
+    if reader is None:
         raise ValueError(f"{path} is not a dataset; {alternatives}")
-    return partial(readers[path.suffix.lower()], path)
+    return reader
 
 
-def _folder_reader(path: Path, canvas: Canvas) -> Callable[[], Source]:
+def _file_reader(path: Path, canvas: Canvas, index: Path | None) -> Callable[[], Source] | None:
+    if is_tar(path):
+        return partial(read_webdataset, path, index)
+    readers: dict[str, Callable[[], Source]] = {
+        ".npz": partial(read_npz, path),
+        ".npy": partial(read_codes, path, canvas),
+        ".arrow": partial(read_arrow, path, index),
+        ".parquet": partial(read_parquet, path, index),
+    }
+    return readers.get(path.suffix.lower())
+
+
+def _folder_reader(path: Path, canvas: Canvas, index: Path | None) -> Callable[[], Source]:
     if is_coded(path):
         return partial(read_codes, path, canvas)
-    return partial(read_parquet if parquet_files(path) else read_folder, path)
+    if parquet_files(path):
+        return partial(read_parquet, path, index)
+    if is_saved(path):
+        return partial(read_arrow, path, index)
+    arrow, tar = bool(cached_files(path)), bool(tar_files(path))
+    if (arrow or tar) and not has_images(path):
+        return partial(read_arrow if arrow else read_webdataset, path, index)
+    return partial(read_folder, path, index)

@@ -109,7 +109,9 @@ def test_a_split_of_copies_alone_is_refused(
 
 def test_published_datasets_stay_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive(tmp_path, train=[*range(10)], test=[1, 2, 11])
-    monkeypatch.setattr(dataset, "open_source", lambda config: lambda: replace(read_npz(path), fixed=True))
+    monkeypatch.setattr(
+        dataset, "open_source", lambda config, cache: lambda: replace(read_npz(path), fixed=True)
+    )
     data = load(path, holdout=0.0)
     assert members(data.test) == [1, 2, 11]
     assert (data.notes, data.left_out) == ((), {})

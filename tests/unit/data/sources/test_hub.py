@@ -13,7 +13,7 @@ from isopix.data.sources.hub import HUB_DATASETS, read_hub
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded, table
 
-ALTERNATIVES = "give a folder of images, an .npz file, OpenAI's .npy files, a Parquet file or folder"
+ALTERNATIVES = "give a folder of images, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
 
 
 @dataclass

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from isopix.data.sources.arrow import read_arrow
 from isopix.data.sources.base import RawImage, SourceSplit
 from isopix.data.sources.codes import read_codes
 from isopix.data.sources.digits import Canvas, read_digits
@@ -15,8 +16,11 @@ from isopix.data.sources.folder import read_folder
 from isopix.data.sources.npz import read_npz
 from isopix.data.sources.parquet import read_parquet
 from isopix.data.sources.shards import ShardIndex
+from isopix.data.sources.webdataset import read_webdataset
+from tests.unit.data.arrows import save_to_disk
 from tests.unit.data.refusal import refusal
-from tests.unit.data.tables import table
+from tests.unit.data.tables import encoded, table
+from tests.unit.data.tars import write_tar
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (23, 4, 5), dtype=np.uint8)
 
@@ -45,6 +49,17 @@ def _parquet(folder: Path) -> SourceSplit:
     return read_parquet(folder).splits["train"]
 
 
+def _tar(folder: Path) -> SourceSplit:
+    for i, (start, stop) in enumerate(pairwise((0, 9, 10, 23))):
+        write_tar(folder / f"train-{i}.tar", [(f"{n}.png", encoded(n)) for n in range(start, stop)])
+    return read_webdataset(folder).splits["train"]
+
+
+def _arrow(folder: Path) -> SourceSplit:
+    tables = [table(stop - start, seed=start) for start, stop in pairwise((0, 9, 9, 10, 23))]
+    return read_arrow(save_to_disk(folder, *tables)).splits["train"]
+
+
 SOURCES: dict[str, Callable[[Path], SourceSplit]] = {
     "arrays": lambda _: read_digits().splits["train"],
     "npz": _npz,
@@ -53,6 +68,8 @@ SOURCES: dict[str, Callable[[Path], SourceSplit]] = {
     "codes": _codes,
     "folder": _folder,
     "Parquet": _parquet,
+    "tar": _tar,
+    "Arrow": _arrow,
 }
 
 

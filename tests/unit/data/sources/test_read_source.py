@@ -10,7 +10,7 @@ from isopix.data.sources.read_source import find_reader
 from tests.unit.data.refusal import refusal
 
 ALTERNATIVES = (
-    "give a folder of images, an .npz file, OpenAI's .npy files, a Parquet file or folder, "
+    "give a folder of images, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files, "
     "or one of: digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
 )
 
@@ -30,10 +30,10 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "pets.tar").touch()
+    (tmp_path / "pets.zip").touch()
     assert (
-        refusal(open_source, f"{tmp_path}/pets.tar")
-        == f"{tmp_path}/pets.tar is not a dataset; {ALTERNATIVES}"
+        refusal(open_source, f"{tmp_path}/pets.zip")
+        == f"{tmp_path}/pets.zip is not a dataset; {ALTERNATIVES}"
     )
 
 
