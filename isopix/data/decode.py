@@ -14,6 +14,7 @@ from isopix.data.sources.base import RawImage
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
+NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 MAX_BYTES = 64 * 2**20  # of a file, or of an image inside one
 WHITE = (255, 255, 255, 255)
 
@@ -79,6 +80,11 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
     return int.from_bytes(state.digest(), "big") >> 1
 
 
+def is_jpeg(content: bytes) -> bool:
+    """Return whether a file is a JPEG, by its first bytes."""
+    return content[:2] == b"\xff\xd8"
+
+
 def failure_reason(error: Exception) -> str:
     """Return in one line, without memory addresses, why an image could not be decoded."""
     if isinstance(error, UnidentifiedImageError):
@@ -98,7 +104,7 @@ def _read(path: Path) -> bytes:
 
 def _is_lossy(content: bytes) -> bool:
     """Return whether a file is a JPEG or a WebP, by its first bytes."""
-    return content[:2] == b"\xff\xd8" or (content[:4], content[8:12]) == (b"RIFF", b"WEBP")
+    return is_jpeg(content) or (content[:4], content[8:12]) == (b"RIFF", b"WEBP")
 
 
 def _check_size(size: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, features
 from torch import Tensor
 
-from isopix.data.decode import failure_reason
+from isopix.data.decode import NEVER_REDUCED, decode_image, failure_reason, is_jpeg
 from isopix.data.resize import to_chw
 from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.npy import NpyWriter, open_memmap
@@ -37,7 +37,9 @@ def encode_pixels(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def decode_pixels(content: bytes) -> NDArray[np.uint8]:
-    """Return uint8 [3 H W] of what `encode_pixels` returned. Raises what Pillow raises."""
+    """Return uint8 [3 H W] of what `encode_pixels` returned, or of a JPEG file. Raises what Pillow raises."""
+    if is_jpeg(content):
+        return to_chw(decode_image(content, NEVER_REDUCED))
     with Image.open(io.BytesIO(content), formats=FORMATS) as image:
         return to_chw(image.convert("RGB"))
 

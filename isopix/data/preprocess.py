@@ -3,11 +3,11 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from PIL import Image
 
 from isopix.core.config import config, to_dict
 from isopix.core.random import generator
-from isopix.data.decode import content_number, decode_image, failure_reason, read_content
+from isopix.data.decode import NEVER_REDUCED, content_number, decode_image, failure_reason, read_content
 from isopix.data.resize import (
     CropPosition,
     Resample,
@@ -30,10 +30,8 @@ from isopix.data.sources.base import RawImage, SourceSplit
 IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
 CHUNKS_PER_THREAD = 8  # in memory at a time
 MAX_HELD = 64 * 2**20  # bytes of images as they are read, and as they are kept, in memory at a time
-NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 
 Job = tuple[RawImage, CropPosition | None]
-Encode = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]  # of [3 H W]
 
 
 @config
@@ -87,7 +85,17 @@ class PreprocessedImage:
 Chunk = list[PreprocessedImage | str]
 
 
-def unchanged(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+@runtime_checkable
+class Encode(Protocol):
+    """How images are kept."""
+
+    def __call__(self, pixels: NDArray[np.uint8], source: bytes | None = None, /) -> NDArray[np.uint8]:
+        """Return uint8 [3 H W] as it is kept; `source` is a file that decodes to these pixels, if there is
+        one.
+        """
+
+
+def unchanged(pixels: NDArray[np.uint8], source: bytes | None = None) -> NDArray[np.uint8]:
     """Return the pixels."""
     return pixels
 
@@ -166,6 +174,8 @@ def _preprocess(job: Job, config: PreprocessConfig, encode: Encode) -> Preproces
         if config.full_side is None:
             return PreprocessedImage(image, None, None, number)
         full = resize_shorter_side(rgb, config.full_side)
-        return PreprocessedImage(image, encode(full), (full.shape[1], full.shape[2]), number)
+        size = (full.shape[1], full.shape[2])
+        source = content if isinstance(content, bytes) and size == (rgb.height, rgb.width) else None
+        return PreprocessedImage(image, encode(full, source), size, number)
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return failure_reason(error)

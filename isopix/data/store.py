@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isopix.core.images import ImageSequence
+from isopix.data.decode import is_jpeg
 from isopix.data.encoded import EncodedFullResolution, EncodedImages
 from isopix.data.encoded_file import EncodedFile, EncodedWriter, encode_pixels
 from isopix.data.full_resolution import FullResolution
@@ -34,8 +35,10 @@ class ImageStore(abc.ABC):
     name: ClassVar[StoreName]
 
     @abc.abstractmethod
-    def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return an image, uint8 [3 H W], as it is written; called in threads."""
+    def encode(self, pixels: NDArray[np.uint8], source: bytes | None = None) -> NDArray[np.uint8]:
+        """Return an image, uint8 [3 H W], as it is written; called in threads. `source` is a file that
+        decodes to these pixels, if there is one.
+        """
 
     @abc.abstractmethod
     def image_writer(self, folder: GrowingFolder, split: str, config: PreprocessConfig) -> ImageWriter:
@@ -59,7 +62,7 @@ class PixelStore(ImageStore):
 
     name = "pixels"
 
-    def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def encode(self, pixels: NDArray[np.uint8], source: bytes | None = None) -> NDArray[np.uint8]:
         return pixels
 
     def image_writer(self, folder: GrowingFolder, split: str, config: PreprocessConfig) -> NpyWriter:
@@ -79,11 +82,13 @@ class PixelStore(ImageStore):
 
 
 class EncodedStore(ImageStore):
-    """Losslessly encoded images, decoded as they are read."""
+    """Losslessly encoded images, or JPEG files as they were, decoded as they are read."""
 
     name = "encoded"
 
-    def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def encode(self, pixels: NDArray[np.uint8], source: bytes | None = None) -> NDArray[np.uint8]:
+        if source is not None and is_jpeg(source):
+            return np.frombuffer(source, np.uint8)
         return encode_pixels(pixels)
 
     def image_writer(self, folder: GrowingFolder, split: str, config: PreprocessConfig) -> EncodedWriter:

@@ -5,13 +5,11 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from isopix.core.device import available_cores
 from isopix.data.cache import cache_folder
-from isopix.data.encoded_file import decode_pixels, encode_pixels
+from isopix.data.encoded_file import decode_pixels
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SplitName
 from isopix.data.store import STORES, ImageStore, StoreName
@@ -100,29 +98,26 @@ def estimate_stores(source: Source, configs: Configs) -> StoreEstimate:
 
 
 def _measure(source: Source, config: PreprocessConfig) -> StoreEstimate:
-    """Decode, encode and decode again the first training images; unreadable ones take no bytes.
-
-    Images are encoded in threads, one for each core, but here one after the other.
+    """Prepare the first training images for each store, and decode those of the encoded one; unreadable ones
+    take no bytes.
     """
     train = source.splits["train"]
     count = min(train.num_images, SAMPLE)
     first = replace(train, num_images=count)
-    times = [time.perf_counter()]
-    found = [each for each in preprocess(first, config) if isinstance(each, PreprocessedImage)]
-    pixels = [each for pair in found for each in (pair.image, pair.full) if each is not None]
-    times.append(time.perf_counter())
-    encoded = [encode_pixels(image) for image in pixels]
-    times.append(time.perf_counter())
-    for content in encoded:
-        decode_pixels(content.tobytes())
-    times.append(time.perf_counter())
-    decode, encode, read = (max(end - start, 1e-6) for start, end in pairwise(times))
-    return StoreEstimate(
-        count,
-        {"pixels": sum(each.nbytes for each in pixels), "encoded": sum(each.nbytes for each in encoded)},
-        {"pixels": decode, "encoded": decode + encode / available_cores()},
-        len(pixels) / read,
-    )
+    nbytes, seconds = dict[StoreName, int](), dict[StoreName, float]()
+    found: list[PreprocessedImage] = []
+    for name, store in STORES.items():
+        start = time.perf_counter()
+        results = list(preprocess(first, config, store.encode))
+        seconds[name] = max(time.perf_counter() - start, 1e-6, *seconds.values())  # files are in memory now
+        found = [each for each in results if isinstance(each, PreprocessedImage)]
+        nbytes[name] = sum(
+            each.image.nbytes + (0 if each.full is None else each.full.nbytes) for each in found
+        )
+    start = time.perf_counter()
+    for each in found:
+        decode_pixels((each.image if each.full is None else each.full).tobytes())  # what training reads
+    return StoreEstimate(count, nbytes, seconds, len(found) / max(time.perf_counter() - start, 1e-6))
 
 
 def _free_bytes(cache: Path) -> int:

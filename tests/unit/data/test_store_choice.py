@@ -5,8 +5,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from isopix.core.overrides import override, parse
 from isopix.data import dataset, store_choice
@@ -42,6 +44,37 @@ def test_auto_encodes_what_is_large_and_takes_much_of_the_free_disk(
 def config(classes: Path) -> DataConfig:
     crop = ScaleCrop(min_side=12, max_side=16, crop=10)
     return DataConfig(source=str(classes), rows=4, cols=4, augment=crop, seed=3)
+
+
+def _photo(folder: Path, number: int, size: tuple[int, int], **options: object) -> bytes:
+    """Write a smooth JPEG of this width and height, and return its content."""
+    noise = np.random.default_rng(number).integers(0, 256, (5, 5, 3), dtype=np.uint8)
+    path = folder / f"{number}.jpg"
+    Image.fromarray(noise).resize(size).save(path, **options)
+    return path.read_bytes()
+
+
+def test_jpeg_files_that_are_not_resized_are_kept_as_they_are(tmp_path: Path) -> None:
+    """Upright, lying, rotated by EXIF, gray and larger ones have the pixels of the other store."""
+    folder, exif = tmp_path / "photos", Image.Exif()
+    folder.mkdir()
+    exif[0x0112] = 6
+    small = [_photo(folder, i, size) for i, size in enumerate([(20, 30), (30, 20), (21, 21)])]
+    small += [_photo(folder, 3, (22, 30), exif=exif), _photo(folder, 4, (25, 25), quality=30)]
+    large = [_photo(folder, 5, (80, 60)), _photo(folder, 6, (400, 300))]
+    crop = ScaleCrop(min_side=12, max_side=16, crop=10)  # keeps a shorter side of 26
+    config = DataConfig(source=str(folder), rows=8, cols=8, augment=crop, holdout=0.0)
+    stores = [replace(config, store=store) for store in ("pixels", "encoded")]
+    pixels, encoded = (load_dataset(each, cache=tmp_path / "cache").train for each in stores)
+    [content] = [path.read_bytes() for path in (tmp_path / "cache").glob("*/train.full.bin")]
+    assert all(each in content for each in small)
+    assert not any(each in content for each in large)
+    whole = torch.arange(7)
+    assert pixels.full_resolution is not None
+    assert encoded.full_resolution is not None
+    ours, theirs = (each.full_resolution.read(whole) for each in (encoded, pixels))
+    for name in ("heights", "widths", "pixels"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
 
 
 def _images(data: ImageDataset) -> list[torch.Tensor]:

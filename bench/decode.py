@@ -1,0 +1,115 @@
+"""Images a second that one core decodes, crops and resizes for training, next to PyTorch's DataLoader.
+
+    python bench/decode.py FOLDER      # of JPEG files; prints JSON, bench/results/decode-cpu.json
+
+The encoded store reads random crops of 224x224 as `vit.b16` does. The peer is a `torch.utils.data.DataLoader`
+over the same files that decodes them with Pillow and makes the same kind of crop with Pillow, with and
+without libjpeg's reduced decoding. All run in this process, in turn.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from measure import print_result
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from isopix.benchmarks.timing import Stopwatch, Work, spread
+from isopix.data.augment import NoAugmentation, ScaleCrop
+from isopix.data.batches import Batches
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.recipes import registry
+
+SIDE, BATCH, STEPS = 224, 32, 8
+CROP = ScaleCrop(min_side=256, max_side=384, crop=SIDE, flip=0.5)
+
+
+class Files(Dataset[Tensor]):
+    """Random crops of JPEG files, decoded with Pillow, as `CROP` describes them."""
+
+    def __init__(self, files: list[Path], draft: bool):
+        self.files, self.draft = files, draft
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Tensor:
+        with Image.open(self.files[index]) as image:
+            side = int(torch.randint(CROP.min_side, CROP.max_side + 1, ()))
+            if self.draft:
+                image.draft("RGB", (side, side))
+            rgb = image.convert("RGB")
+        box = min(rgb.size) * CROP.crop / side
+        left, top = (float(torch.rand(())) * (length - box) for length in rgb.size)
+        pixels = rgb.resize((SIDE, SIDE), Image.Resampling.BOX, (left, top, left + box, top + box))
+        if torch.rand(()) < CROP.flip:
+            pixels = pixels.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        return torch.from_numpy(np.asarray(pixels).transpose(2, 0, 1).copy())
+
+
+def main() -> None:
+    """Measure both, and what a training of `vit.b16` needs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args()
+    files = sorted(given.folder.rglob("*.jpg"))
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as cache:
+        config = DataConfig(str(given.folder), SIDE, SIDE, store="encoded", holdout=0.0, augment=CROP)
+        data = load_dataset(config, cache=Path(cache))
+        own = {
+            "random crops": Work(call=batches(data, CROP), items=BATCH * STEPS),
+            "center crops": Work(call=batches(data, NoAugmentation()), items=BATCH * STEPS),
+        }
+        peer = {name: Work(call=loader(files, draft), items=BATCH * STEPS) for name, draft in DRAFTS.items()}
+        watch = Stopwatch(torch.device("cpu"), repeats=given.repeats)
+        timed = watch.alternate({"isopix": own, f"torch {torch.__version__} DataLoader": peer})
+    rates = {
+        side: {name: spread([1 / each for each in times.seconds]) for name, times in found.items()}
+        for side, found in timed.times.items()
+    }
+    print_result(
+        "images a second that one core decodes for training",
+        images=len(files),
+        side=SIDE,
+        batch=BATCH,
+        images_per_second=rates,
+        recipe="vit.b16",
+        recipe_crop=registry.resolve("vit.b16").recipe.data.augment.label(),
+    )
+
+
+DRAFTS = {"Pillow": False, "Pillow, reduced": True}
+
+
+def batches(data: ImageDataset, augment: ScaleCrop | NoAugmentation) -> Callable[[], None]:
+    """Return what reads STEPS batches of the encoded store in this process."""
+    found = Batches(data.train, batch_size=BATCH, augment=augment, workers=0)
+
+    def read() -> None:
+        for step in range(STEPS):
+            found.batch(step)
+
+    return read
+
+
+def loader(files: list[Path], draft: bool) -> Callable[[], None]:
+    """Return what reads STEPS batches of files in this process."""
+    reader = DataLoader(Files(files, draft), batch_size=BATCH, shuffle=True)
+
+    def read() -> None:
+        for step, _ in enumerate(reader, start=1):
+            if step == STEPS:
+                return
+
+    return read
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Time and memory of preparing images of tar shards and of training on them, as their number grows.
+
+    python bench/large_data.py                                # 10^4 to 2 * 10^6 images; prints JSON
+    python bench/large_data.py --counts 1000 --store pixels
+
+Images are small JPEGs in WebDataset's layout, 10,000 a shard. Each condition is a process of its own, whose
+peak of resident memory counts mapped files too; it reads the source, prepares it, opens it again, and trains.
+"""
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import print_result
+from PIL import Image
+
+import isopix
+from isopix.data.dataset import DataConfig, load_dataset, open_source
+
+SIDE, TRAINED_SIDE = 32, 16  # pixels
+PER_SHARD = 10_000
+CLASSES = 10
+SETTINGS = ["depth=2", "width=32", "batch_size=64", "steps=100", "evaluate_images=64", "num_test_images=64"]
+
+
+def main() -> None:
+    """Make the shards, measure all numbers of images and print them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--counts", nargs="+", type=int, default=[10_000, 100_000, 2_000_000])
+    parser.add_argument("--store", nargs="+", default=["encoded", "pixels"])
+    parser.add_argument("--folder", type=Path, help="where to make the shards; default: a temporary folder")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(measure(Path(given.measure[0]), given.measure[1])))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        conditions = [
+            run(make_shards(folder, count), store) for count in given.counts for store in given.store
+        ]
+    print_result(
+        "images in tar shards",
+        "cpu",
+        side=SIDE,
+        trained_side=TRAINED_SIDE,
+        settings=SETTINGS,
+        conditions=conditions,
+    )
+
+
+def make_shards(folder: Path, count: int) -> Path:
+    """Return a folder of this many different images: smooth noise, with a label each."""
+    target = folder / f"images-{count}"
+    for number, first in enumerate(range(0, count, PER_SHARD)):
+        shard = target / f"train-{number:06d}.tar"
+        if shard.exists():
+            continue
+        target.mkdir(parents=True, exist_ok=True)
+        size = min(PER_SHARD, count - first)
+        noise = np.random.default_rng(number).integers(0, 256, (size, 6, 6, 3), dtype=np.uint8)
+        with tarfile.open(f"{shard}.tmp", "w") as archive:
+            for i, pixels in enumerate(noise):
+                image = Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+                content = io.BytesIO()
+                image.save(content, "JPEG", quality=75)
+                add(archive, f"{first + i:08d}.jpg", content.getvalue())
+                add(archive, f"{first + i:08d}.cls", str((first + i) % CLASSES).encode())
+        Path(f"{shard}.tmp").rename(shard)
+    return target
+
+
+def add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    """Add a file to an archive."""
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
+
+
+def run(source: Path, store: str) -> dict[str, Any]:
+    """Return what `measure` measures in a process of its own with an empty cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "ISOPIX_CACHE": cache}
+        words = [sys.executable, __file__, "--measure", str(source), store]
+        found = subprocess.run(words, env=environment, check=True, stdout=subprocess.PIPE)
+        result: dict[str, Any] = json.loads(found.stdout)
+        result["cache_bytes"] = sum(path.stat().st_size for path in Path(cache).rglob("*") if path.is_file())
+    return result
+
+
+def measure(source: Path, store: str) -> dict[str, Any]:
+    """Return seconds and the peak of resident memory so far, in bytes, of each stage."""
+    stages: dict[str, dict[str, float]] = {}
+    started = time.perf_counter()
+
+    def stage(name: str) -> None:
+        nonlocal started
+        now = time.perf_counter()
+        stages[name] = {"seconds": now - started, "peak_bytes": peak_bytes()}
+        started = now
+
+    config = DataConfig(source=str(source), rows=TRAINED_SIDE, cols=TRAINED_SIDE, store=store, workers=0)  # type: ignore[arg-type]
+    stage("import")
+    count = open_source(config)().splits["train"].num_images
+    stage("read source")
+    load_dataset(config)
+    stage("prepare")
+    load_dataset(config)
+    stage("open again")
+    with tempfile.TemporaryDirectory() as folder:
+        isopix.pretrain(
+            "igpt.tiny",
+            data=source,
+            out=Path(folder) / "run",
+            overrides=[
+                *SETTINGS,
+                f"data.rows={TRAINED_SIDE}",
+                f"data.cols={TRAINED_SIDE}",
+                f"store={store}",
+                "workers=0",
+            ],
+        )
+        stage("train")
+    return {"images": count, "store": store, "stages": stages}
+
+
+def peak_bytes() -> int:
+    """Return the peak of resident memory of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+if __name__ == "__main__":
+    main()
