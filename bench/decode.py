@@ -61,7 +61,9 @@ def main() -> None:
     files = sorted(given.folder.rglob("*.jpg"))
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as cache:
-        config = DataConfig(str(given.folder), SIDE, SIDE, store="encoded", holdout=0.0, augment=CROP)
+        config = DataConfig(
+            source=str(given.folder), rows=SIDE, cols=SIDE, store="encoded", holdout=0.0, augment=CROP
+        )
         data = load_dataset(config, cache=Path(cache))
         own = {
             "random crops": Work(call=batches(data, CROP), items=BATCH * STEPS),

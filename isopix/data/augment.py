@@ -113,6 +113,8 @@ def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Gen
     count, _, height, width = images.shape
     shifts = torch.randint(-pad, pad + 1, (2, count, 1), generator=generator)
     flipped = torch.rand(count, 1, generator=generator) < flip
+    if pad == 0:  # without the indices of every pixel
+        return torch.where(rearrange(flipped, "b 1 -> b 1 1 1").to(images.device), images.flip(3), images)
     y = _reflect(torch.arange(height) + shifts[0], height)
     x = _reflect(torch.arange(width) + shifts[1], width)
     x = torch.where(flipped, x.flip(1), x)
@@ -154,7 +156,7 @@ def average_boxes(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) 
     col_weights = _overlaps(boxes.left, boxes.width, cols, col).to(device, non_blocking=True)
     pixels = gather_pixels(full, row, col).float()
     averaged = torch.einsum("b r h, b c h w, b s w -> b c r s", row_weights, pixels, col_weights)
-    return averaged.round().clamp(0, 255).to(torch.uint8)
+    return averaged.round_().clamp_(0, 255).to(torch.uint8)
 
 
 def gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
