@@ -25,7 +25,7 @@ from isopix.probing.feature_cache import cached, kept
 from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
 from isopix.probing.features import (
     ALL,
-    Batches,
+    BatchSlice,
     Progress,
     concat_batches,
     draw_masks,
@@ -161,7 +161,7 @@ class NetworkFeatures:
     def mask_ensemble(self) -> int:
         return self.config.mask_ensemble
 
-    def read(self, view: View, batches: Batches = ALL) -> Iterator[Features]:
+    def read(self, view: View, batches: BatchSlice = ALL) -> Iterator[Features]:
         for features in iter_features(
             self._cut(),
             view.images,

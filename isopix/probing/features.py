@@ -26,7 +26,7 @@ Progress = Callable[[int], None]  # called with the number of images done
 
 
 @dataclass(frozen=True)
-class Batches:
+class BatchSlice:
     """Each `step`-th batch from the one at `first` on, all of `size` images (None: a fast size)."""
 
     size: int | None = None
@@ -40,7 +40,7 @@ class Batches:
             yield slice(start, start + size)
 
 
-ALL = Batches()
+ALL = BatchSlice()
 
 
 def iter_features(
@@ -50,7 +50,7 @@ def iter_features(
     mask: Mask | None = None,
     features: FeatureKind = "normed",
     pool: Pool | Sequence[Pool] | None = None,
-    batches: Batches = ALL,
+    batches: BatchSlice = ALL,
     precision: Precision = "fp32",
 ) -> Iterator[Features]:
     """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
@@ -113,7 +113,7 @@ def extract_features(
 ) -> Features:
     """Return the features of `iter_features` for all images at once. Raises what it raises."""
     found = iter_features(
-        network, images, features=features, pool=pool, batches=Batches(batch_size), precision=precision
+        network, images, features=features, pool=pool, batches=BatchSlice(batch_size), precision=precision
     )
     return concat_batches(found, len(images), progress)
 

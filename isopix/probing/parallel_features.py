@@ -18,7 +18,7 @@ import torch.distributed as dist
 from isopix.core import ranks
 from isopix.probing.feature_extraction import FeatureSource, NetworkFeatures, View
 from isopix.probing.feature_splits import Features
-from isopix.probing.features import Batches
+from isopix.probing.features import BatchSlice
 from isopix.train.parallel import barrier, is_parallel, shared_store
 
 POLL_SECONDS = 0.05  # between looks at whether rank 0 has sent something
@@ -52,10 +52,10 @@ class Messages:
     def receive(self) -> Request | End:
         """Wait for the next message. Raises RuntimeError if there will be none."""
         key = self._next_key()
-        while not self._store.check([key]):
-            if ranks.is_abandoned():
-                raise RuntimeError("the process that started this one has ended")
+        while not (ended := ranks.is_abandoned()) and not self._store.check([key]):
             time.sleep(POLL_SECONDS)
+        if ended:  # and with it the store
+            raise RuntimeError("the process that started this one has ended")
         return cast("Request | End", pickle.loads(self._store.get(key)))
 
     def _next_key(self) -> str:
@@ -85,7 +85,7 @@ class SharedFeatures:
     def read(self, view: View) -> Iterator[Features]:
         self.messages.send(Request(self.name, view.name, self._identity))
         count, left = dist.get_world_size(), len(view.images)
-        for own in self.source.read(view, Batches(step=count)):
+        for own in self.source.read(view, BatchSlice(step=count)):
             yield own
             layers, size, width = own.shape
             left -= size
@@ -131,7 +131,7 @@ def with_shared_features(
 
 def _serve(networks: Mapping[str, NetworkFeatures], views: Sequence[View], messages: Messages) -> object:
     """Compute the share of this rank for each request, and return the result of rank 0."""
-    share = Batches(first=dist.get_rank(), step=dist.get_world_size())
+    share = BatchSlice(first=dist.get_rank(), step=dist.get_world_size())
     identities = {name: source.identity() for name, source in networks.items()}
     by_name = {view.name: view for view in views}
     while isinstance(message := messages.receive(), Request):
