@@ -40,6 +40,7 @@ from isopix.probing.results import ProbeReport
 from isopix.runs.load import LoadedRun, load_finetuned
 from isopix.runs.probe import probe_run, save_report
 from isopix.storage.provenance import settings_hash
+from isopix.train.parallel import process_group
 
 
 @checked
@@ -72,8 +73,9 @@ def probe(
     plugin, or a `parts.ProbeMethod`; `overrides` are its settings as `name=value`, and `iterations` the steps
     of sgd. `concat=5` also probes five layers concatenated; with `mask_ensemble` a masked model is probed
     under random masks, that many per test image. `precision` is by default that of the run or of the model.
-    The report is saved in the run's `probes` folder. Raises ValueError for wrong arguments and for images
-    without labels, RuntimeError if a fit did not converge.
+    The report is saved in the run's `probes` folder. Processes that torchrun has started compute features
+    together; all return the report. Raises ValueError for wrong arguments and for images without labels,
+    RuntimeError if a fit did not converge.
     """
     settings = ProbeConfig(
         method=probe_method(method, iterations, overrides),
@@ -87,7 +89,7 @@ def probe(
         l2_grid=L2_GRID if l2_grid is None else tuple(l2_grid),
         l2_extra=L2_EXTRA if l2_grid is None else (),
     )
-    with open_run(run, device) as (folder, model):
+    with process_group(device) as where, open_run(run, str(where)) as (folder, model):
         if folder is not None:
             require_writable(folder.probes)
         loaded, precision = model.loaded, precision or default_precision(run, model)

@@ -18,9 +18,7 @@ from isopix.train.signals import STOP_SIGNALS
 
 Devices = Annotated[
     int | None,
-    Parameter(
-        help="Train on this many GPUs of this machine, a process for each. On several machines: torchrun."
-    ),
+    Parameter(help="Use this many GPUs of this machine, a process for each. On several machines: torchrun."),
 ]
 
 SHUTDOWN_SECONDS = 600  # to save, after a stop signal, before processes are killed
@@ -48,7 +46,7 @@ def _launch(count: int) -> NoReturn:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415
 
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    logging.disable()  # of the engine, whose modules set levels of their own
     settings: dict[str, Any] = {
         "min_nodes": 1,
         "max_nodes": 1,

@@ -19,6 +19,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
+from isopix.cli.launch import Devices, launch_ranks
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
 from isopix.model.backbone import FeatureKind
@@ -66,6 +67,7 @@ def probe(
     seed: Seed = 0,
     plugin: Plugins = None,
     device: Device = "auto",
+    devices: Devices = None,
     json: Json = False,
 ) -> None:
     """Linear-probe every layer on pooled features, with untrained, shuffled-label and raw-pixel baselines.
@@ -94,6 +96,7 @@ def probe(
     precision
         Precision of the forward pass. Default: that of the run.
     """
+    launch_ranks(devices, device)
     load_plugins(plugin)
     with progress_bar("features") as progress:
         found = evaluation.probe(

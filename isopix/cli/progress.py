@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from isopix.cli.console import console, say
 from isopix.cli.formats import format_duration, format_loss, format_rate
 from isopix.cli.long_steps import INTERVAL
+from isopix.core import ranks
 
 LOSSES = {"total_nats": "total loss", "loss_nats": "loss", "class_nats": "classification loss"}
 ACCURACIES = {"accuracy": "accuracy", "knn_accuracy": "k-NN accuracy", "probe_accuracy": "linear probe"}
@@ -83,6 +84,7 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Callabl
     unless it is given here, the total.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    shown = console.is_terminal and ranks.rank() == 0
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done, of=total: bar.update(task, completed=done, total=of)

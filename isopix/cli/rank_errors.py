@@ -7,7 +7,7 @@ from isopix.core import ranks
 
 SAME_ERROR = 5.0  # seconds that other ranks leave to rank 0, whose error is usually the same
 LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost contact with
-PARALLEL_COMMANDS = ("pretrain", "finetune", "resume")
+PARALLEL_COMMANDS = ("pretrain", "finetune", "resume", "probe")
 CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,8 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_cache import cached, kept
 from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
 from isopix.probing.features import (
+    ALL,
+    BatchSlice,
     Progress,
     concat_batches,
     draw_masks,
@@ -64,6 +66,25 @@ def views_of(data: ImageDataset, mask_ensemble: int) -> list[View]:
             mask = f"probe.mask.{name}.{number}" if mask_ensemble else None
             views.append(View(f"{name}-{number}", split.images, split.labels, split.groups, mask))
     return views
+
+
+@runtime_checkable
+class FeatureSource(Protocol):
+    """What features are read from; `first_layer` is the number of the first layer that is read."""
+
+    @property
+    def first_layer(self) -> int: ...
+
+    @property
+    def mask_ensemble(self) -> int: ...
+
+    def read(self, view: View) -> Iterator[Features]:
+        """Yield the features of a view batch by batch, in order."""
+        ...
+
+    def identity(self) -> str:
+        """Return a hash of everything that the features depend on except the images."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -140,7 +161,7 @@ class NetworkFeatures:
     def mask_ensemble(self) -> int:
         return self.config.mask_ensemble
 
-    def read(self, view: View) -> Iterator[Features]:
+    def read(self, view: View, batches: BatchSlice = ALL) -> Iterator[Features]:
         for features in iter_features(
             self._cut(),
             view.images,
@@ -148,11 +169,11 @@ class NetworkFeatures:
             features=self.config.features,
             pool=self.config.pool,
             precision=self.precision,
+            batches=batches,
         ):
             yield features[self.first_layer :]
 
     def identity(self) -> str:
-        """Return a hash of everything that the features depend on except the images."""
         config = self.config
         read = [config.features, config.pool, config.start_token, config.layer, self.precision]
         masks = [config.mask_ensemble, config.seed if config.mask_ensemble else None]
@@ -183,9 +204,6 @@ def _leading_directions(
         basis = torch.linalg.qr(rows @ torch.linalg.qr(rows.mT @ basis).Q).Q
     _, scales, directions = torch.linalg.svd(basis.mT @ rows, full_matrices=False)
     return scales[:count], directions[:count].mT.contiguous()
-
-
-FeatureSource = PixelFeatures | PixelComponents | NetworkFeatures
 
 
 def read_splits(

@@ -1,6 +1,7 @@
 """The features of images: one vector per layer of a network, or the raw pixels."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from einops import rearrange
@@ -24,6 +25,24 @@ MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the
 Progress = Callable[[int], None]  # called with the number of images done
 
 
+@dataclass(frozen=True)
+class BatchSlice:
+    """Each `step`-th batch from the one at `first` on, all of `size` images (None: a fast size)."""
+
+    size: int | None = None
+    first: int = 0
+    step: int = 1
+
+    def slices(self, num_images: int, fast_size: int) -> Iterator[slice]:
+        """Return the images of each batch; the last one may have fewer."""
+        size = self.size or fast_size
+        for start in range(self.first * size, num_images, self.step * size):
+            yield slice(start, start + size)
+
+
+ALL = BatchSlice()
+
+
 def iter_features(
     network: Network,
     images: ImageSequence,
@@ -31,7 +50,7 @@ def iter_features(
     mask: Mask | None = None,
     features: FeatureKind = "normed",
     pool: Pool | Sequence[Pool] | None = None,
-    batch_size: int | None = None,
+    batches: BatchSlice = ALL,
     precision: Precision = "fp32",
 ) -> Iterator[Features]:
     """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
@@ -44,7 +63,7 @@ def iter_features(
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
     device, grid, prefix = network.device, network.backbone.grid, network.backbone.num_prefix_tokens
-    size, given = batch_size or eval_batch_size(network.backbone), pool or default_pool(prefix)
+    given, fast_size = pool or default_pool(prefix), eval_batch_size(network.backbone)
     pools = [given] if isinstance(given, str) else list(given)
     for each in pools:
         require_pool(each, grid)
@@ -52,13 +71,13 @@ def iter_features(
     def pooled(tokens: AllTokens) -> Pooled:
         return torch.cat([pool_tokens(tokens, each, grid, prefix) for each in pools], 1)
 
-    for start in range(0, len(images), size):
-        batch = images[start : start + size].to(device)
-        masked = None if mask is None else mask[start : start + size].to(device)
+    for part in batches.slices(len(images), fast_size):
+        batch = images[part].to(device)
+        masked = None if mask is None else mask[part].to(device)
         with torch.no_grad(), autocast(device, precision):
             layers = network.features(batch, masked, kind=features)
-            batches = torch.stack([pooled(tokens) for tokens in layers])
-        yield batches.cpu()
+            found = torch.stack([pooled(tokens) for tokens in layers])
+        yield found.cpu()
 
 
 def eval_batch_size(backbone: Backbone) -> int:
@@ -93,10 +112,10 @@ def extract_features(
     progress: Progress | None = None,
 ) -> Features:
     """Return the features of `iter_features` for all images at once. Raises what it raises."""
-    batches = iter_features(
-        network, images, features=features, pool=pool, batch_size=batch_size, precision=precision
+    found = iter_features(
+        network, images, features=features, pool=pool, batches=BatchSlice(batch_size), precision=precision
     )
-    return concat_batches(batches, len(images), progress)
+    return concat_batches(found, len(images), progress)
 
 
 def draw_masks(model: PretrainModel, images: ImageSequence, *, seed: int, purpose: str) -> Mask:

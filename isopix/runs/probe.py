@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from isopix.core import ranks
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
@@ -22,8 +23,10 @@ from isopix.probing.feature_extraction import (
     PixelFeatures,
     read_cached_splits,
     read_splits,
+    views_of,
 )
 from isopix.probing.feature_splits import FeatureSplits
+from isopix.probing.parallel_features import with_shared_features
 from isopix.probing.results import SELECTED_LABELS, ProbeReport
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import LoadedRun
@@ -45,24 +48,30 @@ def probe_run(
 ) -> ProbeReport:
     """Probe every layer of a run and of the baselines on the same images (iGPT section 2.4).
 
-    A method that reads features a batch at a time keeps them in the feature cache, and `note` says so. Raises
+    Several processes share the computation of features; rank 0 does all else, and all return its report. A
+    method that reads features a batch at a time keeps them in the feature cache, and `note` says so. Raises
     ValueError where `data` has no labels, one class, or no validation images, and for masks or a layer that
     the network does not have; RuntimeError if a selected fit did not converge.
     """
     data.require_labels("probe")
     data.require_validation("a layer")
     _check(loaded, config)
-    sources = feature_sources(loaded, data, config, precision)
+    networks = network_sources(loaded, config, precision)
 
-    def read(name: str) -> FeatureSplits:
-        done = partial(progress, name)
-        if config.method.streams:
-            return read_cached_splits(sources[name], data, done, lambda text: note(f"{name}: {text}"))
-        return read_splits(sources[name], data, done, keep=name == "untrained")
+    def probe(shared: Mapping[str, FeatureSource]) -> ProbeReport:
+        sources = {**shared, **pixel_sources(loaded, data, config)}
 
-    baselines = {name: partial(read, name) for name in sources if name != "trained"}
-    device = loaded.network.device
-    report = probe_with_baselines(partial(read, "trained"), baselines, config=config, device=device)
+        def read(name: str) -> FeatureSplits:
+            done = partial(progress, name)
+            if config.method.streams:
+                return read_cached_splits(sources[name], data, done, lambda text: note(f"{name}: {text}"))
+            return read_splits(sources[name], data, done, keep=name == "untrained")
+
+        baselines = {name: partial(read, name) for name in sources if name != "trained"}
+        device = loaded.network.device
+        return probe_with_baselines(partial(read, "trained"), baselines, config=config, device=device)
+
+    report = with_shared_features(networks, views_of(data, config.mask_ensemble), probe)
     measurement = probe_measurement(loaded, data, config, report.baseline_accuracies)
     warnings = (*report.network.warnings, *measurement.warnings)
     network = replace(report.network, warnings=warnings)
@@ -99,18 +108,29 @@ def feature_sources(
     Components are fitted to the training images of `data`, without labels. Raises ValueError for a pool of
     more cells than the grid.
     """
+    return {**network_sources(loaded, config, precision), **pixel_sources(loaded, data, config)}
+
+
+def network_sources(
+    loaded: LoadedRun, config: ProbeConfig, precision: Precision
+) -> dict[str, NetworkFeatures]:
+    """Return the sources of `feature_sources` that are networks. Raises what it raises."""
     require_pool(config.pool, loaded.network.backbone.grid)
     network, recipe = loaded.network, loaded.recipe
     networks = {"trained": network, "untrained": recipe.build(network.codec).to(network.device).eval()}
     settings = feature_settings(recipe)
-    read: dict[str, FeatureSource] = {
+    return {
         name: NetworkFeatures(PretrainModel(each, recipe.objective), config, precision, settings)
         for name, each in networks.items()
     }
-    read[RAW_PIXELS] = PixelFeatures()
-    count = pooled_width(config.pool, network.backbone.grid, recipe.model.width)
+
+
+def pixel_sources(loaded: LoadedRun, data: ImageDataset, config: ProbeConfig) -> dict[str, FeatureSource]:
+    """Return the sources of `feature_sources` that are raw pixels."""
+    count = pooled_width(config.pool, loaded.network.backbone.grid, loaded.recipe.model.width)
     components = PixelComponents.fit(data.train.images, count)
-    return read if components is None else {**read, PIXEL_COMPONENTS: components}
+    pixels: dict[str, FeatureSource] = {RAW_PIXELS: PixelFeatures()}
+    return pixels if components is None else {**pixels, PIXEL_COMPONENTS: components}
 
 
 def feature_settings(recipe: Recipe) -> dict[str, Any]:
@@ -119,14 +139,17 @@ def feature_settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def save_report(run: RunFolder, step: int, report: ProbeReport, facts: dict[str, object]) -> Path:
-    """Write a probe report into the run folder and return its path; `facts` describe the images."""
-    run.probes.mkdir(exist_ok=True)
+    """Write a probe report into the run folder and return its path; `facts` describe the images. Of several
+    processes, rank 0 writes it.
+    """
     values = {"kind": "probe", "step": step, **facts, **report.to_dict()}
     measured = report.measurement
     images = measured and (measured.images_hash, measured.fitted_hash)
     settings = {"config": report.config, "images": images, **facts}
     path = run.probes / f"probe-{step:08d}-{facts['data']}-{settings_hash(settings)}.json"
-    write_json(path, with_provenance(values))
+    if ranks.rank() == 0:
+        run.probes.mkdir(exist_ok=True)
+        write_json(path, with_provenance(values))
     return path
 
 

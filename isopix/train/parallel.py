@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from itertools import islice
+from itertools import count, islice
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Literal, TypeVar, cast
@@ -36,6 +36,8 @@ T = TypeVar("T")
 CONNECTION_TIMEOUT = timedelta(minutes=2)  # of ranks whose start differs by their imports
 TIMEOUT = timedelta(minutes=30)  # for a rank that saves while the others wait
 
+_numbers = count()  # of groups and stores; all ranks make them in the same order
+
 
 @contextmanager
 def process_group(device: str) -> Iterator[torch.device]:
@@ -50,17 +52,17 @@ def process_group(device: str) -> Iterator[torch.device]:
     where = _own_device(device)
     gpu = where if where.type == "cuda" else None
     use_device(where)
-    # After a restart, the store of torchrun may have the addresses of processes that have ended.
-    store, rank, count = next(rendezvous("env://", timeout=CONNECTION_TIMEOUT))
+    # The store of torchrun may have addresses of earlier groups: before a restart, or of this process.
+    store, rank, num_ranks = next(rendezvous("env://", timeout=CONNECTION_TIMEOUT))
     own = dist.PrefixStore(  # type: ignore[attr-defined]  # it is documented
-        f"isopix-{ranks.num_restarts()}", store
+        f"isopix-{ranks.num_restarts()}-{next(_numbers)}", store
     )
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if gpu else "gloo",
         timeout=CONNECTION_TIMEOUT,
         store=own,
         rank=rank,
-        world_size=count,
+        world_size=num_ranks,
         device_id=gpu,
     )
     distributed_c10d._set_pg_timeout(TIMEOUT)
@@ -90,8 +92,13 @@ def _print_nothing() -> None:
     show_progress(None)
 
 
+def shared_store() -> distributed_c10d.Store:
+    """Return a new store for messages between ranks, all of which must call this."""
+    return distributed_c10d.PrefixStore(f"store-{next(_numbers)}", distributed_c10d._get_default_store())
+
+
 def is_parallel() -> bool:
-    """Whether this process is one of several that train together."""
+    """Whether this process is one of several that work together."""
     return dist.is_initialized() and dist.get_world_size() > 1
 
 

@@ -93,11 +93,11 @@ def test_an_error_names_its_rank_after_those_that_are_its_cause(
 
 
 def test_other_commands_refuse_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
-    rank_errors.check_command("probe")
+    rank_errors.check_command("sample")
     monkeypatch.setenv("WORLD_SIZE", "2")
     rank_errors.check_command("pretrain")
-    with pytest.raises(ValueError, match="probe runs in one process, without torchrun; commands for several"):
-        rank_errors.check_command("probe")
+    with pytest.raises(ValueError, match="sample runs in one process, without torchrun; commands for"):
+        rank_errors.check_command("sample")
 
 
 def test_the_memory_of_a_device_is_that_of_its_images_and_of_its_part_of_sharded_weights() -> None:

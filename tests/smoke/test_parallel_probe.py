@@ -1,0 +1,120 @@
+"""`isopix probe` in two processes: one report, one message, and no process that is left."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.smoke.test_ranks import ENVIRONMENT, LIMIT, SETTINGS, command, ranks_of, run
+
+# What a plugin does in a rank, in place of reading features or of the fits.
+BROKEN = """
+import os, signal, time
+from pathlib import Path
+
+from isopix import parts
+from isopix.probing.linear import RidgeProbe
+import isopix.probing.feature_extraction as extraction
+import isopix.runs.probe as probe
+
+def fail(*given, **named):
+    raise RuntimeError("no such batch")
+
+def die(*given, **named):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def wait(*given, **named):
+    Path(__file__).with_name("fitting").touch()
+    time.sleep(600)
+
+@parts.register("broken")  # a plugin must register something
+class Broken(RidgeProbe):
+    pass
+
+if os.environ.get("RANK") == "{rank}":
+    {module}.{function} = {action}
+"""
+OWN = {"command": "", "written": ""}  # of each command
+OPTIONS = ("--method", "ridge", "--limit", "150")
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("pretrained") / "run"
+    assert run("pretrain", *SETTINGS, "steps=1", "--out", str(out)).code == 0
+    return out
+
+
+def probe(run_folder: Path, plugin: Path) -> list[str]:
+    return command("probe", str(run_folder), *OPTIONS, "--devices", "2", "--plugin", str(plugin))
+
+
+def broken(folder: Path, rank: int, module: str, function: str, action: str) -> Path:
+    path = folder / "broken.py"
+    path.write_text(BROKEN.format(rank=rank, module=module, function=function, action=action))
+    return path
+
+
+@pytest.mark.parametrize("torchrun", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_two_processes_print_and_save_one_report(pretrained: Path, torchrun: bool) -> None:
+    alone = run("probe", *OPTIONS, str(pretrained))
+    [record] = (pretrained / "probes").iterdir()
+    expected = json.loads(record.read_text())
+    record.unlink()
+    if torchrun:
+        found = run("probe", *OPTIONS, str(pretrained), torchrun=("--nproc-per-node=2",))
+    else:
+        found = run("probe", *OPTIONS, "--devices", "2", str(pretrained))
+    assert (found.code, found.output) == (0, alone.output)
+    [record] = (pretrained / "probes").iterdir()
+    assert {**json.loads(record.read_text()), **OWN} == {**expected, **OWN}
+    record.unlink()
+
+
+@pytest.mark.parametrize(
+    ("rank", "action", "told"),
+    [
+        (1, "fail", "isopix: rank 1: no such batch"),
+        pytest.param(0, "fail", "isopix: rank 0: no such batch", marks=pytest.mark.slow),
+        (1, "die", "isopix: rank 1 was ended by SIGKILL"),
+    ],
+)
+def test_an_error_of_any_rank_ends_all_with_one_line(
+    pretrained: Path, tmp_path: Path, rank: int, action: str, told: str
+) -> None:
+    plugin = broken(tmp_path, rank, "extraction", "iter_features", action)
+    words = probe(pretrained, plugin)
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", [told])
+    assert not ranks_of(pretrained)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "told"),
+    [
+        (signal.SIGINT, 130, "isopix: rank 0: interrupted"),
+        pytest.param(
+            signal.SIGTERM,
+            75,
+            "isopix: rank 0: stopped by SIGTERM; the same command starts again",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_stop_signal_ends_the_ranks_that_wait_for_the_fits(
+    pretrained: Path, tmp_path: Path, number: int, code: int, told: str
+) -> None:
+    plugin = broken(tmp_path, 0, "probe", "probe_with_baselines", "wait")
+    with subprocess.Popen(
+        probe(pretrained, plugin), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while process.poll() is None and not (tmp_path / "fitting").exists():
+            time.sleep(0.05)
+        os.kill(process.pid, number)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors.splitlines()) == (code, "", [told])
+    assert not ranks_of(pretrained)
