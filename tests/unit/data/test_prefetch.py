@@ -5,6 +5,7 @@ import pickle
 import signal
 import time
 from collections import namedtuple
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,8 @@ def test_a_killed_worker_is_reported_in_one_line(splits: dict[str, Split]) -> No
             batches.batch(step)
 
     refusal(read_on, kind=RuntimeError)  # in PyTorch's words where its handler of the signal is faster
+    with suppress(RuntimeError):  # the handler, where the signal comes later than the end of the connection
+        assert _ended({worker})
     assert torch.equal(batches.batch(5)[0], splits["pixels"].images[batches.indices(5)]), "others start"
     batches.close()
 

@@ -31,10 +31,10 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """A disk that writes no checkpoint after step 0 until the event is set."""
     ready, save = threading.Event(), checkpoint.save_checkpoint
 
-    def save_later(folder, tensors, records):
+    def save_later(folder, *content):
         if not folder.name.endswith("-00000000"):
             assert ready.wait(20)
-        save(folder, tensors, records)
+        save(folder, *content)
 
     monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", save_later)
     return ready
@@ -72,7 +72,7 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
         if folder.name.endswith("-00000004"):
             failed.set()
             raise RuntimeError("the disk is full")
-        save(folder, tensors, records)
+        save(folder, *content)
 
     def watch(step: int, losses) -> None:
         steps.append(step)

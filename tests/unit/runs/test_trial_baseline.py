@@ -10,6 +10,7 @@ import torch
 from isopix.api import training
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
@@ -100,7 +101,7 @@ def test_a_trial_near_the_uniform_loss_has_failed_whatever_the_frequencies(
 
 def test_a_search_without_classes_is_refused() -> None:
     recipe = registry.resolve("igpt.digits", assignments=SMALL).recipe
-    tuned = training.prepare_finetune("igpt.digits", assignments=["generative_weight=inf"]).recipe
+    tuned = prepare_finetune("igpt.digits", assignments=["generative_weight=inf"]).recipe
     assert trial_recipe(recipe).train.num_test_images == 0
     with pytest.raises(
         ValueError, match="chosen by validation accuracy, which generative_weight=inf does not"
