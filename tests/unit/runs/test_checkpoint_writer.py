@@ -68,7 +68,7 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
 ) -> None:
     failed, save, steps = threading.Event(), checkpoint.save_checkpoint, list[int]()
 
-    def fail(folder, tensors, records):
+    def fail(folder, *content):
         if folder.name.endswith("-00000004"):
             failed.set()
             raise RuntimeError("the disk is full")
