@@ -1,6 +1,7 @@
 """The tables of the study of inductive biases, from its committed results, and of its simulation."""
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -101,9 +102,10 @@ def sample(name: str) -> str:
     probed = ", ".join(f"{count:,} {split}" for split, count in images.items())
     hours = sum(each.training_seconds + each.probing_seconds for each in done) / 3600
     trials = [each.trial for each in done if each.trial is not None]
-    seeds = {trial.seed for trial in trials}
+    counts = Counter(trial.architecture for trial in trials).values()
+    seeds = f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     return (
-        f"{len(done)} networks, {len(seeds)} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
+        f"{len(done)} networks, {seeds} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
         f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. Mean "
         f"(95 % interval over seeds, kinds of networks and test images). Probe: "
         f"{study.specs[0].probe.method.label()}, {probed} images. {hours:.1f} hours of one thread of "
