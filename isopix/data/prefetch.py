@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from itertools import count
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
@@ -24,7 +25,11 @@ SHARED_MEMORY = Path("/dev/shm")  # through which workers return batches; 64 MiB
 # The main process gets these signals too, and decides: it saves before it ends, and its workers with it.
 IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
+EXIT_SECONDS = 1.0  # for a worker to end by itself when this process does
+
 Read = Callable[[int], Images]
+
+_started: "weakref.WeakSet[BaseProcess]" = weakref.WeakSet()  # workers
 
 
 class Prefetch:
@@ -44,7 +49,9 @@ class Prefetch:
         """Return the images of a step. Raises RuntimeError for what a worker raised or died of."""
         if step != self._step or not self._running:
             self.close()
+            others = set(multiprocessing.active_children())
             self._batches, self._running = _start(self._loader(step)), True
+            _started.update(set(multiprocessing.active_children()) - others)
         try:
             images = next(self._batches)
         except (RuntimeError, OSError, EOFError) as error:  # of the loader, and of a broken connection
@@ -127,6 +134,19 @@ def _start_worker(number: int) -> None:
     for name in IGNORED:
         if hasattr(signal, name):  # not all on Windows
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
+@atexit.register
+def _kill_workers() -> None:
+    """Kill the workers that have not ended: one may wait forever for a lock of another that was killed, and
+    ignores the signal by which Python ends it.
+    """
+    left = [each for each in _started if each.pid is not None and each.is_alive()]
+    if left:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's handler raises
+    for each in left:
+        each.join(EXIT_SECONDS)
+        each.kill()
 
 
 def _close(prefetch: "weakref.ref[Prefetch]") -> None:

@@ -103,6 +103,27 @@ print(len(batches.batch(0)[0]))
 """
 
 
+STUCK = """
+import time
+from isopix.data.prefetch import Prefetch
+
+def read(step):
+    if step:
+        time.sleep(1000)
+    return step
+
+print(Prefetch(read, workers=2).batch(0))
+"""
+
+
+def test_a_program_ends_whose_workers_do_not() -> None:
+    """As one that waits for a lock of another that was killed."""
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
 def test_a_program_that_does_not_close_its_batches_ends(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=True
