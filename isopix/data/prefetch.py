@@ -4,9 +4,11 @@ import atexit
 import multiprocessing
 import shutil
 import signal
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -123,10 +125,26 @@ class _StepDataset(Dataset[Images | str]):
 
 
 def _start(loader: DataLoader[Images | str]) -> Iterator[Images | str]:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _kept_sigchld_handler():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # more than cores
         warnings.filterwarnings("ignore", ".*multi-threaded", DeprecationWarning)  # forks
         return iter(loader)
+
+
+@contextmanager
+def _kept_sigchld_handler() -> Iterator[None]:
+    """Leave the handler of SIGCHLD as it is: PyTorch's raises wherever this process is when a worker dies, in
+    a lock or a destructor too. Without it, the next batch reports the worker.
+    """
+    if not hasattr(signal, "SIGCHLD") or threading.current_thread() is not threading.main_thread():
+        yield  # on Windows, and in other threads, PyTorch sets none
+        return
+    kept = signal.getsignal(signal.SIGCHLD)
+    try:
+        yield
+    finally:
+        if kept is not None:  # not set from Python
+            signal.signal(signal.SIGCHLD, kept)
 
 
 def _start_worker(number: int) -> None:
@@ -141,10 +159,7 @@ def _kill_workers() -> None:
     """Kill the workers that have not ended: one may wait forever for a lock of another that was killed, and
     ignores the signal by which Python ends it.
     """
-    left = [each for each in _started if each.pid is not None and each.is_alive()]
-    if left:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's handler raises
-    for each in left:
+    for each in [each for each in _started if each.pid is not None and each.is_alive()]:
         each.join(EXIT_SECONDS)
         each.kill()
 
