@@ -1,11 +1,13 @@
 """Boxes cut from whole images and averaged to one resolution."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from isopix.core.types import Images
 from isopix.data.full_resolution import FullResolution
@@ -31,14 +33,21 @@ def random_boxes(
     side = torch.minimum(heights / rows, widths / cols) * scale
     position = torch.rand(2, len(heights), generator=generator)
     height, width = side * rows, side * cols
-    return CropBoxes(position[0] * (heights - height), position[1] * (widths - width), height, width)
+    top, left = (heights - height).clamp(min=0), (widths - width).clamp(min=0)  # rounded, it may be negative
+    return CropBoxes(position[0] * top, position[1] * left, height, width)
 
 
 def average_boxes(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
-    """Average each box by area to rows x cols: two small matrix products per image, whose rows sum to 1.
+    """Average each box by area to rows x cols.
 
     Memory grows with the boxes, not with the images, so that one long image costs no more than others.
     """
+    average = average_each if full.pixels.device.type == "cpu" else average_together
+    return average(full, boxes, rows, cols)
+
+
+def average_together(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
+    """Average boxes on any device: two small matrix products per image, whose rows sum to 1."""
     device = full.pixels.device
     row, col = _covered(boxes.top, boxes.height), _covered(boxes.left, boxes.width)
     row_weights = _overlaps(boxes.top, boxes.height, rows, row).to(device, non_blocking=True)
@@ -46,6 +55,21 @@ def average_boxes(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) 
     pixels = gather_pixels(full, row, col).float()
     averaged = torch.einsum("b r h, b c h w, b s w -> b c r s", row_weights, pixels, col_weights)
     return averaged.round_().clamp_(0, 255).to(torch.uint8)
+
+
+def average_each(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
+    """Average boxes as `average_together` does, faster on a CPU: image by image, and in each sum only the few
+    pixels that a cell covers.
+    """
+    averaged = torch.empty(len(full.starts), 3, rows, cols, dtype=torch.uint8)
+    row_cells = _cells(boxes.top, boxes.height, rows, full.heights)
+    col_cells = _cells(boxes.left, boxes.width, cols, full.widths)
+    for i, (row, col) in enumerate(zip(row_cells, col_cells, strict=True)):
+        box = full.image(i)[:, row.pixels, col.pixels]
+        lines = row.average(rearrange(box, "c h w -> h (c w)").float())
+        means = col.average(rearrange(lines, "r (c w) -> w (c r)", c=3))
+        averaged[i] = rearrange(means.round_().clamp_(0, 255).to(torch.uint8), "s (c r) -> c r s", c=3)
+    return averaged
 
 
 def gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
@@ -58,6 +82,36 @@ def gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor
     offsets = (rearrange(plane, "b c -> b c 1 1"), lines, columns)
     plane, line, col = (offset.to(full.pixels.device, non_blocking=True) for offset in offsets)
     return full.pixels[plane + line + col]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Equal cells of a range of pixels: the range, and which of its pixels each cell covers, and how much."""
+
+    pixels: slice
+    covered: Int[Tensor, "cells pixels"]
+    weights: Float[Tensor, "cells pixels"]
+
+    def average(self, values: Float[Tensor, "range n"]) -> Float[Tensor, "cells n"]:
+        """Return the weighted mean of each cell; the weights of a cell sum to 1."""
+        return functional.embedding_bag(self.covered, values, per_sample_weights=self.weights, mode="sum")
+
+
+def _cells(start: Lengths, length: Lengths, cells: int, limit: Int[Tensor, " B"]) -> Iterator[_Cells]:
+    """Cut [start, start + length] of each image, of which `limit` pixels exist, into equal cells."""
+    step = rearrange(length / cells, "b -> b 1")
+    low = rearrange(start, "b -> b 1") + step * torch.arange(cells)
+    first = low.floor()
+    most = int(((low + step).ceil() - first).max())
+    pixel = rearrange(first, "b s -> b s 1") + torch.arange(most)
+    low, step = rearrange(low, "b s -> b s 1"), rearrange(step, "b 1 -> b 1 1")
+    overlap = (torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel)).clamp_(min=0)
+    weights = overlap / overlap.sum(2, keepdim=True)
+    covered = torch.minimum(pixel.long(), rearrange(limit, "b -> b 1 1") - 1)
+    firsts, ends = covered[:, 0, 0], covered[:, -1, -1] + 1
+    within = covered - rearrange(firsts, "b -> b 1 1")
+    for begin, end, *chosen in zip(firsts.tolist(), ends.tolist(), within, weights, strict=True):
+        yield _Cells(slice(begin, end), *chosen)
 
 
 def _covered(start: Lengths, length: Lengths) -> Int[Tensor, "B pixels"]:

@@ -25,6 +25,11 @@ class FullResolution:
         """Return the images with these indices; the pixels are shared."""
         return FullResolution(self.pixels, self.starts[indices], self.heights[indices], self.widths[indices])
 
+    def image(self, index: int) -> UInt8[Tensor, "3 H W"]:
+        """Return one image; the pixels are shared."""
+        start, height, width = (int(each[index]) for each in (self.starts, self.heights, self.widths))
+        return self.pixels[start : start + 3 * height * width].view(3, height, width)
+
     def read(self, indices: Int[Tensor, " n"]) -> "FullResolution":
         """Return the images with these indices: decoded ones have nothing to be read."""
         return self.select(indices)
