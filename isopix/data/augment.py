@@ -5,7 +5,6 @@ from math import ceil
 from typing import Annotated
 
 import torch
-from einops import rearrange
 from torch import Tensor
 
 from isopix.core.ranges import Probability, Range
@@ -110,7 +109,8 @@ def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Gen
     shifts = torch.randint(-pad, pad + 1, (2, count, 1), generator=generator)
     flipped = torch.rand(count, 1, generator=generator) < flip
     if pad == 0:  # without the indices of every pixel
-        return torch.where(rearrange(flipped, "b 1 -> b 1 1 1").to(images.device), images.flip(3), images)
+        chosen = flipped[:, 0].nonzero()[:, 0].to(images.device, non_blocking=True)
+        return images.index_copy(0, chosen, images[chosen].flip(3))
     y = _reflect(torch.arange(height) + shifts[0], height)
     x = _reflect(torch.arange(width) + shifts[1], width)
     x = torch.where(flipped, x.flip(1), x)
