@@ -93,7 +93,7 @@ class ScaleCrop(AugmentationSpec):
         assert split.full_resolution is not None, "the split was loaded for another augmentation"
         sides = torch.randint(self.min_side, self.max_side + 1, (len(indices),), generator=generator)
         rows, cols = split.images.shape[2:]
-        full = split.full_resolution.read(indices)
+        full = split.full_resolution.select(indices)
         boxes = random_boxes(full, rows, cols, scale=self.crop / sides, generator=generator)
         images = average_boxes(full, boxes, rows, cols)
         return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
@@ -10,8 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from isopix.core.types import Images
+from isopix.data.encoded import EncodedFullResolution
 from isopix.data.full_resolution import FullResolution
 
+WholeImages = FullResolution | EncodedFullResolution
 Lengths = Float[Tensor, " B"]
 
 
@@ -26,7 +29,7 @@ class CropBoxes:
 
 
 def random_boxes(
-    full: FullResolution, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
+    full: WholeImages, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
 ) -> CropBoxes:
     """Return boxes of aspect ratio rows:cols, `scale` times the largest that fits, at uniform positions."""
     heights, widths = full.heights.float(), full.widths.float()
@@ -37,13 +40,14 @@ def random_boxes(
     return CropBoxes(position[0] * top, position[1] * left, height, width)
 
 
-def average_boxes(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
-    """Average each box by area to rows x cols.
+def average_boxes(full: WholeImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
+    """Average each box by area to rows x cols; an image that is not decoded gives a black one.
 
     Memory grows with the boxes, not with the images, so that one long image costs no more than others.
     """
-    average = average_each if full.pixels.device.type == "cpu" else average_together
-    return average(full, boxes, rows, cols)
+    if isinstance(full, FullResolution) and full.device.type != "cpu":
+        return average_together(full, boxes, rows, cols)
+    return average_each(full, boxes, rows, cols)
 
 
 def average_together(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
@@ -57,18 +61,20 @@ def average_together(full: FullResolution, boxes: CropBoxes, rows: int, cols: in
     return averaged.round_().clamp_(0, 255).to(torch.uint8)
 
 
-def average_each(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
+def average_each(full: WholeImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
     """Average boxes as `average_together` does, faster on a CPU: image by image, and in each sum only the few
     pixels that a cell covers.
     """
-    averaged = torch.empty(len(full.starts), 3, rows, cols, dtype=torch.uint8)
+    averaged = torch.zeros(len(full.heights), 3, rows, cols, dtype=torch.uint8)
     row_cells = _cells(boxes.top, boxes.height, rows, full.heights)
     col_cells = _cells(boxes.left, boxes.width, cols, full.widths)
-    for i, (row, col) in enumerate(zip(row_cells, col_cells, strict=True)):
-        box = full.image(i)[:, row.pixels, col.pixels]
-        lines = row.average(rearrange(box, "c h w -> h (c w)").float())
-        means = col.average(rearrange(lines, "r (c w) -> w (c r)", c=3))
-        averaged[i] = rearrange(means.round_().clamp_(0, 255).to(torch.uint8), "s (c r) -> c r s", c=3)
+    for result, image, row, col in zip(averaged, full.images(), row_cells, col_cells, strict=True):
+        if image is None:
+            continue
+        box = image[:, row.pixels, col.pixels].transpose(1, 2, 0).astype(np.float32, order="C")
+        lines = row.average(torch.from_numpy(box).flatten(1))
+        means = col.average(lines.t().reshape(box.shape[1], -1))
+        result.copy_(rearrange(means.round_().clamp_(0, 255), "s (c r) -> c r s", c=3))
     return averaged
 
 

@@ -14,7 +14,6 @@ from PIL import Image, features
 from torch import Tensor
 
 from isopix.data.decode import NEVER_REDUCED, decode_image, failure_reason, is_jpeg
-from isopix.data.resize import to_chw
 from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.npy import NpyWriter, open_memmap
 
@@ -39,9 +38,9 @@ def encode_pixels(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def decode_pixels(content: bytes) -> NDArray[np.uint8]:
     """Return uint8 [3 H W] of what `encode_pixels` returned, or of a JPEG file. Raises what Pillow raises."""
     if is_jpeg(content):
-        return to_chw(decode_image(content, NEVER_REDUCED))
+        return _planes(decode_image(content, NEVER_REDUCED))
     with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-        return to_chw(image.convert("RGB"))
+        return _planes(image.convert("RGB"))
 
 
 class EncodedWriter:
@@ -130,6 +129,11 @@ class EncodedFile:
                     f"{file.path.parent}, which is then written anew"
                 ) from error
             yield pixels
+
+
+def _planes(image: Image.Image) -> NDArray[np.uint8]:
+    pixels: NDArray[np.uint8] = np.asarray(image)
+    return pixels.transpose(2, 0, 1)  # a view
 
 
 def _content(name: str) -> str:
