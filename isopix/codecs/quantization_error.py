@@ -12,7 +12,7 @@ from isopix.codecs.palette import Palette
 from isopix.core.images import ImageSequence, StoredImages, image_batches
 from isopix.core.types import Grid, Images
 
-BATCH_SIZE = 8192  # images counted at a time
+BATCH_PIXELS = 2**23  # counted at a time
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ def count_colors(images: ImageSequence | Iterable[Images]) -> ColorHistogram:
     """Return the histogram of images, or of an iterable of batches. Raises ValueError if there are none."""
     counts = torch.zeros(2**24, dtype=torch.int64)
     if isinstance(images, Tensor | StoredImages):
-        images = image_batches(images, BATCH_SIZE)
+        rows, cols = images.shape[2:]
+        images = image_batches(images, max(1, BATCH_PIXELS // (rows * cols)))
     for batch in images:
         red, green, blue = batch.cpu().unbind(1)
         index = red.long().mul_(256).add_(green).mul_(256).add_(blue).flatten()
