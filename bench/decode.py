@@ -15,6 +15,7 @@ import argparse
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,13 +25,14 @@ from sklearn.datasets import load_sample_images
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+import isopix
 from isopix.benchmarks.timing import Stopwatch, Work, spread
 from isopix.data.augment import NoAugmentation, ScaleCrop
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.recipes import registry
 
 SIDE, BATCH, STEPS = 224, 32, 8
+DEVICE = "H200"
 FILES, FILE_SIZE, QUALITY = 256, (500, 375), 97
 CROP = ScaleCrop(min_side=256, max_side=384, crop=SIDE, flip=0.5)
 
@@ -91,9 +93,18 @@ def main() -> None:
         side=SIDE,
         batch=BATCH,
         images_per_second=rates,
-        recipe="vit.b16",
-        recipe_crop=registry.resolve("vit.b16").recipe.data.augment.label(),
+        crop=CROP.label(),
+        needed=needed(),
     )
+
+
+def needed() -> dict[str, Any]:
+    """Return the images a second that a training of `vit.b16` reads on one GPU."""
+    plan = isopix.plan("vit.b16")
+    assert plan.recipe.data.augment == CROP, "the crops that are measured are those of the recipe"
+    [cost] = [each for each in plan.device_hours if each.device == DEVICE]
+    rate = plan.images / (3600 * cost.hours)
+    return {"recipe": plan.recipe.name, "device": DEVICE, "mfu": plan.mfu, "images_per_second": rate}
 
 
 def make_files(folder: Path) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cells import mean_std, read, threads
+from data_table import decode, large_data
 from demo_table import demo
 from reliability_table import reliability
 from scale_table import parallel_model, plans, scale
@@ -238,6 +239,8 @@ TABLES = {
     "scale": scale,
     "plans": plans,
     "parallel_model": parallel_model,
+    "decode": decode,
+    "large_data": large_data,
 }
 
 if __name__ == "__main__":
