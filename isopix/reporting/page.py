@@ -19,7 +19,7 @@ from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord, SavedMetrics
 from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words, percent
-from isopix.reporting.settings_section import settings_section
+from isopix.reporting.settings_section import differences_section, settings_section
 from isopix.storage.run_folder import RunFolder
 
 Values = Mapping[str, Any]
@@ -76,7 +76,9 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
-    """Return the table of all runs, and the charts that they share if their probes can be compared."""
+    """Return how the settings differ, the table of all runs, and the charts that they share if their probes
+    can be compared.
+    """
     charts = list[Chart]()
     probes = primary_probes(runs)
     if len(probes) > 1 and not probe_differences(list(probes.values())):
@@ -87,7 +89,7 @@ def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
     if curve := probe_curve(runs, "along"):
         charts.append(curve)
     section = baselines_section(runs)
-    return [section._replace(panels=[*section.panels, Panel(charts)])]
+    return [differences_section(runs), section._replace(panels=[*section.panels, Panel(charts)])]
 
 
 def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
