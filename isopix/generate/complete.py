@@ -245,7 +245,7 @@ def _by_image(values: Tensor, each: int) -> Tensor:
 
 
 def _log_likelihood(step: Filled) -> Float64[Tensor, " _"]:
-    return step.log_probs.cpu().double().flatten(1).sum(1)
+    return step.log_probs.detach().cpu().double().flatten(1).sum(1)
 
 
 def _batch_size(model: PretrainModel, sampling: SamplingConfig) -> int:

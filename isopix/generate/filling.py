@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.ranges import Count
-from isopix.core.types import Codes, Images, Logits, Mask, PositionIndices, SelectedTokens
+from isopix.core.types import Codes, Images, Mask, PositionIndices, SelectedTokens
 from isopix.generate.completion_mask import hidden_pixels
 from isopix.generate.sample import decode_steps, uniform_numbers
 from isopix.generate.sampling_config import SamplingConfig
@@ -27,6 +27,9 @@ from isopix.objectives.base import PretrainModel
 Order = Literal["confident", "random"]
 Stream = tuple[int, str, int]  # seed, purpose and number of the image
 LogProbs = Float[Tensor, "B N Q"]
+SelectedLogits = Float[Tensor, "B M Q K"]
+SelectedCodes = Int[Tensor, "B M Q"]
+SelectedLogProbs = Float[Tensor, "B M Q"]
 
 
 class Passes(NamedTuple):
@@ -166,7 +169,9 @@ def tokens_at(backbone: Backbone, inputs: Inputs, mask: Mask, positions: Positio
     return torch.take_along_dim(backbone(inputs, mask), positions[..., None], 1)
 
 
-def sample_at(logits: Logits, positions: PositionIndices, uniform: Tensor, sampling: SamplingConfig) -> Codes:
+def sample_at(
+    logits: SelectedLogits, positions: PositionIndices, uniform: Tensor, sampling: SamplingConfig
+) -> SelectedCodes:
     """Sample the codes of these positions, each by the uniform number of its place."""
     numbers = torch.take_along_dim(uniform, positions.cpu()[..., None], 1)
     if logits.device.type != "mps":  # which has no float64
@@ -175,12 +180,12 @@ def sample_at(logits: Logits, positions: PositionIndices, uniform: Tensor, sampl
     return rearrange(drawn, "(b m) 1 q -> b m q", b=len(logits))
 
 
-def code_log_probs(logits: Logits, codes: Codes) -> LogProbs:
+def code_log_probs(logits: SelectedLogits, codes: SelectedCodes) -> SelectedLogProbs:
     """Return ln p of codes under a softmax at temperature 1."""
     return torch.take_along_dim(logits.log_softmax(-1), codes[..., None], -1)[..., 0]
 
 
-def confidence(log_probs: LogProbs, positions: PositionIndices, mask: Mask) -> Float[Tensor, "B N _"]:
+def confidence(log_probs: SelectedLogProbs, positions: PositionIndices, mask: Mask) -> Float[Tensor, "B N _"]:
     """Return ln p of the codes of each position, or of each code where single ones are hidden."""
     own = log_probs if mask.shape[-1] > 1 else log_probs.sum(-1, keepdim=True)
     everywhere = own.new_zeros(mask.shape)

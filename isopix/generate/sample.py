@@ -203,10 +203,11 @@ def _progress_of_batch(
 
 def require_sampling(model: PretrainModel) -> None:
     """Raise ValueError unless the network predicts every code from the codes before it."""
-    model.network.head.require_logits()
+    model.network.head.require_codes()
     if not model.objective.can_sample:
         other = "reconstruct masked pixels (isopix reconstruct) and " if model.objective.masks_input else ""
         raise ValueError(
             f"this model (objective: {model.objective.label()}) cannot sample images; it can "
             f"{other}be probed (isopix probe)"
         )
+    model.network.head.require_logits()
