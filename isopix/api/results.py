@@ -99,9 +99,7 @@ class SampleOutput:
 
 @dataclass(frozen=True)
 class CompletionOutput:
-    """Completions of what `mask` [B H W] hides of `inputs` [B 3 H W]: `images` uint8 [B each 3 H W], and the
-    `log_likelihood` [B each] of each, in nats; `completions.likelihood` says of what.
-    """
+    """Completions of `inputs` [B 3 H W]; `images`, `log_likelihood` and `mask` are theirs."""
 
     completions: Completions
     inputs: Images
