@@ -12,11 +12,17 @@ import torch
 
 from isopix.api.arguments import checked
 from isopix.api.completion_record import LATER_PIXELS, later_known, mask_name, recorded_mask
+from isopix.api.generation_results import (
+    CompletionOutput,
+    NearestTrainingImages,
+    ReconstructionOutput,
+    SampleOutput,
+)
 from isopix.api.image_selection import first_images, select_split
 from isopix.api.inputs import ArrayLike, as_images, require_images
+from isopix.api.nearest import compare_with_training
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.progress import Progress
-from isopix.api.results import CompletionOutput, ReconstructionOutput, SampleOutput
 from isopix.api.run import (
     DataLike,
     RunLike,
@@ -54,6 +60,7 @@ def sample(
     seed: int = 0,
     precision: Precision | None = None,
     compile: bool | None = None,
+    nearest: bool = False,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> SampleOutput:
@@ -62,17 +69,24 @@ def sample(
     distribution; `top_k` and `top_p` truncate it. With `precision` bf16 keys and values are rounded to bf16,
     and on GPUs matrix products, too; it is by default fp32, or that of the model. With `compile` the step is
     compiled by torch.compile, which takes 10 to 30 seconds in each process; by default on GPUs.
+    With `nearest` the nearest training image of each is found, too, and a second grid saved.
 
     Raises ValueError for a masked model and for invalid arguments.
     """
     with _opened(run, device) as (folder, model):
         sampling = _sampling(model, temperature, top_k, top_p, precision, compile)
         images = model.sample(count, sampling=sampling, seed=seed, progress=progress)
+        found = compare_with_training(model.loaded, images) if nearest else None
     loaded = model.loaded
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= _recorded(sampling)
     name = f"samples-{loaded.step:08d}-seed{seed}"
-    return SampleOutput(images, *_save_grid(folder, name, pictures.sample_grid(images), numbers))
+    saved = _save_grid(folder, name, pictures.sample_grid(images), numbers)
+    if found is None:
+        return SampleOutput(images, *saved)
+    grid = pictures.nearest_grid(images, found.images)
+    own = _save_grid(folder, f"nearest-{name}", grid, {**numbers, "kind": "nearest", **found.numbers()})
+    return SampleOutput(images, *saved, NearestTrainingImages(*found, *own))
 
 
 @checked

@@ -50,6 +50,17 @@ def sample_grid(images: Images, *, columns: int | None = None, scale: int | None
     return _grid([Group("", [tiles[i::columns] for i in range(columns)])], blocks=1)
 
 
+def nearest_grid(images: Images, nearest: Images, *, scale: int | None = None) -> Image.Image:
+    """Return each image beside the nearest training image."""
+    blocks = _num_blocks(len(images), 2)
+    scale = scale or _fit_scale(images, 2 * blocks)
+    groups = [
+        Group("sample", [_enlarge(images, scale)]),
+        Group("nearest", [_enlarge(nearest, scale)]),
+    ]
+    return _grid(groups, blocks=blocks)
+
+
 def completion_grid(
     originals: Images,
     pixel_mask: Bool[Tensor, "B H W"],

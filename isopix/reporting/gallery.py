@@ -5,6 +5,7 @@ import io
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from jaxtyping import Float, UInt8
@@ -69,7 +70,7 @@ def color_strip(colors: Float[Tensor, "K 3"]) -> str:
 def _possible(run: RunRecord) -> Iterator[str]:
     if run.recipe is not None and run.predicts_codes:
         objective, head = run.recipe.objective, run.recipe.model.head
-        yield "samples" if objective.can_sample else "reconstructions"
+        yield from ("samples", "nearest") if objective.can_sample else ("reconstructions",)
         if head.categorical and (objective.can_sample or objective.masks_input):
             yield "completions"
 
@@ -93,6 +94,18 @@ def _chart(image: SavedImage, gallery: Gallery, run: RunRecord) -> Chart:
 
 def _samples(facts: Facts, run: RunRecord) -> str:
     return f"{_count(facts)}, sampled pixel by pixel{_sampling(facts)} {_when(facts)}"
+
+
+def _nearest(facts: Facts, run: RunRecord) -> str:
+    own, held_out, training = (facts.get(name) for name in ("distances", "held_out", "training_images"))
+    if not (isinstance(own, list) and own and isinstance(held_out, list) and isinstance(training, int)):
+        return f"{_count(facts)}, each beside the nearest training image {_when(facts)}"
+    compared = f"; of {len(held_out):,} held-out images {median(held_out):.1f}" if held_out else ""
+    return (
+        f"{_count(facts)}, each beside the nearest of {training:,} training images. Median distance (root"
+        f" mean square difference of levels 0..255): {median(own):.1f}{compared}. Samples that are much"
+        f" nearer than held-out images repeat training images{_sampling(facts)} {_when(facts)}"
+    )
 
 
 def _completions(facts: Facts, run: RunRecord) -> str:
@@ -128,6 +141,7 @@ def _reconstructions(facts: Facts, run: RunRecord) -> str:
 
 GALLERIES = {
     "samples": Gallery("Samples", "isopix sample {} -n 16", _samples),
+    "nearest": Gallery("Nearest training images", "isopix sample {} -n 16 --nearest", _nearest),
     "completions": Gallery("Completions", "isopix complete {} -n 8 --each 3", _completions),
     "reconstructions": Gallery("Reconstructions", "isopix reconstruct {} -n 8", _reconstructions),
 }

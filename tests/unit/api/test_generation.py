@@ -144,3 +144,21 @@ def test_an_autoregressive_run_says_that_it_does_not_see_later_pixels(
     assert "does not see them" not in caplog.text
     isopix.complete(model, images, mask="rectangle")
     assert "known pixels after it are kept, but it does not see them" in caplog.text
+
+
+def test_samples_are_shown_beside_the_nearest_training_images(copy_of: Copy) -> None:
+    run = copy_of("ar", "run")
+    found = isopix.sample(run, 5, nearest=True, **CPU)
+    assert found.nearest is not None
+    data = load_dataset(isopix.load(run, device="cpu").loaded.recipe.data)
+    gaps = (found.images[:, None].double() - data.train.images[None].double()).square().mean((2, 3, 4)).sqrt()
+    assert torch.allclose(found.nearest.distances.double(), gaps.min(1).values, atol=1e-4)
+    assert torch.equal(found.nearest.images, data.train.images[gaps.min(1).indices])
+    assert found.nearest.num_training == len(data.train)
+    assert len(found.nearest.held_out) == min(256, len(data.test))
+    record = found.nearest.record
+    assert record["kind"] == "nearest"
+    assert record["distances"] == pytest.approx(found.nearest.distances.tolist(), abs=1e-3)
+    assert found.nearest.path.is_file()
+    assert found.path.is_file()
+    assert isopix.sample(run, 5, **CPU).nearest is None
