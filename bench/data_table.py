@@ -1,4 +1,4 @@
-"""The tables of docs/data.md: decoding for training, and large data sets."""
+"""The tables of docs/data.md: decoding for training, and large datasets."""
 
 from cells import read
 
