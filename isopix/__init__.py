@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
+    from isopix.api.scoring import score
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.registry import load_plugin
@@ -52,6 +53,7 @@ __all__ = [
     "resume",
     "sample",
     "save",
+    "score",
     "search_lr",
     "study",
     "verify",
@@ -73,6 +75,7 @@ _MODULES = {
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),
+    "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),

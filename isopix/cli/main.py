@@ -45,6 +45,10 @@ COMMANDS = {
     "sample": ("isopix.cli.sample:sample", "Sample images from a run."),
     "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Reconstruct masked pixels or patches of images."),
+    "score": (
+        "isopix.cli.score:score",
+        "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
+    ),
     "convert": (
         "isopix.cli.convert:app",
         "Convert checkpoints from and to Hugging Face, and from OpenAI.",

@@ -84,7 +84,7 @@ class Palette(Codec):
         """Return how many of the 2^24 colors are encoded as each code; a color like another may have none."""
         self.build_table()
         assert self.table is not None
-        parts = self.table.cpu().split(2**20)  # as int64 a part takes 8 MiB
+        parts = torch.split(self.table.cpu(), 2**20)  # as int64 a part takes 8 MiB
         counts = torch.zeros(self.vocab_size, dtype=torch.int64)
         for part in parts:
             counts += torch.bincount(part.long(), minlength=self.vocab_size)
