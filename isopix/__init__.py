@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from isopix.api import convert, palette, study
     from isopix.api.comparison import compare
     from isopix.api.evaluation import evaluate, probe
+    from isopix.api.feature_neighbors import neighbors
     from isopix.api.features import Features
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
@@ -40,6 +41,7 @@ __all__ = [
     "load",
     "load_plugin",
     "low_data",
+    "neighbors",
     "palette",
     "parts",
     "plan",
@@ -65,6 +67,7 @@ _MODULES = {
     "isopix.api.comparison": ("compare",),
     "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("evaluate", "probe"),
+    "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.api.few_labels": ("low_data",),
     "isopix.api.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),

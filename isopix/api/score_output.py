@@ -77,10 +77,8 @@ class ScoreOutput:
     path: Path | None
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows with the same columns."""
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write rows below the names of their columns."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [])
-    writer.writeheader()
-    writer.writerows(rows)
+    csv.writer(text).writerows([columns, *rows])
     replace_file(path, text.getvalue().encode())

@@ -190,7 +190,7 @@ def _save(path: Path, output: ScoreOutput, pictures: list[MappedImages]) -> None
     """Write scores.csv, scores.json and, if there are maps, surprise.png with the numbers in surprise.npz."""
     path.mkdir(parents=True, exist_ok=True)
     rows = output.images.rows + ([] if output.against is None else output.against.rows)
-    write_csv(path / "scores.csv", rows)
+    write_csv(path / "scores.csv", list(rows[0]), [list(each.values()) for each in rows])
     write_json(path / "scores.json", {**output.record, "images": rows})
     if pictures:
         replace_file(path / "surprise.png", png_bytes(surprise_grid(pictures)))

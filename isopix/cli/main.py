@@ -49,6 +49,10 @@ COMMANDS = {
         "isopix.cli.score:score",
         "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
     ),
+    "neighbors": (
+        "isopix.cli.neighbors:neighbors",
+        "Find near-duplicates and outliers in images by the features of a run.",
+    ),
     "convert": (
         "isopix.cli.convert:app",
         "Convert checkpoints from and to Hugging Face, and from OpenAI.",
