@@ -20,10 +20,9 @@ from isopix.api.run import (
     evaluation_data,
     load_images,
     open_run,
-    require_writable,
     sample_of_each,
 )
-from isopix.api.score_output import write_csv
+from isopix.api.score_output import results_folder, write_csv
 from isopix.core.device import Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count, Range
@@ -112,11 +111,7 @@ def neighbors(
     `neighbors` folder. Raises ValueError for a layer that does not exist.
     """
     with open_run(run, device) as (folder, model):
-        target = None if out is None else Path(out)
-        if target is None and folder is not None:
-            target = folder.neighbors
-        if target is not None:
-            require_writable(target)
+        target = results_folder(out, None if folder is None else folder.neighbors)
         splits, names, dataset = _images(model.loaded, data, split, limit)
         chosen = _layer(model, layer, folder)
         features = _features(model, splits, chosen, pool or model.pool, precision)

@@ -9,6 +9,8 @@ from typing import Any
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import Scores, Summary, summarize
+from isopix.api.arguments import PathLike
+from isopix.api.run import require_writable
 from isopix.core.text import printable
 from isopix.core.types import Groups
 from isopix.data.measurement import Measurement
@@ -75,6 +77,19 @@ class ScoreOutput:
     auroc: Mapping[str, AUROC]
     record: Mapping[str, Any]
     path: Path | None
+
+
+def results_folder(out: PathLike | None, default: Path | None) -> Path | None:
+    """Return the folder for results, before anything is computed; None for a model without a run folder.
+
+    Raises ValueError if it cannot be written.
+    """
+    path = default if out is None else Path(out)
+    if path is not None:
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"out {path} is a file; results are several files: give a folder")
+        require_writable(path)
+    return path
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

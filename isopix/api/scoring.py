@@ -26,9 +26,8 @@ from isopix.api.run import (
     evaluation_data,
     logger,
     open_run,
-    require_writable,
 )
-from isopix.api.score_output import ScoredImages, ScoreOutput, write_csv
+from isopix.api.score_output import ScoredImages, ScoreOutput, results_folder, write_csv
 from isopix.core.device import Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count
@@ -41,7 +40,6 @@ from isopix.plots.surprise import MappedImages, surprise_grid
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import settings_hash, with_provenance
-from isopix.storage.run_folder import RunFolder
 
 MAP_MASKS = 32  # at least, of the surprise maps of a masked model, so that most pixels are predicted
 
@@ -75,8 +73,7 @@ def score(
         loaded = model.loaded
         require_scores(loaded.model)
         loaded.require_decoder("score")
-        if out is not None or folder is not None:
-            require_writable(Path(out) if out is not None else _scores(folder))
+        path = results_folder(out, None if folder is None else folder.scores)
         frequencies = _frequencies(loaded)
         scored, images = _scored(loaded, (data, split, limit), config, frequencies)
         other = None if against is None else _scored(loaded, (against, None, limit), config, frequencies)[0]
@@ -86,25 +83,18 @@ def score(
     record: dict[str, Any] = {"kind": "scores", "step": loaded.step, **settings, **scored.record}
     record["against"] = None if other is None else other.record
     record["auroc"] = {name: each._asdict() for name, each in found.items()}
-    path = None if out is None else Path(out)
-    if path is None and folder is not None:
-        path = _default_folder(folder, loaded.step, record)
+    if path is not None and out is None:
+        path /= _folder_name(loaded.step, record)
     output = ScoreOutput(scored, other, found, with_provenance(record), path)
     if path is not None:
         _save(path, output, pictures)
     return output
 
 
-def _scores(folder: RunFolder | None) -> Path:
-    assert folder is not None, "there is a folder or out"
-    return folder.scores
-
-
-def _default_folder(folder: RunFolder, step: int, record: dict[str, Any]) -> Path:
+def _folder_name(step: int, record: dict[str, Any]) -> str:
     given = {key: record[key] for key in ("limit", "masks", "seed", "precision")}
     hashes = [each and each["measurement"]["images_hash"] for each in (record, record["against"])]
-    name = f"{step:08d}-{record['data']}-{record['split']}"
-    return folder.scores / f"{name}-{settings_hash({**given, 'images': hashes})}"
+    return f"{step:08d}-{record['data']}-{record['split']}-{settings_hash({**given, 'images': hashes})}"
 
 
 def _frequencies(loaded: LoadedRun) -> Frequencies | None:

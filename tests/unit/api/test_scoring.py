@@ -111,6 +111,9 @@ def test_wrong_calls_of_score(pristine: Path, tmp_path: Path) -> None:
     run = pristine / "ar"
     assert "masks is 0; allowed: 1 or more" in refusal(lambda: isopix.score(run, masks=0))
     assert "maps is -1" in refusal(lambda: isopix.score(run, maps=-1))
+    (tmp_path / "file").touch()
+    text = refusal(lambda: isopix.score(run, out=tmp_path / "file", **CPU))
+    assert text == f"out {tmp_path / 'file'} is a file; results are several files: give a folder"
     assert "missing" in refusal(lambda: isopix.score(run, data=tmp_path / "missing", **CPU))
 
 
@@ -135,9 +138,8 @@ def test_neighbors(copy_of: Copy, photos: Path) -> None:
         "outliers.png",
     }
     rows = table(found.path / "outliers.csv")
-    assert [float(each["distance"]) for each in rows] == sorted(map(lambda x: x.distance, found.outliers))[
-        ::-1
-    ]
+    distances = [each.distance for each in found.outliers]
+    assert [float(each["distance"]) for each in rows] == distances == sorted(distances, reverse=True)
     assert rows[0]["image_name"] == found.outliers[0].image.name
     assert len(rows) == len(found.outliers) == 13
 
