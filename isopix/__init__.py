@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
+    from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.registry import load_plugin
@@ -34,6 +35,7 @@ __all__ = [
     "compare",
     "complete",
     "convert",
+    "data_show",
     "evaluate",
     "finetune",
     "load",
@@ -74,6 +76,7 @@ _MODULES = {
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),
     "isopix.api.study": ("study",),
+    "isopix.api.survey": ("data_show",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
