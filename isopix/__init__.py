@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.loading import load, save
+    from isopix.api.machine import doctor
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
@@ -36,6 +37,7 @@ __all__ = [
     "complete",
     "convert",
     "data_show",
+    "doctor",
     "evaluate",
     "finetune",
     "load",
@@ -71,6 +73,7 @@ _MODULES = {
     "isopix.api.inspection": ("analyze", "plan", "report"),
     "isopix.api.palette": ("palette",),
     "isopix.api.loading": ("load", "save"),
+    "isopix.api.machine": ("doctor",),
     "isopix.api.pretrained": ("PretrainedModel",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),

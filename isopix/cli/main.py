@@ -68,6 +68,10 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
+    "doctor": (
+        "isopix.cli.doctor:doctor",
+        "Check the installation, the device, memory and disks, and train a tiny network.",
+    ),
     "bench": (
         "isopix.cli.bench:bench",
         "Measure speed next to other libraries, and check the results on this device.",
@@ -116,6 +120,8 @@ def main() -> None:
         _exit(error, f"{error.filename}: {error.strerror}" if has_path else str(error), 1)
     except RuntimeError as error:
         _exit(error, str(error), 1)
+    except ImportError as error:
+        _exit(error, f"{error.__cause__ or error}; isopix doctor checks the installation", 1)
     except KeyboardInterrupt as error:
         if ranks.rank() > 0:  # rank 0 says it
             sys.exit(exit_code(error))

@@ -1,6 +1,5 @@
 """Image datasets: from data settings to training, validation and test images at the model's resolution."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -26,6 +25,7 @@ from isopix.data.sources.hub import LOCAL_SOURCES
 from isopix.data.sources.read_source import DATASET_NAMES, find_reader
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.data.store_choice import StoreChoice, choose_store
+from isopix.storage.cache_folder import default_cache
 from isopix.storage.csv_file import write_csv
 from isopix.storage.hashing import hash_bytes
 
@@ -209,11 +209,6 @@ def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], S
     """
     index = None if cache is None else cache / FILE_INDEX
     return find_reader(config.source, Canvas(config.rows, config.cols, config.placements), index)
-
-
-def default_cache() -> Path:
-    """Return $ISOPIX_CACHE, or ~/.cache/isopix."""
-    return Path(os.environ.get("ISOPIX_CACHE") or Path.home() / ".cache" / "isopix")
 
 
 def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, PreprocessConfig]:

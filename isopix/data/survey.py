@@ -13,12 +13,13 @@ from PIL import Image
 from isopix.core.progress import Count, long_step
 from isopix.core.text import printable
 from isopix.data.cache import BadFile
-from isopix.data.dataset import DataConfig, default_cache, open_source
+from isopix.data.dataset import DataConfig, open_source
 from isopix.data.duplicates import DuplicateGroup, exact_duplicates, near_duplicates
 from isopix.data.image_facts import THUMBNAIL, ImageFacts, ImageJob, examine_image
 from isopix.data.known_sources import remember_source
 from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, SplitName
 from isopix.data.threads import map_images
+from isopix.storage.cache_folder import default_cache
 
 DEFAULT_LIMIT = 50_000  # images of each split: all of CIFAR, a minute or two of photographs
 NUM_RANGES = 100  # into which the images of a larger split are divided
