@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 
 from isopix.analysis import attention_analyses, embedding_analyses  # noqa: F401  registers them
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, Numbers
+from isopix.core.progress import long_step
 from isopix.core.registry import kinds_of
 
 
@@ -25,6 +26,9 @@ def run_analyses(
     given: AnalysisInput, only: Collection[str] = ()
 ) -> Iterator[tuple[str, Numbers | NotApplicable]]:
     """Yield the name and the results of each selected analysis, or why it does not apply to the network."""
-    for name, analysis in select_analyses(only).items():
-        reason = analysis.not_applicable_reason(given.network)
-        yield name, analysis.compute(given) if reason is None else NotApplicable(reason)
+    selected = select_analyses(only)
+    with long_step("analyses", len(selected)) as count:
+        for number, (name, analysis) in enumerate(selected.items()):
+            count(number)
+            reason = analysis.not_applicable_reason(given.network)
+            yield name, analysis.compute(given) if reason is None else NotApplicable(reason)
