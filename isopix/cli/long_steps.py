@@ -42,7 +42,10 @@ class LongStep:
 
     def show(self, count: int, total: int | None = None) -> None:
         """Show that so many items are done, if the last change is long enough ago."""
-        now, self.total = time.monotonic(), self.total if total is None else total
+        now = time.monotonic()
+        if self.total is None:  # what came before the first items is not their time
+            self.begun, self.before = now, count
+        self.total = self.total if total is None else total
         if now - self.shown < (INTERVAL if self.terminal is None else REFRESH) or self.total is None:
             return
         self.shown = now
