@@ -97,6 +97,7 @@ for i, (name, (target, text)) in enumerate(COMMANDS.items()):
     # The list of commands needs no import; the help page of one command is its own docstring.
     selected = sys.argv[1:2] == [name]
     app.command(target, name=name, help=None if selected else text, sort_key=i)
+app.register_install_completion_command(help="Install completion of commands and options in your shell.")
 
 
 def main() -> None:
