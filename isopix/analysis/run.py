@@ -6,6 +6,7 @@ from isopix.analysis import attention_analyses, embedding_analyses  # noqa: F401
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, Numbers
 from isopix.core.progress import long_step
 from isopix.core.registry import kinds_of
+from isopix.core.suggestions import did_you_mean
 
 
 def registered_analyses() -> dict[str, Analysis]:
@@ -18,7 +19,8 @@ def select_analyses(only: Collection[str] = ()) -> dict[str, Analysis]:
     known = registered_analyses()
     for name in only:
         if name not in known:
-            raise ValueError(f"there is no analysis '{name}'; registered: {', '.join(known)}")
+            hint = did_you_mean(name, known)
+            raise ValueError(f"there is no analysis '{name}'; {hint}registered: {', '.join(known)}")
     return {name: analysis for name, analysis in known.items() if not only or name in only}
 
 
