@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from isopix.core.progress import long_step
+
 MAX_DIFFERENCE = 8.0  # levels of 0..255 between two thumbnails, root mean square
 MAX_RELATIVE = 0.2  # of the standard deviation of the flatter one: all images of a gray wall are similar
-BLOCK = 1024  # images that are compared with others at a time
+BLOCK = 1024  # images that are compared with others at a time, at most
+MAX_PAIRS = 2**24  # that are compared at a time; 64 MiB of differences
 
 Rows = NDArray[np.int64]
 Thumbnails = UInt8[np.ndarray, "n 8 8 3"]
@@ -69,12 +72,16 @@ def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
     order = np.argsort(mean, kind="stable")
     points, mean = pixels[order].astype(np.float32) - 127.5, mean[order]
     limits = np.minimum(MAX_DIFFERENCE, MAX_RELATIVE * points.std(1))
-    found = []
-    for start in range(0, len(points), BLOCK):
-        stop = min(start + BLOCK, len(points))
-        low = int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE))
-        rows, nearest = _nearest_before(points, limits, slice(start, stop), low)
-        found.append(np.stack([order[rows], order[nearest]], axis=1))
+    found, start = [], 0
+    with long_step("comparing images", len(points)) as count:
+        while start < len(points):
+            low = int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE))
+            size = max(1, min(BLOCK, MAX_PAIRS // (start - low + BLOCK)))
+            stop = min(start + size, len(points))
+            rows, nearest = _nearest_before(points, limits, slice(start, stop), low)
+            found.append(np.stack([order[rows], order[nearest]], axis=1))
+            start = stop
+            count(start)
     return np.concatenate(found)
 
 

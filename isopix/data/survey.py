@@ -83,8 +83,8 @@ def survey_source(
     """Examine up to `limit` images of each split of the source of that name or path.
 
     Of a larger split, ranges of neighboring images at even distances are taken. `size` is that of images that
-    have none: palette codes, and the canvas of translated-digits. A few hundred bytes are held for each
-    image. Raises what the readers raise.
+    have none: palette codes, and the canvas of translated-digits. Memory grows by about 3 kB for
+    each image. Raises what the readers raise.
     """
     opened = open_source(DataConfig(source=source, rows=size[0], cols=size[1]), cache or default_cache())()
     opened = replace(

@@ -25,9 +25,11 @@ def pairs_by_definition(thumbnails: np.ndarray) -> set[tuple[int, int]]:
     return found
 
 
-def test_near_duplicates_are_those_of_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [1, 200, 10**6])
+def test_near_duplicates_are_those_of_the_definition(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs of an image and its noisy, brighter version; blocks of few images, so that groups span them."""
     monkeypatch.setattr(duplicates, "BLOCK", 16)
+    monkeypatch.setattr(duplicates, "MAX_PAIRS", most)
     rng = np.random.default_rng(0)
     base = rng.integers(0, 256, (100, 8, 8, 3)) * rng.uniform(0.05, 1, (100, 1, 1, 1))
     noise = rng.normal(0, 1, base.shape) * rng.uniform(0, 10, (100, 1, 1, 1))
