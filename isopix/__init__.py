@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.loading import load, save
+    from isopix.api.machine import doctor
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
     from isopix.api.scoring import score
+    from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.registry import load_plugin
@@ -38,6 +40,8 @@ __all__ = [
     "complete",
     "complete_steps",
     "convert",
+    "data_show",
+    "doctor",
     "evaluate",
     "finetune",
     "load",
@@ -77,12 +81,14 @@ _MODULES = {
     "isopix.api.inspection": ("analyze", "plan", "report"),
     "isopix.api.palette": ("palette",),
     "isopix.api.loading": ("load", "save"),
+    "isopix.api.machine": ("doctor",),
     "isopix.api.pretrained": ("PretrainedModel",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),
     "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
+    "isopix.api.survey": ("data_show",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),

@@ -22,7 +22,7 @@ from isopix.api.run import (
     open_run,
     sample_of_each,
 )
-from isopix.api.score_output import results_folder, write_csv
+from isopix.api.score_output import results_folder
 from isopix.core.device import Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count, Range
@@ -39,6 +39,7 @@ from isopix.probing.features import iter_features
 from isopix.reporting.run_reader import read_run
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_json
+from isopix.storage.csv_file import write_csv
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 

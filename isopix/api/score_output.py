@@ -1,7 +1,5 @@
 """Scored images, and the files that they are written to."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,6 @@ from isopix.core.text import printable
 from isopix.core.types import Groups
 from isopix.data.measurement import Measurement
 from isopix.data.sources.base import SplitName
-from isopix.storage.atomic import replace_file
 
 
 @dataclass(frozen=True)
@@ -90,10 +87,3 @@ def results_folder(out: PathLike | None, default: Path | None) -> Path | None:
             raise ValueError(f"out {path} is a file; results are several files: give a folder")
         require_writable(path)
     return path
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write rows below the names of their columns."""
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows([columns, *rows])
-    replace_file(path, text.getvalue().encode())

@@ -27,7 +27,7 @@ from isopix.api.run import (
     logger,
     open_run,
 )
-from isopix.api.score_output import ScoredImages, ScoreOutput, results_folder, write_csv
+from isopix.api.score_output import ScoredImages, ScoreOutput, results_folder
 from isopix.core.device import Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count
@@ -39,6 +39,7 @@ from isopix.plots.images import png_bytes
 from isopix.plots.surprise import MappedImages, surprise_grid
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_json
+from isopix.storage.csv_file import write_csv
 from isopix.storage.provenance import settings_hash, with_provenance
 
 MAP_MASKS = 32  # at least, of the surprise maps of a masked model, so that most pixels are predicted

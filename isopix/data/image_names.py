@@ -1,7 +1,8 @@
 """The names of images: paths of files, or where they are in a file of many."""
 
-from isopix.data.dataset import DataConfig, default_cache, open_source
+from isopix.data.dataset import DataConfig, open_source
 from isopix.data.splits import Split
+from isopix.storage.cache_folder import default_cache
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
 from isopix.core.images import ImageSequence
-from isopix.data.dataset import ImageDataset, default_cache
+from isopix.data.dataset import ImageDataset
 from isopix.recipes.recipe import Recipe
 from isopix.storage import artifact
+from isopix.storage.cache_folder import default_cache
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.provenance import plugin_records
 from isopix.storage.safetensors_io import read_tensors, write_tensors

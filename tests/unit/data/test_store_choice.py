@@ -131,7 +131,7 @@ def test_copies_are_left_out_of_both_stores_alike(classes: Path, tmp_path: Path,
 def _spy(monkeypatch: pytest.MonkeyPatch, threshold: int) -> None:
     monkeypatch.setattr(store_choice, "MIN_ENCODED", threshold)
     monkeypatch.setattr(store_choice, "SAMPLE", 4)
-    monkeypatch.setattr(store_choice, "_free_bytes", lambda cache: 0)
+    monkeypatch.setattr(store_choice, "free_bytes", lambda cache: 0)
 
 
 def test_auto_decides_by_the_bytes_of_all_images(
