@@ -13,6 +13,7 @@ from isopix.recipes.cost import recipe_cost
 from isopix.reporting import headline, template
 from isopix.reporting.baselines import baselines_section
 from isopix.reporting.curve_sections import loss_section, probe_curve
+from isopix.reporting.data_section import data_section
 from isopix.reporting.finetuning_section import finetuning_section
 from isopix.reporting.gallery import color_strip, gallery_sections, palette_section
 from isopix.reporting.low_data_section import low_data_section
@@ -99,6 +100,7 @@ def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
     path = shlex.quote(str(run.path))
     sections: list[Section | None] = [
         *gallery_sections(run),
+        data_section(run),
         finetuning_section(run, f"t{number}", path),
         baselines_section({name: run}) if count == 1 else None,
         probe_section(run, f"a{number}", path),

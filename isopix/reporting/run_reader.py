@@ -6,17 +6,21 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+import torch
 from PIL import Image
 
 from isopix.analysis.run import registered_analyses
 from isopix.codecs.palette import stored_colors
 from isopix.core.config import from_dict
+from isopix.core.text import printable
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_record import (
+    DataSample,
     RunRecord,
     SavedAnalysis,
     SavedEvaluation,
@@ -31,6 +35,7 @@ from isopix.reporting.run_record import (
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.npy import read_arrays
 from isopix.storage.record_types import StepNumber, Types, check_environment, check_types
 from isopix.storage.run_folder import RunFolder
 
@@ -69,6 +74,7 @@ def read_run(run: RunFolder) -> RunRecord:
         environment=reader.read(run.environment, _environment) or {},
         log=reader.records(run.log),
         weights=reader.read(run.checkpoints, _weights),
+        data=reader.read(run.data_sample, _data_sample),
         images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=_image_age),
         probes=sorted(reader.each(probed, _probe), key=lambda each: each.age),
         verifications=sorted(reader.each(verified, _verification), key=lambda each: each.age),
@@ -154,6 +160,17 @@ def _image(path: Path) -> SavedImage:
         raise ValueError(f"{path.stem}.png cannot be read: {error}") from None
     check_types(facts, FACTS, "wrong value")
     return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
+
+
+def _data_sample(path: Path) -> DataSample:
+    arrays = read_arrays(path)
+    images, labels, classes, counts = (arrays[name] for name in ("images", "labels", "classes", "counts"))
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != 3 or len(labels) != len(images):
+        raise ValueError(f"images are {images.dtype} {list(images.shape)} with {len(labels)} labels")
+    if counts.shape != (len(classes), 3) or not all(-1 <= each < len(classes) for each in labels.tolist()):
+        raise ValueError("labels and classes do not fit")
+    names = [printable(str(each)) for each in classes]
+    return DataSample(torch.from_numpy(images), labels.tolist(), names, counts.tolist())
 
 
 def _probe(path: Path) -> SavedProbe:

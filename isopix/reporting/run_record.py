@@ -7,6 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from isopix.core.types import Images
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
@@ -101,6 +102,18 @@ class SavedLowData(SavedMetrics):
 
 
 @dataclass(frozen=True)
+class DataSample:
+    """Training images [B 3 H W] with their labels (-1 for none), names of the classes, and the number of
+    images of each class in the training, validation and test splits [C 3].
+    """
+
+    images: Images
+    labels: list[int]
+    classes: list[str]
+    counts: list[list[int]]
+
+
+@dataclass(frozen=True)
 class Weights:
     """What the newest intact checkpoint holds."""
 
@@ -124,6 +137,7 @@ class RunRecord:
     environment: Values = field(default_factory=dict)
     log: list[Values] = field(default_factory=list)
     weights: Weights | None = None
+    data: DataSample | None = None
     images: list[SavedImage] = field(default_factory=list)
     probes: list[SavedProbe] = field(default_factory=list)
     verifications: list[SavedVerification] = field(default_factory=list)

@@ -17,6 +17,7 @@ from isopix.data.splits import Hashes, Split, majority_accuracy
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec
+from isopix.runs.data_sample import save_data_sample
 from isopix.runs.measurements import evaluator_specs
 from isopix.runs.origin import Origin
 from isopix.runs.rank_folder import new_run
@@ -75,6 +76,7 @@ def train_recipe(
         write_json(folder.recipe, to_dict(recipe))
         save_hashes(folder.training_images, seen)
         save_hashes(folder.labeled_images, labeled)
+        save_data_sample(folder, data)
         records = {**environment(device), **plugin_records(), **_records(training)}
         write_json(folder.environment, {**records, **initial.provenance})
         if data.bad_files_csv:

@@ -21,6 +21,7 @@ START_FILES = (
     "log.jsonl",
     "training-images.npy",
     "labeled-images.npy",
+    "data-sample.npz",
     "step-losses.f64",
     "bad-files.csv",
     LOCK_FILE,
@@ -153,6 +154,11 @@ class RunFolder:
     def step_losses(self) -> Path:
         """The loss of every step of a trial of a learning-rate search, float64 without a header."""
         return self.path / "step-losses.f64"
+
+    @property
+    def data_sample(self) -> Path:
+        """A few training images, and the number of images of each class."""
+        return self.path / "data-sample.npz"
 
     @property
     def environment(self) -> Path:
