@@ -21,6 +21,7 @@ from isopix.reporting.metrics import images_seen, num_steps
 from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe_differences, probe_section
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord, SavedMetrics
+from isopix.reporting.score_section import score_section
 from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words, percent
 from isopix.reporting.settings_section import differences_section, settings_section
 from isopix.storage.run_folder import RunFolder
@@ -105,6 +106,7 @@ def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
         baselines_section({name: run}) if count == 1 else None,
         probe_section(run, f"a{number}", path),
         low_data_section(run),
+        score_section(run),
         _analyses(run, f"n{number}"),
         loss_section(run, f"l{number}", path),
         _probe_curve(name, number, run),
@@ -195,7 +197,7 @@ def _majority(run: RunRecord) -> str:
 def _commands(run: RunRecord) -> list[str]:
     """Return the commands of all that is shown, each once and under its working directory."""
     shown = [*(image.facts for image in run.images), *(each.numbers for each in run.analyses)]
-    saved: list[SavedMetrics] = [*run.probes, *run.evaluations]
+    saved: list[SavedMetrics] = [*run.probes, *run.evaluations, *run.scores]
     evaluated = [{"command": each.command, "folder": each.folder} for each in saved]
     made: list[Values] = [run.environment, *evaluated, *shown]
     lines, here = _requirements(run.environment), None

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from isopix.analysis.auroc import AUROC
 from isopix.analysis.run import registered_analyses
+from isopix.analysis.scores import Summary
 from isopix.codecs.palette import stored_colors
 from isopix.core.config import from_dict
 from isopix.core.text import printable
@@ -28,6 +30,7 @@ from isopix.reporting.run_record import (
     SavedLowData,
     SavedMetrics,
     SavedProbe,
+    SavedScores,
     SavedVerification,
     Values,
     Weights,
@@ -81,6 +84,9 @@ def read_run(run: RunFolder) -> RunRecord:
         evaluations=sorted(reader.each(evaluated, _evaluation), key=lambda each: each.age),
         low_data=sorted(
             reader.each(sorted(run.low_data.glob("*.json")), _low_data), key=lambda each: each.age
+        ),
+        scores=sorted(
+            reader.each(sorted(run.scores.glob("*/scores.json")), _scores), key=lambda each: each.age
         ),
         analyses=reader.each(_analysis_files(run.analysis), _analysis),
         problems=reader.problems,
@@ -150,16 +156,40 @@ def _environment(path: Path) -> Values:
     return values
 
 
-def _image(path: Path) -> SavedImage:
-    facts = _json(path)
-    png = path.with_suffix(".png").read_bytes()
+def _png(path: Path) -> bytes:
+    png = path.read_bytes()
     try:
         with Image.open(io.BytesIO(png), formats=("PNG",)) as image:
             image.load()
     except Exception as error:
-        raise ValueError(f"{path.stem}.png cannot be read: {error}") from None
+        raise ValueError(f"{path.name} cannot be read: {error}") from None
+    return png
+
+
+def _image(path: Path) -> SavedImage:
+    facts = _json(path)
+    png = _png(path.with_suffix(".png"))
     check_types(facts, FACTS, "wrong value")
     return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
+
+
+def _scores(path: Path) -> SavedScores:
+    values, picture = _json(path), path.with_name("surprise.png")
+    other = values.get("against") or {"data": "", "scores": {}}
+    return SavedScores(
+        **_facts(SavedMetrics, values),
+        split=str(values["split"]),
+        scores=_named(Summary, values["scores"]),
+        against_data=str(other["data"]),
+        against=_named(Summary, other["scores"]),
+        auroc=_named(AUROC, values["auroc"]),
+        maps=_png(picture) if picture.exists() else b"",
+    )
+
+
+def _named(kind: type[T], values: Values) -> dict[str, T]:
+    """Return records by name. Raises ValueError for another type of a field."""
+    return {name: from_dict(kind, each) for name, each in values.items()}
 
 
 def _data_sample(path: Path) -> DataSample:

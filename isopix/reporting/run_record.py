@@ -7,6 +7,8 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from isopix.analysis.auroc import AUROC
+from isopix.analysis.scores import Summary
 from isopix.core.types import Images
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
@@ -101,6 +103,20 @@ class SavedLowData(SavedMetrics):
     select: str = "validation"
 
 
+@dataclass(frozen=True, kw_only=True)
+class SavedScores(SavedMetrics):
+    """The scores of one `isopix score` by name, those of another dataset, and the AUROC between them;
+    `maps` is the picture of surprise maps.
+    """
+
+    split: str
+    scores: dict[str, Summary]
+    against_data: str = ""
+    against: dict[str, Summary] = field(default_factory=dict)
+    auroc: dict[str, AUROC] = field(default_factory=dict)
+    maps: bytes = b""
+
+
 @dataclass(frozen=True)
 class DataSample:
     """Training images [B 3 H W] with their labels (-1 for none), names of the classes, and the number of
@@ -143,6 +159,7 @@ class RunRecord:
     verifications: list[SavedVerification] = field(default_factory=list)
     evaluations: list[SavedEvaluation] = field(default_factory=list)
     low_data: list[SavedLowData] = field(default_factory=list)
+    scores: list[SavedScores] = field(default_factory=list)
     analyses: list[SavedAnalysis] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
