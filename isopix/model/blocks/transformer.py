@@ -33,7 +33,7 @@ class TransformerSpec(BlockSpec):
     attention_bias: bool = False
     """Whether query, key, value and output matrices have biases."""
     qkv_bias: bool | None = None
-    """Whether query, key and value have biases, where that differs from the output; null: `attention_bias`."""
+    """Whether query, key and value have biases, where the output differs; null: `attention_bias`."""
     dropout: Dropout = 0.0
     """Dropout of what both branches add to the residual stream, in training."""
     attention_dropout: Dropout = 0.0
