@@ -65,7 +65,9 @@ class ModelSpec:
     head: HeadSpec = field(default_factory=LinearHeadSpec)
     """Output layer: from tokens to logits."""
     init: InitScheme = "openai"
-    """Initialization scheme: that of OpenAI's code, of Keras, or one that every part replaces."""
+    """Initialization: `openai` is iGPT's code, `keras` and `keras_mha` Keras's defaults (`keras_mha` of its
+    attention layer), `vit` ViT's code.
+    """
 
     def build(self, codec: Codec, objective: ObjectiveFacts, generator: torch.Generator) -> Network:
         """Return the initialized network; what its modules draw as they are made depends on the generator's
