@@ -1,4 +1,4 @@
-"""Writes the reference pages of the documentation: commands, settings and Python names, each from the code."""
+"""Writes the reference pages of the documentation, commands, settings and Python names, from the code."""
 
 import dataclasses
 import inspect
@@ -10,9 +10,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from cyclopts import App
+
 import isopix
 from isopix import parts
-from isopix.cli.main import app
+from isopix.cli.main import COMMANDS
 from isopix.core.config import to_dict
 from isopix.core.descriptions import descriptions
 from isopix.core.ranges import Range
@@ -20,7 +22,6 @@ from isopix.data.dataset import DataConfig
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.spec import ModelSpec
 from isopix.recipes import registry
-from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 
 GROUPS = {
@@ -58,20 +59,25 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def command_pages() -> Iterator[tuple[str, str]]:
-    """Yield the name and the page of every command."""
+    """Yield the name and the page of every command, from its docstring."""
+    app = App(name="isopix", default_parameter=None)
+    for order, (name, (target, _)) in enumerate(COMMANDS.items()):
+        app.command(target, name=name, sort_key=order)
     text = app.generate_docs(output_format="markdown", recursive=True)
     for section in text.split("\n## isopix ")[1:]:
         name = section.split("\n", maxsplit=1)[0]
-        yield name, f"# isopix {section}".replace("\n### ", "\n## ")
+        example = r"(?m)^Example: ([^*]*?)$"
+        page = re.sub(example, r"```console\n$ \1\n```", section)
+        yield name, f"# isopix {page}".replace("\n### ", "\n## ")
 
 
 def commands_index(names: list[str]) -> str:
     """Return the page that lists the commands."""
     listed = "\n".join(f"commands/{name}" for name in names)
     return (
-        "# Commands\n\n`isopix --help` lists the commands, and `isopix COMMAND --help` shows one of these pages. A wrong "
-        "call exits with code 2, a failure with 1, and a stop by a batch system, after which the command can be "
-        f"repeated, with 75.\n\n```{{toctree}}\n\n{listed}\n```\n"
+        "# Commands\n\n`isopix --help` lists the commands, and `isopix COMMAND --help` shows one of these "
+        "pages. A wrong call exits with code 2, a failure with 1, and a stop by a batch system, after which "
+        f"the command can be repeated, with 75.\n\n```{{toctree}}\n\n{listed}\n```\n"
     )
 
 
@@ -88,10 +94,10 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "A setting is written as `name=value` after a command, by its full path or by any unambiguous end of it: "
-        "`depth=6` is `model.depth=6`. `isopix recipe show RECIPE` prints the values of a recipe and where each comes "
-        "from. Defaults here are those of the classes; a recipe replaces some. Sections, equations and tables in "
-        "parentheses are those of the paper that a value or method is from.",
+        "A setting is written as `name=value` after a command, by its full path or by any unambiguous end of "
+        "it: `depth=6` is `model.depth=6`. `isopix recipe show RECIPE` prints the values of a recipe and where "
+        "each comes from. Defaults here are those of the classes; a recipe replaces some. Sections, equations "
+        "and tables in parentheses are those of the paper that a value or method is from.",
     ]
     for path, cls in GROUPS.items():
         lines += ["", f"## {path}", "", summary(cls), "", settings_table(cls, path)]
