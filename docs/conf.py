@@ -12,6 +12,7 @@ from sphinx.application import Sphinx
 import isopix
 
 project = "isopix"
+copyright = "The isopix authors"
 version = release = isopix.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["README.md"]

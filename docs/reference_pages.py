@@ -95,9 +95,9 @@ def settings_page() -> str:
         "# Settings",
         "",
         "A setting is written as `name=value` after a command, by its full path or by any unambiguous end of "
-        "it: `depth=6` is `model.depth=6`. `isopix recipe show RECIPE` prints the values of a recipe and where "
-        "each comes from. Defaults here are those of the classes; a recipe replaces some. Sections, equations "
-        "and tables in parentheses are those of the paper that a value or method is from.",
+        "it: `depth=6` is `model.depth=6`. `isopix recipe show RECIPE` prints the values of a recipe and "
+        "where each comes from. Defaults here are those of the classes; a recipe replaces some. Sections, "
+        "equations and tables in parentheses are those of the paper that a value or method is from.",
     ]
     for path, cls in GROUPS.items():
         lines += ["", f"## {path}", "", summary(cls), "", settings_table(cls, path)]
@@ -137,7 +137,10 @@ def settings_table(cls: type, path: str) -> str:
         )
         for item in dataclasses.fields(cls)
     ]
-    return table(["setting", "values", "default", "meaning"], rows) if rows else "No settings."
+    if not rows:
+        return "No settings."
+    text = table(["setting", "values", "default", "meaning"], rows)
+    return f'<div class="settings">\n\n{text}\n</div>'
 
 
 def values(hint: Any) -> str:
