@@ -1,6 +1,10 @@
 """Images a second that one core decodes, crops and resizes for training, next to PyTorch's DataLoader.
 
-    python bench/decode.py FOLDER      # of JPEG files; prints JSON, bench/results/decode-cpu.json
+    python bench/decode.py             # prints JSON, bench/results/decode-cpu.json
+    python bench/decode.py FOLDER      # of JPEG files
+
+Without a folder, files like those of ImageNet are made of scikit-learn's two photographs: crops at 500x375
+pixels, of about 100 KB each.
 
 The encoded store reads random crops of 224x224 as `vit.b16` does. The peer is a `torch.utils.data.DataLoader`
 over the same files that decodes them with Pillow and makes the same kind of crop with Pillow, with and
@@ -11,21 +15,25 @@ import argparse
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from measure import print_result
 from PIL import Image
+from sklearn.datasets import load_sample_images
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+import isopix
 from isopix.benchmarks.timing import Stopwatch, Work, spread
 from isopix.data.augment import NoAugmentation, ScaleCrop
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.recipes import registry
 
 SIDE, BATCH, STEPS = 224, 32, 8
+DEVICE = "H200"
+FILES, FILE_SIZE, QUALITY = 256, (500, 375), 97
 CROP = ScaleCrop(min_side=256, max_side=384, crop=SIDE, flip=0.5)
 
 
@@ -55,14 +63,16 @@ class Files(Dataset[Tensor]):
 def main() -> None:
     """Measure both, and what a training of `vit.b16` needs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
-    files = sorted(given.folder.rglob("*.jpg"))
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as cache:
+        folder = given.folder or make_files(Path(cache) / "photographs")
+        files = sorted(folder.rglob("*.jpg"))
+        file_bytes = sum(file.stat().st_size for file in files) / len(files)
         config = DataConfig(
-            source=str(given.folder), rows=SIDE, cols=SIDE, store="encoded", holdout=0.0, augment=CROP
+            source=str(folder), rows=SIDE, cols=SIDE, store="encoded", holdout=0.0, augment=CROP
         )
         data = load_dataset(config, cache=Path(cache))
         own = {
@@ -79,12 +89,39 @@ def main() -> None:
     print_result(
         "images a second that one core decodes for training",
         images=len(files),
+        mean_file_bytes=file_bytes,
         side=SIDE,
         batch=BATCH,
         images_per_second=rates,
-        recipe="vit.b16",
-        recipe_crop=registry.resolve("vit.b16").recipe.data.augment.label(),
+        crop=CROP.label(),
+        needed=needed(),
     )
+
+
+def needed() -> dict[str, Any]:
+    """Return the images a second that a training of `vit.b16` reads on one GPU."""
+    plan = isopix.plan("vit.b16")
+    assert plan.recipe.data.augment == CROP, "the crops that are measured are those of the recipe"
+    [cost] = [each for each in plan.device_hours if each.device == DEVICE]
+    rate = plan.images / (3600 * cost.hours)
+    return {"recipe": plan.recipe.name, "device": DEVICE, "mfu": plan.mfu, "images_per_second": rate}
+
+
+def make_files(folder: Path) -> Path:
+    """Return a new folder of crops of two photographs as JPEG files."""
+    folder.mkdir(parents=True)
+    photographs = [Image.fromarray(pixels) for pixels in load_sample_images().images]
+    rng = np.random.default_rng(0)
+    for number in range(FILES):
+        photograph = photographs[number % len(photographs)]
+        height = int(photograph.height * rng.uniform(0.7, 1))
+        width = height * FILE_SIZE[0] // FILE_SIZE[1]
+        left = int(rng.integers(0, photograph.width - width + 1))
+        top = int(rng.integers(0, photograph.height - height + 1))
+        box = (left, top, left + width, top + height)
+        crop = photograph.resize(FILE_SIZE, Image.Resampling.LANCZOS, box)
+        crop.save(folder / f"{number:04d}.jpg", quality=QUALITY)
+    return folder
 
 
 DRAFTS = {"Pillow": False, "Pillow, reduced": True}

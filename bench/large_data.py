@@ -2,6 +2,7 @@
 
     python bench/large_data.py                                # 10^4 to 2 * 10^6 images; prints JSON
     python bench/large_data.py --counts 1000 --store pixels
+    python bench/large_data.py --figure docs/pictures/large-data.png    # of the committed results
 
 Images are small JPEGs in WebDataset's layout, 10,000 a shard. Each condition is a process of its own, whose
 peak of resident memory counts mapped files too; it reads the source, prepares it, opens it again, and trains.
@@ -20,14 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cells import read
 from measure import print_result
 from PIL import Image
 
 import isopix
 from isopix.data.dataset import DataConfig, load_dataset, open_source
+from isopix.plots import style
 
 SIDE, TRAINED_SIDE = 32, 16  # pixels
 PER_SHARD = 10_000
+PREPARED = ("read source", "prepare")
 CLASSES = 10
 SETTINGS = ["depth=2", "width=32", "batch_size=64", "steps=100", "evaluate_images=64", "num_test_images=64"]
 
@@ -39,7 +43,11 @@ def main() -> None:
     parser.add_argument("--store", nargs="+", default=["encoded", "pixels"])
     parser.add_argument("--folder", type=Path, help="where to make the shards; default: a temporary folder")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--figure", type=Path, help="draw the committed results, and measure nothing")
     given = parser.parse_args()
+    if given.figure:
+        plot(read("large-data-cpu.json")).savefig(given.figure)
+        return
     if given.measure:
         print(json.dumps(measure(Path(given.measure[0]), given.measure[1])))
         return
@@ -53,9 +61,36 @@ def main() -> None:
         "cpu",
         side=SIDE,
         trained_side=TRAINED_SIDE,
+        per_shard=PER_SHARD,
         settings=SETTINGS,
         conditions=conditions,
     )
+
+
+@style.figure_style()
+def plot(found: dict[str, Any]) -> style.Figure:
+    """Plot images prepared a second, and the peak of memory, by the number of images."""
+    figure = style.new_figure(2.6)
+    left, right = figure.subplots(1, 2)
+    for color, store in zip(style.COLORS, ("encoded", "pixels"), strict=False):
+        rows = [each for each in found["conditions"] if each["store"] == store]
+        images = [each["images"] for each in rows]
+        seconds = [sum(each["stages"][name]["seconds"] for name in PREPARED) for each in rows]
+        rates = [count / each for count, each in zip(images, seconds, strict=True)]
+        left.plot(images, rates, "o-", color=color, label=f"data.store={store}")
+        for marker, stage in (("s--", "prepare"), ("o-", "train")):
+            peaks = [each["stages"][stage]["peak_bytes"] / 1e9 for each in rows]
+            right.plot(images, peaks, marker, color=color, label=f"{store}: {stage}")
+    right.axhline(2, color=style.MUTED_COLOR, linestyle=style.DOTTED)
+    left.set(xlabel="Images", ylabel="Images prepared per second", xscale="log")
+    right.set(xlabel="Images", ylabel="Peak memory (GB)", xscale="log")
+    for axes in (left, right):
+        axes.set_ylim(bottom=0)
+        axes.legend()
+    style.add_key(
+        figure, f"tar shards of JPEG images, {found['side']}x{found['side']}; one run each, 2 CPU cores"
+    )
+    return figure
 
 
 def make_shards(folder: Path, count: int) -> Path:

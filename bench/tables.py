@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cells import mean_std, read, threads
+from data_table import decode, large_data
 from demo_table import demo
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_costs, vit_numbers
 from reliability_table import reliability
@@ -250,6 +251,8 @@ TABLES = {
     "patches_costs": partial(costs, ("patchformer.", "vit.")),
     "vit_numbers": vit_numbers,
     "vit_costs": vit_costs,
+    "decode": decode,
+    "large_data": large_data,
 }
 
 if __name__ == "__main__":

@@ -9,16 +9,21 @@ if TYPE_CHECKING:
     from isopix import parts
     from isopix.api import convert, palette, study
     from isopix.api.comparison import compare
+    from isopix.api.completion import complete_steps
     from isopix.api.evaluation import evaluate, probe
+    from isopix.api.feature_neighbors import neighbors
     from isopix.api.features import Features
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.loading import load, save
+    from isopix.api.machine import doctor
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
+    from isopix.api.scoring import score
+    from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.registry import load_plugin
@@ -33,12 +38,16 @@ __all__ = [
     "analyze",
     "compare",
     "complete",
+    "complete_steps",
     "convert",
+    "data_show",
+    "doctor",
     "evaluate",
     "finetune",
     "load",
     "load_plugin",
     "low_data",
+    "neighbors",
     "palette",
     "parts",
     "plan",
@@ -52,6 +61,7 @@ __all__ = [
     "resume",
     "sample",
     "save",
+    "score",
     "search_lr",
     "study",
     "verify",
@@ -61,19 +71,24 @@ __all__ = [
 # module that ends in an exported name is that name.
 _MODULES = {
     "isopix.api.comparison": ("compare",),
+    "isopix.api.completion": ("complete_steps",),
     "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("evaluate", "probe"),
+    "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.api.few_labels": ("low_data",),
     "isopix.api.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),
     "isopix.api.palette": ("palette",),
     "isopix.api.loading": ("load", "save"),
+    "isopix.api.machine": ("doctor",),
     "isopix.api.pretrained": ("PretrainedModel",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),
+    "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
+    "isopix.api.survey": ("data_show",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),

@@ -4,7 +4,9 @@ from collections.abc import Collection, Iterator
 
 from isopix.analysis import attention_analyses, embedding_analyses  # noqa: F401  registers them
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, Numbers
+from isopix.core.progress import long_step
 from isopix.core.registry import kinds_of
+from isopix.core.suggestions import did_you_mean
 
 
 def registered_analyses() -> dict[str, Analysis]:
@@ -17,7 +19,8 @@ def select_analyses(only: Collection[str] = ()) -> dict[str, Analysis]:
     known = registered_analyses()
     for name in only:
         if name not in known:
-            raise ValueError(f"there is no analysis '{name}'; registered: {', '.join(known)}")
+            hint = did_you_mean(name, known)
+            raise ValueError(f"there is no analysis '{name}'; {hint}registered: {', '.join(known)}")
     return {name: analysis for name, analysis in known.items() if not only or name in only}
 
 
@@ -25,6 +28,9 @@ def run_analyses(
     given: AnalysisInput, only: Collection[str] = ()
 ) -> Iterator[tuple[str, Numbers | NotApplicable]]:
     """Yield the name and the results of each selected analysis, or why it does not apply to the network."""
-    for name, analysis in select_analyses(only).items():
-        reason = analysis.not_applicable_reason(given.network)
-        yield name, analysis.compute(given) if reason is None else NotApplicable(reason)
+    selected = select_analyses(only)
+    with long_step("analyses", len(selected)) as count:
+        for number, (name, analysis) in enumerate(selected.items()):
+            count(number)
+            reason = analysis.not_applicable_reason(given.network)
+            yield name, analysis.compute(given) if reason is None else NotApplicable(reason)

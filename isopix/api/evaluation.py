@@ -28,6 +28,7 @@ from isopix.core.device import Precision
 from isopix.core.overrides import parse
 from isopix.core.ranges import Count
 from isopix.core.registry import kinds_of
+from isopix.core.suggestions import did_you_mean
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import majority_baseline, unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes
@@ -184,7 +185,8 @@ def probe_method(method: str | ProbeMethod, iterations: int | None, overrides: S
     elif method in methods:
         values = {"kind": method}
     else:
-        raise ValueError(f"method is '{method}'; allowed: {', '.join(sorted(methods))}")
+        hint = did_you_mean(method, methods)
+        raise ValueError(f"method is '{method}'; {hint}allowed: {', '.join(sorted(methods))}")
     if "kind" in changes:
         raise ValueError(f"kind is no setting of method {values['kind']}; choose another by method")
     if iterations is not None:

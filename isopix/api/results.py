@@ -10,11 +10,9 @@ from typing import Any
 from isopix.analysis.cost import DeviceCost
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
-from isopix.core.types import Grid, Images
+from isopix.core.types import Grid
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
-from isopix.generate.reconstruct import Reconstruction
-from isopix.generate.sample import SampledImages
 from isopix.model.pool import Pool
 from isopix.papers.published import PublishedResult
 from isopix.probing.low_data import LowDataResult, Selection
@@ -84,42 +82,6 @@ class LowDataOutput:
     record: Mapping[str, Any]
     path: Path | None
     select: Selection = "validation"
-
-
-@dataclass(frozen=True)
-class SampleOutput:
-    """Sampled images, uint8 [B 3 H W]."""
-
-    images: SampledImages
-    record: Mapping[str, Any]
-    path: Path | None
-
-
-@dataclass(frozen=True)
-class CompletionOutput:
-    """`images` [B*each 3 H W] are completions of the first `rows` rows of `inputs` [B 3 H W]."""
-
-    images: SampledImages
-    inputs: Images
-    rows: int
-    each: int
-    record: Mapping[str, Any]
-    path: Path | None
-
-
-@dataclass(frozen=True)
-class ReconstructionOutput:
-    """Images with masked positions, and the model's predictions of them."""
-
-    reconstruction: Reconstruction
-    measurement: Measurement
-    record: Mapping[str, Any]
-    path: Path | None
-
-    @property
-    def accuracy(self) -> float:
-        """Fraction of masked codes predicted exactly."""
-        return self.reconstruction.accuracy
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from isopix.benchmarks.benchmark import TINY, Benchmark
 from isopix.benchmarks.timing import Stopwatch, first_line
 from isopix.core.command_line import command_line
 from isopix.core.device import free_cached_memory, runtime_environment
+from isopix.core.suggestions import did_you_mean
 
 # In the order in which they run.
 BENCHMARKS: tuple[Benchmark[Any], ...] = (
@@ -78,8 +79,11 @@ def select_benchmarks(prefixes: Sequence[str]) -> list[Benchmark[Any]]:
     """
     for prefix in prefixes:
         if not any(each.name.startswith(prefix) for each in BENCHMARKS):
-            names = ", ".join(each.name for each in BENCHMARKS)
-            raise ValueError(f"no benchmark's name starts with '{prefix}'; benchmarks: {names}")
+            names = [each.name for each in BENCHMARKS]
+            hint = did_you_mean(prefix, [*names, *(name.partition(".")[0] for name in names)])
+            raise ValueError(
+                f"no benchmark's name starts with '{prefix}'; {hint}benchmarks: {', '.join(names)}"
+            )
     return [each for each in BENCHMARKS if not prefixes or each.name.startswith(tuple(prefixes))]
 
 

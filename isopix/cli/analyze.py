@@ -77,7 +77,7 @@ def analyze(
     """
     load_plugins(plugin)
     positions = tuple(parse_position(word) for word in position or ())
-    with progress_bar("analysis") as progress:
+    with progress_bar("attention") as progress:
         found = inspection.analyze(
             run,
             data=data,

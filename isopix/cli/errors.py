@@ -1,6 +1,5 @@
 """Command-line errors as one line: what was given, and what is allowed."""
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
@@ -18,8 +17,11 @@ from cyclopts.exceptions import (
     ValidationError,
 )
 
+from isopix.core.suggestions import did_you_mean
+
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
 SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` is not to `top-p`
+OF_COMMANDS = 0.65  # two of three letters: `fti` is `fit`
 EXPECTED: dict[Any, str] = {int: "must be an integer", float: "must be a number", bool: "takes no value"}
 
 
@@ -35,7 +37,8 @@ def _(error: UnknownCommandError) -> str:
     assert error.app
     commands = [name for name in error.app if not name.startswith("-")]
     given = error.unused_tokens[0]
-    return f"unknown command '{given}'; {_suggestion(given, commands)}commands: {', '.join(commands)}"
+    hint = _suggestion(given, commands, OF_COMMANDS)
+    return f"unknown command '{given}'; {hint}commands: {', '.join(commands)}"
 
 
 @format_error.register
@@ -118,8 +121,8 @@ def _name(argument: Argument) -> str:
     return argument.name.lstrip("-").upper() if _positional(argument) else argument.name
 
 
-def _suggestion(given: str, names: Iterable[str]) -> str:
-    """Return "did you mean ...?" if one of the names is close to the given one."""
+def _suggestion(given: str, names: Iterable[str], similarity: float = SIMILARITY) -> str:
+    """Return "did you mean ...?" if one of the names, without its dashes, is close to the given one."""
     bare = {name.lstrip("-"): name for name in names}
-    found = difflib.get_close_matches(given.lstrip("-"), bare, n=1, cutoff=SIMILARITY)
-    return f"did you mean '{bare[found[0]]}'? " if found else ""
+    hint = did_you_mean(given.lstrip("-"), bare, similarity=similarity)
+    return re.sub("'(.*)'", lambda found: f"'{bare[found[1]]}'", hint)

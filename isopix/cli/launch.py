@@ -5,6 +5,7 @@ import os
 import sys
 from dataclasses import fields
 from signal import Signals
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn
 from uuid import uuid4
 
@@ -42,7 +43,7 @@ def launch_ranks(count: int | None, device: str) -> None:
 
 def _launch(count: int) -> NoReturn:
     # Imported here, as it takes a second.
-    from torch.distributed.elastic.multiprocessing import SignalException  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException  # noqa: PLC0415
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415
 
@@ -59,9 +60,11 @@ def _launch(count: int) -> NoReturn:
         "shutdown_timeout": SHUTDOWN_SECONDS,
     }
     known = {field.name for field in fields(LaunchConfig)}  # of this version of PyTorch
-    config = LaunchConfig(**{name: value for name, value in settings.items() if name in known})
     try:
-        elastic_launch(config, sys.executable)("-m", "isopix", *sys.argv[1:])
+        with TemporaryDirectory(prefix="isopix-launch-") as folder:
+            settings["logs_specs"] = DefaultLogsSpecs(folder)  # else it leaves a folder behind
+            config = LaunchConfig(**{name: value for name, value in settings.items() if name in known})
+            elastic_launch(config, sys.executable)("-m", "isopix", *sys.argv[1:])
     except SignalException as stopped:
         received = Signals(stopped.sigval)
         sys.exit(128 + received if received is Signals.SIGINT else STOPPED)

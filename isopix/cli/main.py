@@ -21,6 +21,10 @@ COMMANDS = {
     ),
     "recipe": ("isopix.cli.recipe:app", "List recipes; show the settings of one and where each comes from."),
     "plan": ("isopix.cli.plan:plan", "Estimate parameters, FLOPs, memory and training time of a recipe."),
+    "data": (
+        "isopix.cli.data:app",
+        "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
+    ),
     "palette": ("isopix.cli.palette:app", "Fit, import and inspect color palettes."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
     "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
@@ -43,8 +47,16 @@ COMMANDS = {
         "Measure few-label test error: linear probe and fine-tuning.",
     ),
     "sample": ("isopix.cli.sample:sample", "Sample images from a run."),
-    "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),
+    "complete": ("isopix.cli.complete:complete", "Fill in what a mask hides of images."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Reconstruct masked pixels or patches of images."),
+    "score": (
+        "isopix.cli.score:score",
+        "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
+    ),
+    "neighbors": (
+        "isopix.cli.neighbors:neighbors",
+        "Find near-duplicates and outliers in images by the features of a run.",
+    ),
     "convert": (
         "isopix.cli.convert:app",
         "Convert checkpoints from and to Hugging Face, and from OpenAI.",
@@ -64,6 +76,10 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
+    "doctor": (
+        "isopix.cli.doctor:doctor",
+        "Check the installation, the device, memory and disks, and train a tiny network.",
+    ),
     "bench": (
         "isopix.cli.bench:bench",
         "Measure speed next to other libraries, and check the results on this device.",
@@ -89,6 +105,7 @@ for i, (name, (target, text)) in enumerate(COMMANDS.items()):
     # The list of commands needs no import; the help page of one command is its own docstring.
     selected = sys.argv[1:2] == [name]
     app.command(target, name=name, help=None if selected else text, sort_key=i)
+app.register_install_completion_command(help="Install completion of commands and options in your shell.")
 
 
 def main() -> None:
@@ -112,6 +129,8 @@ def main() -> None:
         _exit(error, f"{error.filename}: {error.strerror}" if has_path else str(error), 1)
     except RuntimeError as error:
         _exit(error, str(error), 1)
+    except ImportError as error:
+        _exit(error, f"{error.__cause__ or error}; isopix doctor checks the installation", 1)
     except KeyboardInterrupt as error:
         if ranks.rank() > 0:  # rank 0 says it
             sys.exit(exit_code(error))

@@ -21,6 +21,7 @@ from isopix.cli.console import (
 from isopix.cli.formats import format_duration
 from isopix.cli.parallel_tables import format_amount, print_parallel_plans
 from isopix.core.device import PRECISIONS
+from isopix.core.text import format_bytes
 from isopix.papers import vit
 from isopix.recipes.recipe import Recipe
 
@@ -166,12 +167,3 @@ def _print_review(*, json: bool) -> None:
     show_table("Pre-training cost according to the Vision Transformer review", columns, rows)
     for correction in vit.CORRECTIONS:
         say(correction)
-
-
-def format_bytes(count: int | float) -> str:
-    """Format a number of bytes with a binary prefix."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
-from isopix.cli.console import console, say
+from isopix.cli.console import console, error_console, say
 from isopix.cli.formats import format_duration, format_loss, format_rate
-from isopix.cli.long_steps import INTERVAL
+from isopix.cli.long_steps import INTERVAL, LongStep
 from isopix.core import ranks
 
 LOSSES = {"total_nats": "total loss", "loss_nats": "loss", "class_nats": "classification loss"}
@@ -79,12 +79,15 @@ def _count(record: dict[str, Any]) -> str:
 
 
 @contextmanager
-def progress_bar(description: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Show a progress bar on a terminal, nothing elsewhere; yield a function that takes the count so far and,
-    unless it is given here, the total.
+def progress_bar(description: str) -> Iterator[Callable[[int, int], None]]:
+    """Show the progress of a function, by the first of several processes; yield a function that takes the
+    number of items done and the total.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    shown = console.is_terminal and ranks.rank() == 0
-    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
-        task = bar.add_task(description, total=total)
-        yield lambda done, of=total: bar.update(task, completed=done, total=of)
+    if ranks.rank() > 0:
+        yield lambda count, total: None
+        return
+    step = LongStep((console, error_console), description, None)
+    try:
+        yield step.show
+    finally:
+        step.close()

@@ -15,7 +15,7 @@ from isopix.cli.parallel_tables import format_amount
 from isopix.cli.run_display import TrainingDisplay, with_resume_hint
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
-from isopix.studies.protocols.protocol import PROTOCOLS
+from isopix.studies.protocols.protocol import PROTOCOLS, find_protocol
 from isopix.studies.protocols.reproduction import TrialState
 from isopix.studies.protocols.write_up import ProtocolTable
 
@@ -79,6 +79,7 @@ def reproduce(
     if protocol == LIST:
         _print_protocols(json=json)
         return
+    find_protocol(protocol)  # raises ValueError for an unknown one
     common: dict[str, Any] = {
         "scale": scale,
         "data": data,

@@ -18,7 +18,6 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
 from isopix.data.measurement import Measurement
 from isopix.papers.published import PublishedResult
@@ -52,16 +51,7 @@ def verify(
         Precision of the forward pass.
     """
     load_plugins(plugin)
-    with progress_bar("test loss") as progress:
-        found = verification.verify(
-            run,
-            data=data,
-            limit=limit,
-            precision=precision,
-            seed=seed,
-            device=device,
-            progress=progress,
-        )
+    found = verification.verify(run, data=data, limit=limit, precision=precision, seed=seed, device=device)
     if json:
         show_json(found.record)
     else:

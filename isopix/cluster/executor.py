@@ -1,10 +1,11 @@
 """The executor that submits jobs to SLURM: that of submitit, an optional package, with checked parameters."""
 
-import difflib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+
+from isopix.core.suggestions import did_you_mean
 
 Cluster = Literal["slurm", "local"]
 
@@ -63,8 +64,7 @@ def _check_names(parameters: Mapping[str, Any], of_slurm: set[str]) -> None:
     allowed = sorted({*SHARED_PARAMETERS, "max_num_timeout", *of_slurm})
     for name in parameters:
         if name not in allowed:
-            close = difflib.get_close_matches(name, allowed, n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
+            hint = did_you_mean(name, allowed)
             raise ValueError(f"unknown SLURM parameter '{name}'; {hint}submitit has: {', '.join(allowed)}")
 
 

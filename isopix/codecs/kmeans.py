@@ -19,6 +19,7 @@ from isopix.codecs.quantization_error import (
     quantization_error,
 )
 from isopix.core.images import ImageSequence
+from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 
@@ -72,7 +73,8 @@ def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> tuple[UIn
     points, weights = _points(histogram, num_colors)
     start = int(torch.randint(2**31, (), generator=generator(seed, "palette")))
     # One thread: scikit-learn adds the sums of threads in the order in which they finish.
-    with threadpool_limits(1):
+    step = long_step(f"k-means of {len(points):,} colors", None)
+    with threadpool_limits(1), step:
         means = KMeans(num_colors, n_init=1, random_state=start).fit(
             points.numpy(), sample_weight=weights.numpy()
         )

@@ -1,7 +1,7 @@
 """Color histograms, from which palettes are fitted, and the quantization error of a palette on them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from isopix.codecs.palette import Palette
 from isopix.core.images import ImageSequence, StoredImages, image_batches
+from isopix.core.progress import long_step
 from isopix.core.types import Grid, Images
 
-BATCH_SIZE = 8192  # images counted at a time
+BATCH_PIXELS = 2**23  # counted at a time
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,7 @@ class ColorHistogram:
 def count_colors(images: ImageSequence | Iterable[Images]) -> ColorHistogram:
     """Return the histogram of images, or of an iterable of batches. Raises ValueError if there are none."""
     counts = torch.zeros(2**24, dtype=torch.int64)
-    if isinstance(images, Tensor | StoredImages):
-        images = image_batches(images, BATCH_SIZE)
-    for batch in images:
+    for batch in _batches(images):
         red, green, blue = batch.cpu().unbind(1)
         index = red.long().mul_(256).add_(green).mul_(256).add_(blue).flatten()
         counts += torch.bincount(index, minlength=len(counts))
@@ -41,6 +40,20 @@ def count_colors(images: ImageSequence | Iterable[Images]) -> ColorHistogram:
         raise ValueError("there are no pixels to count colors of; at least one image is needed")
     colors = torch.stack([found >> 16, found >> 8 & 255, found & 255], dim=1).to(torch.uint8)
     return ColorHistogram(colors, counts[found])
+
+
+def _batches(images: ImageSequence | Iterable[Images]) -> Iterator[Images]:
+    """Yield batches of images, with the progress of a known number."""
+    if not isinstance(images, Tensor | StoredImages):
+        yield from images
+        return
+    with long_step("counting colors of images", len(images)) as count:
+        rows, cols = images.shape[2:]
+        done = 0
+        for batch in image_batches(images, max(1, BATCH_PIXELS // (rows * cols))):
+            yield batch
+            done += len(batch)
+            count(done)
 
 
 RARE_FRACTION = 1e-5  # of the pixels, below which a color is called rare

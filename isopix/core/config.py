@@ -5,7 +5,6 @@ checked before values, so that every error says which are right; pydantic checks
 """
 
 import dataclasses
-import difflib
 import json
 import math
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from isopix.core.ranges import check_ranges
 from isopix.core.registry import Part, kinds_of
+from isopix.core.suggestions import did_you_mean
 
 T = TypeVar("T")
 MAX_SHOWN = 200  # characters of a wrong value
@@ -130,7 +130,8 @@ def _part(cls: type[Part], values: Any, path: tuple[str, ...]) -> tuple[type[Par
         return cls, values
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in kinds:
-        raise ValueError(f"'{'.'.join((*path, 'kind'))}' is {_shown(kind)}; {known}")
+        hint = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
+        raise ValueError(f"'{'.'.join((*path, 'kind'))}' is {_shown(kind)}; {hint}{known}")
     return kinds[kind], {name: value for name, value in values.items() if name != "kind"}
 
 
@@ -229,7 +230,6 @@ def _shown(value: Any) -> str:
 
 
 def _unknown(full: str, path: tuple[str, ...], name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{'.'.join((*path, close[0]))}'? " if close else ""
+    hint = did_you_mean(name, names).replace("'", f"'{'.'.join((*path, ''))}", 1)
     where = f"settings of {'.'.join(path)}" if path else "settings"
     return f"unknown setting '{full}'; {hint}{where}: {', '.join(names)}"

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
@@ -188,6 +189,26 @@ def total_memory(device: torch.device) -> int:
         with suppress(OSError, ValueError):  # "max" is no limit
             limits.append(int(file.read_text()))
     return min(limits)
+
+
+def has_cuda() -> bool:
+    """Return whether PyTorch can use a GPU of NVIDIA or AMD."""
+    return torch.cuda.is_available()
+
+
+def cuda_build() -> str | None:
+    """Return the version of CUDA that PyTorch is built for; None for a build without it."""
+    return torch.version.cuda
+
+
+def nvidia_driver() -> str | None:
+    """Return the version of NVIDIA's driver, as its own tool says it; None without one."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return next(iter(done.stdout.split()), None)
 
 
 def _swap() -> int:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 Count = Callable[[int], None]  # called with the number of items done
-Display = Callable[[str, int, int], AbstractContextManager[Count]]  # of what, the total, and what is done
+Display = Callable[
+    [str, int | None, int], AbstractContextManager[Count]
+]  # of what, the total if it is known, and what is done
 
 _displays: list[Display] = []  # the one that is used, if there is one
 
@@ -15,8 +17,11 @@ def show_progress(display: Display | None) -> None:
 
 
 @contextmanager
-def long_step(description: str, total: int, done: int = 0) -> Iterator[Count]:
-    """Yield a function to be called with the number of items done of `total`, which is shown."""
+def long_step(description: str, total: int | None, done: int = 0) -> Iterator[Count]:
+    """Yield a function to be called with the number of items done of `total`, which is shown.
+
+    Without a total, only that the step goes on is shown.
+    """
     if not _displays:
         yield lambda count: None
         return

@@ -1,8 +1,5 @@
 """Image datasets: from data settings to training, validation and test images at the model's resolution."""
 
-import csv
-import io
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -28,7 +25,8 @@ from isopix.data.sources.hub import LOCAL_SOURCES
 from isopix.data.sources.read_source import DATASET_NAMES, find_reader
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.data.store_choice import StoreChoice, choose_store
-from isopix.storage.atomic import replace_file
+from isopix.storage.cache_folder import default_cache
+from isopix.storage.csv_file import write_csv
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
@@ -218,11 +216,6 @@ def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], S
     return find_reader(config.source, Canvas(config.rows, config.cols, config.placements), index)
 
 
-def default_cache() -> Path:
-    """Return $ISOPIX_CACHE, or ~/.cache/isopix."""
-    return Path(os.environ.get("ISOPIX_CACHE") or Path.home() / ".cache" / "isopix")
-
-
 def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, PreprocessConfig]:
     """Full-resolution images are kept only for splits that are trained on."""
     side = config.augment.source_side(config.rows, config.cols)
@@ -248,10 +241,7 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
     if not bad:
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = io.StringIO(newline="")
-    listed = ((printable(each.path), printable(each.reason)) for each in bad)
-    csv.writer(rows).writerows([("path", "reason"), *listed])
-    replace_file(path, rows.getvalue().encode())
+    write_csv(path, ["path", "reason"], ((each.path, each.reason) for each in bad))
     total = sum(split.num_images for split in source.splits.values())
     if len(bad) > MAX_BAD_FRACTION * total:
         raise ValueError(

@@ -3,8 +3,10 @@
 import hashlib
 import io
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,7 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+ON_ITS_SIDE = [UPRIGHT[orientation] for orientation in (5, 6, 7, 8)]
 
 
 def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
@@ -44,17 +47,34 @@ def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
     """
     if isinstance(content, np.ndarray):
         return _to_rgb(Image.fromarray(content))
-    _check_size(len(content))
-    if not content:
-        raise ValueError("empty file")
-    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")
+    with _opened(content) as image:
         image.draft(None, (min_side, min_side))
         transpose = UPRIGHT.get(_orientation(image))
         rgb = _to_rgb(image)
     return rgb if transpose is None else rgb.transpose(transpose)
+
+
+class ImageHeader(NamedTuple):
+    """Width and height of the upright image, and Pillow's names of its format and mode."""
+
+    width: int
+    height: int
+    format: str
+    mode: str
+
+
+def image_header(content: bytes | NDArray[Any]) -> ImageHeader:
+    """Return what an image is before it is decoded; the format of an array is "array". Raises as
+    `decode_image`.
+    """
+    if isinstance(content, np.ndarray):
+        height, width = content.shape[:2]
+        return ImageHeader(width, height, "array", Image.fromarray(content).mode)
+    with _opened(content) as image:
+        width, height = image.size
+        if UPRIGHT.get(_orientation(image)) in ON_ITS_SIDE:
+            width, height = height, width
+        return ImageHeader(width, height, image.format or "unknown", image.mode)
 
 
 def read_content(raw: RawImage) -> bytes | NDArray[Any]:
@@ -78,6 +98,19 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
         state.update(str(pixels.shape).encode())
         state.update(pixels.tobytes())
     return int.from_bytes(state.digest(), "big") >> 1
+
+
+@contextmanager
+def _opened(content: bytes) -> Iterator[Image.Image]:
+    """Open an encoded image and read its header. Raises ValueError for one that is too large."""
+    _check_size(len(content))
+    if not content:
+        raise ValueError("empty file")
+    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")
+        yield image
 
 
 def is_jpeg(content: bytes) -> bool:

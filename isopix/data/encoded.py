@@ -1,16 +1,17 @@
 """Encoded images in the place of decoded ones: at one resolution, or whole ones of different shapes."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.core.images import StoredImages
 from isopix.core.types import Images
 from isopix.data.encoded_file import EncodedFile
-from isopix.data.full_resolution import FullResolution
 
 CPU = torch.device("cpu")
 
@@ -60,11 +61,12 @@ class EncodedImages:
 
 @dataclass(frozen=True)
 class EncodedFullResolution:
-    """Encoded whole images of different shapes, which `read` decodes."""
+    """Encoded whole images of different shapes."""
 
     encoded: EncodedFile
     heights: Int[Tensor, " B"]
     widths: Int[Tensor, " B"]
+    device = CPU
 
     def select(self, indices: Int[Tensor, " n"]) -> "EncodedFullResolution":
         """Return the images with these indices; none is decoded."""
@@ -80,23 +82,18 @@ class EncodedFullResolution:
         return EncodedFullResolution(self.encoded.concat(other.encoded), heights, widths)
 
     def only(self, indices: Int[Tensor, " n"]) -> "EncodedFullResolution":
-        """Return these images, of which only those with these indices are decoded; the others are black."""
+        """Return these images, of which only those with these indices are decoded."""
         return replace(self, encoded=self.encoded.only(indices))
 
     def to(self, device: torch.device) -> "EncodedFullResolution":
         """Return these images: encoded ones stay on the disk."""
         return self
 
-    def read(self, indices: Int[Tensor, " n"]) -> FullResolution:
-        """Return the images with these indices, decoded. Raises RuntimeError for a damaged one."""
-        chosen = self.select(indices)
-        sizes = 3 * chosen.heights * chosen.widths
-        starts = sizes.cumsum(0) - sizes
-        pixels = np.zeros(int(sizes.sum()), dtype=np.uint8)
-        for start, image in zip(starts.tolist(), chosen.encoded.decode(), strict=True):
-            if image is not None:
-                pixels[start : start + image.size] = image.reshape(-1)
-        return FullResolution(torch.from_numpy(pixels), starts, chosen.heights, chosen.widths)
+    def images(self) -> Iterator[NDArray[np.uint8] | None]:
+        """Decode and yield each image as uint8 [3 H W]; None for one that is not to be decoded. Raises
+        RuntimeError for a damaged one.
+        """
+        return self.encoded.decode()
 
     @property
     def nbytes(self) -> int:

@@ -1,7 +1,8 @@
 """Encoded images: one file of their bytes, one after the other, and an index of where each begins."""
 
 import io
-import mmap
+import os
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,6 @@ from PIL import Image, features
 from torch import Tensor
 
 from isopix.data.decode import NEVER_REDUCED, decode_image, failure_reason, is_jpeg
-from isopix.data.resize import to_chw
 from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.npy import NpyWriter, open_memmap
 
@@ -39,9 +39,9 @@ def encode_pixels(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def decode_pixels(content: bytes) -> NDArray[np.uint8]:
     """Return uint8 [3 H W] of what `encode_pixels` returned, or of a JPEG file. Raises what Pillow raises."""
     if is_jpeg(content):
-        return to_chw(decode_image(content, NEVER_REDUCED))
+        return _planes(decode_image(content, NEVER_REDUCED))
     with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-        return to_chw(image.convert("RGB"))
+        return _planes(image.convert("RGB"))
 
 
 class EncodedWriter:
@@ -64,24 +64,33 @@ class EncodedWriter:
         self.offsets.finish()
 
 
-class MappedFile:
-    """A memory-mapped file; pickled as its path, so that a worker process maps it anew."""
+class RandomAccessFile:
+    """A file that is read at any place; pickled as its path, so that a worker process opens it anew.
+
+    It is not memory-mapped, as all that was ever read would count as memory of this process.
+    """
 
     def __init__(self, path: Path):
         self.path = path
-        with path.open("rb") as file:
-            empty = file.seek(0, io.SEEK_END) == 0  # which cannot be mapped
-            self.content = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.file = path.open("rb", buffering=0)
+        weakref.finalize(self, self.file.close)
 
-    def __reduce__(self) -> tuple[type["MappedFile"], tuple[Path]]:
-        return MappedFile, (self.path,)
+    def __reduce__(self) -> tuple[type["RandomAccessFile"], tuple[Path]]:
+        return RandomAccessFile, (self.path,)
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return `size` bytes from `start` on, or what there is of them."""
+        if hasattr(os, "pread"):  # processes that were forked share the position of `seek`
+            return os.pread(self.file.fileno(), size, start)
+        self.file.seek(start)
+        return self.file.read(size)
 
 
 @dataclass(frozen=True)
 class EncodedFile:
     """Encoded images: image i is `sizes[i]` bytes from `starts[i]` on of the file number `numbers[i]`."""
 
-    files: tuple[MappedFile, ...]
+    files: tuple[RandomAccessFile, ...]
     numbers: Int[Tensor, " B"]
     starts: Int[Tensor, " B"]
     sizes: Int[Tensor, " B"]
@@ -90,7 +99,7 @@ class EncodedFile:
     def open(cls, folder: Path, name: str) -> "EncodedFile":
         """Open what an `EncodedWriter` has written."""
         offsets = open_memmap(folder / _index(name))
-        files = (MappedFile(folder / _content(name)),)
+        files = (RandomAccessFile(folder / _content(name)),)
         return cls(files, torch.zeros_like(offsets[1:]), offsets[:-1], offsets.diff())
 
     def __len__(self) -> int:
@@ -123,13 +132,18 @@ class EncodedFile:
                 continue
             file = self.files[number]
             try:
-                pixels = decode_pixels(file.content[start : start + size])
+                pixels = decode_pixels(file.read(start, size))
             except Exception as error:  # damaged images raise many types
                 raise RuntimeError(
                     f"an image in {file.path} is damaged ({failure_reason(error)}); delete "
                     f"{file.path.parent}, which is then written anew"
                 ) from error
             yield pixels
+
+
+def _planes(image: Image.Image) -> NDArray[np.uint8]:
+    pixels: NDArray[np.uint8] = np.asarray(image)
+    return pixels.transpose(2, 0, 1)  # a view
 
 
 def _content(name: str) -> str:

@@ -1,11 +1,17 @@
 """Full-resolution images: whole images of different shapes, for crops that are drawn anew at every step."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
+import numpy as np
 import torch
 from jaxtyping import Int, UInt8
+from numpy.typing import NDArray
 from torch import Tensor
+
+Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -25,9 +31,10 @@ class FullResolution:
         """Return the images with these indices; the pixels are shared."""
         return FullResolution(self.pixels, self.starts[indices], self.heights[indices], self.widths[indices])
 
-    def read(self, indices: Int[Tensor, " n"]) -> "FullResolution":
-        """Return the images with these indices: decoded ones have nothing to be read."""
-        return self.select(indices)
+    def images(self) -> Iterator[Pixels]:
+        """Yield each image as uint8 [3 H W]; the pixels are shared."""
+        for start, *sides in zip(*map(Tensor.tolist, (self.starts, self.heights, self.widths)), strict=True):
+            yield self.pixels[start : start + 3 * prod(sides)].view(3, *sides).numpy()
 
     def concat(self, other: "FullResolution") -> "FullResolution":
         """Return a copy of these images followed by the others."""
@@ -51,6 +58,11 @@ class FullResolution:
             start = int(self.starts[first]) + offset
             pixels[start:stop] = self.pixels[start - offset : stop - offset]
         return FullResolution(pixels, ends - self.sizes, self.heights, self.widths)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the pixels are."""
+        return self.pixels.device
 
     @property
     def sizes(self) -> Int[Tensor, " B"]:

@@ -1,12 +1,11 @@
 """Preprocessing: raw images to uint8 arrays at the model's resolution, on every core."""
 
 import math
-import os
-import warnings
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice, repeat
+from functools import partial
+from itertools import repeat
+from operator import itemgetter
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,10 +25,7 @@ from isopix.data.resize import (
     squash,
 )
 from isopix.data.sources.base import RawImage, SourceSplit
-
-IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
-CHUNKS_PER_THREAD = 8  # in memory at a time
-MAX_HELD = 64 * 2**20  # bytes of images as they are read, and as they are kept, in memory at a time
+from isopix.data.threads import map_images
 
 Job = tuple[RawImage, CropPosition | None]
 
@@ -82,9 +78,6 @@ class PreprocessedImage:
     content_hash: int
 
 
-Chunk = list[PreprocessedImage | str]
-
-
 @runtime_checkable
 class Encode(Protocol):
     """How images are kept."""
@@ -104,47 +97,11 @@ def preprocess(
     split: SourceSplit, config: PreprocessConfig, encode: Encode = unchanged, *, start: int = 0
 ) -> Iterator[PreprocessedImage | str]:
     """Yield each image of the split from `start` on, in order, encoded by `encode`, or the reason why it
-    cannot be read.
-
-    Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied between
-    processes. They work on the next images while the caller uses those that are yielded.
+    cannot be read; threads do the work (`map_images`).
     """
     jobs = zip(split.images(start), _crop_positions(split, config, start), strict=True)
-    threads = os.cpu_count() or 1
-    most = min(IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads, max(threads, MAX_HELD // config.nbytes))
-    with ThreadPoolExecutor(threads) as pool, warnings.catch_warnings():
-        warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
-        pending: list[Future[Chunk]] = []
-        while held := _take(jobs, most):
-            size = min(IMAGES_PER_CHUNK, -(-len(held) // threads))
-            chunks = [held[first : first + size] for first in range(0, len(held), size)]
-            ready, pending = pending, [pool.submit(_work, chunk, config, encode) for chunk in chunks]
-            for each in ready:
-                yield from each.result()
-        for each in pending:
-            yield from each.result()
-
-
-def _work(chunk: list[Job], config: PreprocessConfig, encode: Encode) -> Chunk:
-    return [_preprocess(job, config, encode) for job in chunk]
-
-
-def _take(jobs: Iterator[Job], count: int) -> list[Job]:
-    """Return the next images, up to this many and about `MAX_HELD` bytes of them; files are read later."""
-    held, size = [], 0
-    for job in islice(jobs, count):
-        held.append(job)
-        size += _num_bytes(job[0])
-        if size > MAX_HELD:
-            break
-    return held
-
-
-def _num_bytes(raw: RawImage) -> int:
-    """Return the bytes of an image in memory."""
-    if isinstance(raw, np.ndarray):
-        return raw.nbytes
-    return len(raw) if isinstance(raw, bytes) else 0
+    work = partial(_preprocess, config=config, encode=encode)
+    yield from map_images(jobs, work, itemgetter(0), kept_bytes=config.nbytes)
 
 
 def _crop_positions(

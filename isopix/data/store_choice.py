@@ -1,7 +1,6 @@
 """The choice of a store, and the estimate of what it will take, told before any work starts."""
 
 import logging
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preproce
 from isopix.data.sources.base import Source, SplitName
 from isopix.data.store import STORES, ImageStore, StoreName
 from isopix.storage.artifact import partial_path
+from isopix.storage.folder_test import free_bytes
 
 StoreChoice = Literal["auto", "pixels", "encoded"]
 
@@ -65,7 +65,7 @@ def choose_store(source: Source, configs: Configs, cache: Path, choice: StoreCho
         return STORES[there[0] if choice == "auto" else choice]
     if sum(split.num_images for split in source.splits.values()) <= SAMPLE:
         return STORES["pixels" if choice == "auto" else choice]
-    estimate, free = estimate_stores(source, configs), _free_bytes(cache)
+    estimate, free = estimate_stores(source, configs), free_bytes(cache)
     name = automatic_store(estimate.nbytes["pixels"], free) if choice == "auto" else choice
     if estimate.seconds[name] > SHORT:
         logger.info("%s", estimate.describe(name, choice, free))
@@ -118,12 +118,6 @@ def _measure(source: Source, config: PreprocessConfig) -> StoreEstimate:
     for each in found:
         decode_pixels((each.image if each.full is None else each.full).tobytes())  # what training reads
     return StoreEstimate(count, nbytes, seconds, len(found) / max(time.perf_counter() - start, 1e-6))
-
-
-def _free_bytes(cache: Path) -> int:
-    """Return the free bytes of the disk on which the cache is, or will be."""
-    there = next(path for path in (cache.absolute(), *cache.absolute().parents) if path.exists())
-    return shutil.disk_usage(there).free
 
 
 def _size(nbytes: int) -> str:

@@ -110,7 +110,7 @@ def plot_loss(
 
 def _untrained_loss(axes: Axes, vocab_size: int) -> None:
     nats = math.log(vocab_size)
-    axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DOTTED)
+    axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DOTTED, label="_untrained")
     text, transform = f"untrained: ln {vocab_size} = {nats:.2f}", axes.get_yaxis_transform()
     axes.text(
         *(0.99, nats, text),
@@ -154,17 +154,23 @@ def plot_finetuning_accuracy(
     labels = []
     if validation:
         color, last = style.COLORS[1], validation[-1][1]
-        axes.plot(*zip(*validation, strict=True), color=color, marker="o")
+        axes.plot(*zip(*validation, strict=True), color=color, marker="o", label="_validation")
         reported = last if best is None else best["accuracy"]
         labels.append(percent_label("validation", reported, color)._replace(y=last))
     if best:
         ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
     for each in records:
         if each["split"] == "test":
-            axes.plot(each["step"], each["accuracy"], "D", color=style.TEXT_COLOR, clip_on=False, zorder=3)
+            axes.plot(
+                *(each["step"], each["accuracy"], "D"),
+                color=style.TEXT_COLOR,
+                clip_on=False,
+                zorder=3,
+                label="_test",
+            )
             labels.append(percent_label("test", each["accuracy"], style.TEXT_COLOR))
     if majority is not None:
-        axes.axhline(majority, color=style.MUTED_COLOR, linewidth=1, linestyle=":")
+        axes.axhline(majority, color=style.MUTED_COLOR, linewidth=1, linestyle=":", label="_majority class")
         labels.append(percent_label("majority class", majority, style.MUTED_COLOR))
     axes.set(xlabel="Step", ylabel="Accuracy")
     axes.margins(x=0.03)
@@ -245,7 +251,7 @@ def percent_label(name: str, accuracy: float, color: str) -> CurveLabel:
 
 def ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:
     """Mark the point that is reported."""
-    axes.plot(x, y, "o", color=color, markersize=11, markerfacecolor="none")
+    axes.plot(x, y, "o", color=color, markersize=11, markerfacecolor="none", label="_reported")
 
 
 def _by_layer(result: NetworkAccuracy) -> tuple[list[int], list[float]]:
@@ -255,8 +261,8 @@ def _by_layer(result: NetworkAccuracy) -> tuple[list[int], list[float]]:
 def _network_curve(axes: Axes, result: NetworkAccuracy, name: str, color: str) -> CurveLabel:
     layer, test = _by_layer(result)
     low, high = zip(*(score.interval for score in result.layers), strict=True)
-    axes.fill_between(layer, low, high, color=color, alpha=0.16, linewidth=0)
-    axes.plot(layer, test, color=color, marker="o")
+    axes.fill_between(layer, low, high, color=color, alpha=0.16, linewidth=0, label=f"_{name}, 95 % interval")
+    axes.plot(layer, test, color=color, marker="o", label=f"_{name}")
     best = result.best
     ring_point(axes, best.layer, best.test_accuracy, color)
     return percent_label(name, best.test_accuracy, color)._replace(y=test[-1])
@@ -270,7 +276,7 @@ def _baseline_curves(
     for name, result in baselines.items():
         if len(result.layers) > 1:
             layer, test = _by_layer(result)
-            axes.plot(layer, test, "o--", color=color, linewidth=1, markersize=3)
+            axes.plot(layer, test, "o--", color=color, linewidth=1, markersize=3, label=f"_{prefix}{name}")
             labels.append(CurveLabel(test[-1], f"{prefix}{name}", color))
     return labels
 
@@ -285,5 +291,5 @@ def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeAccuracy]) -> list[Cu
         majority = probe.network.majority_accuracy
         labels[percent_label("majority class", majority, style.MUTED_COLOR)] = ":"
     for label, linestyle in labels.items():
-        axes.axhline(label.y, color=label.color, linewidth=1, linestyle=linestyle)
+        axes.axhline(label.y, color=label.color, linewidth=1, linestyle=linestyle, label=f"_{label.text}")
     return list(labels)

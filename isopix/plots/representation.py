@@ -76,8 +76,14 @@ def format_correlation(correlation: Correlation) -> str:
 def _trained(axes: Axes, points: Sequence[ProbePoint], name: str, color: str) -> list[CurveLabel]:
     losses, accuracies = [point.loss for point in points], [point.accuracy for point in points]
     low, high = [point.low for point in points], [point.high for point in points]
-    axes.vlines(losses, low, high, color=color, alpha=0.28, linewidth=2.2)
-    axes.plot(losses, accuracies, "o-", color=color, markeredgecolor=style.BACKGROUND, markeredgewidth=0.6)
+    axes.vlines(losses, low, high, color=color, alpha=0.28, linewidth=2.2, label=f"_{name}, 95 % interval")
+    axes.plot(
+        *(losses, accuracies, "o-"),
+        color=color,
+        markeredgecolor=style.BACKGROUND,
+        markeredgewidth=0.6,
+        label=f"_{name}",
+    )
     last, correlation = points[-1], loss_accuracy_correlation(points)
     ring_point(axes, last.loss, last.accuracy, color)
     label = percent_label(name, last.accuracy, color)
@@ -90,6 +96,9 @@ def _untrained(axes: Axes, points: Sequence[ProbePoint], prefix: str, color: str
     labels = []
     for point in points:
         if point.step == 0:
-            axes.axhline(point.accuracy, color=color, linewidth=1, linestyle=style.DASHED, alpha=0.7)
+            label = f"_{prefix}untrained"
+            axes.axhline(
+                point.accuracy, color=color, linewidth=1, linestyle=style.DASHED, alpha=0.7, label=label
+            )
             labels.append(percent_label(f"{prefix}untrained", point.accuracy, color))
     return labels

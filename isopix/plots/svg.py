@@ -1,5 +1,6 @@
 """Inline SVG figures for web pages, whose text inherits the fonts and colors of the page."""
 
+import base64
 import html
 import io
 import re
@@ -10,11 +11,33 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from isopix.plots import style
+from isopix.plots.figure_data import figure_csv
+
+MAX_NAME = 40  # characters of the name of a file
 
 
 def svg_markup(figure: Figure, name: str, alt: str) -> Markup:
-    """Return `inline_svg` as markup that a template does not escape."""
-    return Markup(inline_svg(figure, name=name, alt=alt))
+    """Return `inline_svg` as markup that a template does not escape, and links to download the figure as an
+    SVG file and its numbers as a CSV file.
+    """
+    file = re.sub(r"[^a-z0-9]+", "-", alt.partition(".")[0].lower())[:MAX_NAME].strip("-") or "figure"
+    links = Markup(" ").join(
+        Markup('<a download="{}" href="data:{};base64,{}">{}</a>').format(
+            f"{file}.{kind.lower()}", media_type, base64.b64encode(text.encode()).decode(), kind
+        )
+        for kind, media_type, text in (
+            ("SVG", "image/svg+xml", standalone_svg(figure)),
+            ("CSV", "text/csv", figure_csv(figure)),
+        )
+    )
+    drawing = Markup(inline_svg(figure, name=name, alt=alt))
+    return drawing + Markup('<p class="downloads">{}</p>').format(links)
+
+
+@style.figure_style()
+def standalone_svg(figure: Figure) -> str:
+    """Return the content of an SVG file, on white and with the fonts of the figure or similar ones."""
+    return _render(figure, transparent=False)
 
 
 @style.figure_style()
@@ -23,7 +46,7 @@ def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
 
     The text, muted and grid colors become the page's variables --ink, --quiet and --rule.
     """
-    text = _render(figure)
+    text = _render(figure, transparent=True)
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)
     text = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub('font-family: [^;"]*', "font-family: inherit", text)
@@ -39,9 +62,9 @@ def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     return f'<svg viewBox="{head[1]}" role="img" aria-label="{label}">{text[head.end() :]}'
 
 
-def _render(figure: Figure) -> str:
+def _render(figure: Figure, *, transparent: bool) -> str:
     content = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts may have it
-        figure.savefig(content, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(content, format="svg", transparent=transparent, metadata={"Date": None})
     return content.getvalue()

@@ -17,7 +17,7 @@ from isopix.core.images import ImageSequence
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels, Mask
 from isopix.data.content_hash import content_hash
-from isopix.data.dataset import ImageDataset, default_cache
+from isopix.data.dataset import ImageDataset
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
@@ -32,6 +32,7 @@ from isopix.probing.features import (
     iter_features,
     raw_pixels,
 )
+from isopix.storage.cache_folder import default_cache
 from isopix.storage.hashing import hash_bytes
 
 CACHE_VERSION = 4  # to be raised whenever the same network and images would give other cached features

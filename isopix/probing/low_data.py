@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
@@ -118,18 +119,20 @@ def probe_low_data(
 
     for name, source in sources.items():
         features = read_splits(source, read, report)
-        results[name] = [
-            probe_subsets(
-                features,
-                [torch.searchsorted(used, index) for index in drawn],
-                count,
-                select=protocol.select,
-                seed=seed,
-                config=config,
-                device=device,
-            )
-            for count, drawn in subsets.items()
-        ]
+        results[name] = []
+        with long_step(f"fitting probes of {name}", len(subsets)) as fitted:
+            for count, drawn in subsets.items():
+                found = probe_subsets(
+                    features,
+                    [torch.searchsorted(used, index) for index in drawn],
+                    count,
+                    select=protocol.select,
+                    seed=seed,
+                    config=config,
+                    device=device,
+                )
+                results[name].append(found)
+                fitted(len(results[name]))
     return results
 
 

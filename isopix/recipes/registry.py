@@ -1,6 +1,5 @@
 """All recipes by name, and changed settings with where each comes from."""
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import register_name
+from isopix.core.suggestions import did_you_mean
 from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.data_palette import PALETTE_SETTINGS, with_palette_of_data
 from isopix.recipes.evaluation_size import EVALUATION_SETTINGS, with_affordable_evaluation
@@ -88,8 +88,7 @@ def listing() -> dict[str, str]:
 def find(name: str, problem: str = "unknown recipe") -> Recipe:
     """Return the recipe of a name; raises ValueError, `problem` and the names that exist, for another."""
     if name not in RECIPES:
-        close = difflib.get_close_matches(name, RECIPES, n=1)
-        hint = f"did you mean '{close[0]}'? " if close else ""
+        hint = did_you_mean(name, RECIPES)
         raise ValueError(f"{problem} '{name}'; {hint}recipes: {', '.join(listing())}")
     return RECIPES[name]()
 

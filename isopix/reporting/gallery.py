@@ -5,6 +5,7 @@ import io
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from jaxtyping import Float, UInt8
@@ -68,7 +69,10 @@ def color_strip(colors: Float[Tensor, "K 3"]) -> str:
 
 def _possible(run: RunRecord) -> Iterator[str]:
     if run.recipe is not None and run.predicts_codes:
-        yield from ("samples", "completions") if run.recipe.objective.can_sample else ("reconstructions",)
+        objective, head = run.recipe.objective, run.recipe.model.head
+        yield from ("samples", "nearest") if objective.can_sample else ("reconstructions",)
+        if head.categorical and (objective.can_sample or objective.masks_input):
+            yield "completions"
 
 
 def _section(kind: str, run: RunRecord) -> Section:
@@ -92,11 +96,29 @@ def _samples(facts: Facts, run: RunRecord) -> str:
     return f"{_count(facts)}, sampled pixel by pixel{_sampling(facts)} {_when(facts)}"
 
 
-def _completions(facts: Facts, run: RunRecord) -> str:
-    each = facts.get("each", 1)
+def _nearest(facts: Facts, run: RunRecord) -> str:
+    own, held_out, training = (facts.get(name) for name in ("distances", "held_out", "training_images"))
+    if not (isinstance(own, list) and own and isinstance(held_out, list) and isinstance(training, int)):
+        return f"{_count(facts)}, each beside the nearest training image {_when(facts)}"
+    compared = f"; of {len(held_out):,} held-out images {median(held_out):.1f}" if held_out else ""
     return (
-        f"Prompt: the top {facts.get('rows', 'first')} rows of {_count(facts)}{_source(facts)}, as the"
-        f" network reads them; {each} completion{'s' * (each != 1)} of each{_sampling(facts)} {_when(facts)}"
+        f"{_count(facts)}, each beside the nearest of {training:,} training images. Median distance (root"
+        f" mean square difference of levels 0..255): {median(own):.1f}{compared}. Samples that are much"
+        f" nearer than held-out images repeat training images{_sampling(facts)} {_when(facts)}"
+    )
+
+
+def _completions(facts: Facts, run: RunRecord) -> str:
+    each, hidden = facts.get("each", 1), facts.get("hidden")
+    what = f"{_count(facts)}{_source(facts)}"
+    shown = f"Prompt: the top {facts.get('rows', 'first')} rows of {what}"
+    if isinstance(hidden, float) and "rows" not in facts:
+        mask = str(facts.get("mask", "a mask")).rpartition("/")[2]
+        shown = f"{what}, of which {percent(hidden)} are hidden ({mask}), in gray-violet; masked images"
+    passes = f"; {facts['order']} positions first, {facts['iterations']} passes" if "order" in facts else ""
+    return (
+        f"{shown}, as the network reads them; {each} completion{'s' * (each != 1)} of each{passes}"
+        f"{_sampling(facts)} {_when(facts)}"
     )
 
 
@@ -119,6 +141,7 @@ def _reconstructions(facts: Facts, run: RunRecord) -> str:
 
 GALLERIES = {
     "samples": Gallery("Samples", "isopix sample {} -n 16", _samples),
+    "nearest": Gallery("Nearest training images", "isopix sample {} -n 16 --nearest", _nearest),
     "completions": Gallery("Completions", "isopix complete {} -n 8 --each 3", _completions),
     "reconstructions": Gallery("Reconstructions", "isopix reconstruct {} -n 8", _reconstructions),
 }

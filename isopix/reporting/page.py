@@ -1,5 +1,6 @@
 """One self-contained HTML page about one or several runs, without scripts and network access."""
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from isopix.plots import svg
+from isopix.recipes.cost import recipe_cost
 from isopix.reporting import headline, template
 from isopix.reporting.baselines import baselines_section
 from isopix.reporting.curve_sections import loss_section, probe_curve
@@ -19,10 +21,11 @@ from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord, SavedMetrics
 from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words, percent
-from isopix.reporting.settings_section import settings_section
+from isopix.reporting.settings_section import differences_section, settings_section
 from isopix.storage.run_folder import RunFolder
 
 Values = Mapping[str, Any]
+PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 ENVIRONMENT_NAMES = {"data": "data (hash of images and splits)"}
 
 
@@ -76,7 +79,9 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
-    """Return the table of all runs, and the charts that they share if their probes can be compared."""
+    """Return how the settings differ, the table of all runs, and the charts that they share if their probes
+    can be compared.
+    """
     charts = list[Chart]()
     probes = primary_probes(runs)
     if len(probes) > 1 and not probe_differences(list(probes.values())):
@@ -87,7 +92,7 @@ def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
     if curve := probe_curve(runs, "along"):
         charts.append(curve)
     section = baselines_section(runs)
-    return [section._replace(panels=[*section.panels, Panel(charts)])]
+    return [differences_section(runs), section._replace(panels=[*section.panels, Panel(charts)])]
 
 
 def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
@@ -134,8 +139,19 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
     seconds = max((each["seconds"] for each in run.log if each["kind"] == "train"), default=0.0)
     hours, minutes = divmod(round(seconds / 60), 60)
     took = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
-    seen = ("images seen", f"{images_seen(run):,}")
-    return [*facts, ("steps", f"{num_steps(run):,}"), seen, ("training time", took)]
+    facts += [("steps", f"{num_steps(run):,}"), ("images seen", f"{images_seen(run):,}")]
+    facts += [("training time", took)]
+    facts += [("images a second", f"{images_seen(run) / seconds:,.3g}")] if seconds else []
+    return [*facts, *_compute(run)]
+
+
+def _compute(run: RunRecord) -> list[tuple[str, str]]:
+    """Return the floating-point operations of pre-training, as `isopix plan` counts them."""
+    if run.recipe is None or run.recipe.finetune is not None or not images_seen(run):
+        return []
+    flops = images_seen(run) * recipe_cost(run.recipe).training_flops
+    power = min(6, int(math.log10(flops)) // 3)
+    return [("computation", f"{flops / 1000**power:.3g} {PREFIXES[power]}FLOP")]
 
 
 def _analyses(run: RunRecord, name: str) -> Section | None:

@@ -10,7 +10,7 @@ from isopix.core.registry import Part
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.metrics import epochs, format_epochs, images_seen, num_steps
 from isopix.reporting.run_record import RunRecord
-from isopix.reporting.section import Panel, Section, Settings
+from isopix.reporting.section import Panel, Row, Section, Settings, Table
 
 GROUPS = ("model", "objective", "data", "train", "finetune")
 # What the files of an imported model state; the rest of its recipe is filled in by us.
@@ -33,6 +33,26 @@ def settings_section(run: RunRecord) -> Section:
         [Panel(settings=groups), Panel(settings=[Settings("Every setting", everything, folded=True)])],
         "grid",
     )
+
+
+def differences_section(runs: Mapping[str, RunRecord]) -> Section:
+    """Return the settings in which runs differ, a column for each run."""
+    flat = [flatten(without_private_paths(run.settings)) for run in runs.values()]
+    names = dict.fromkeys(name for settings in flat for name in settings if name != "name")
+    lines = {
+        name: ["–" if (value := each.get(name)) is None else str(value) for each in flat]
+        for name in sorted(names, key=_group_number)
+    }
+    rows = [Row([name, *values]) for name, values in lines.items() if len(set(values)) > 1]
+    if not rows:
+        return Section("Differences", [Panel(notes=["All settings of these runs are equal."])])
+    columns = [("setting", ""), *((name, "") for name in runs)]
+    return Section("Differences", [Panel(tables=[Table(columns, rows, "wrapped")])])
+
+
+def _group_number(setting: str) -> int:
+    group = setting.partition(".")[0]
+    return GROUPS.index(group) if group in GROUPS else len(GROUPS)
 
 
 def grouped_settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:

@@ -8,13 +8,16 @@ from typing import Any
 
 from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
-from isopix.data.dataset import ImageDataset, default_cache
+from isopix.core.images import ImageSequence
+from isopix.data.dataset import ImageDataset
 from isopix.recipes.recipe import Recipe
 from isopix.storage import artifact
+from isopix.storage.cache_folder import default_cache
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.provenance import plugin_records
 from isopix.storage.safetensors_io import read_tensors, write_tensors
 
+MAX_IMAGES = 100_000  # to which a codec is fitted: more take longer, and change it little
 VERSION = 1  # of all fitting: raise it when other codecs come of the same images
 FILE = "codec.safetensors"
 PREFIX = "codec."  # of the names of a codec's tensors, as in a checkpoint
@@ -23,7 +26,8 @@ Note = Callable[[str], None]
 
 
 def fit_codec(recipe: Recipe, data: ImageDataset, *, note: Note = lambda text: None) -> Codec:
-    """Return the codec of a recipe, fitted to the training images if it has to be.
+    """Return the codec of a recipe, fitted to the training images if it has to be; of more than 100,000, to
+    that many which the seed chooses.
 
     Fitted ones are kept in $ISOPIX_CACHE/codecs, by the images, the settings and the seed; `note` receives
     which of the two happens. One that cannot be written is not kept. Raises what `fit` of the codec raises.
@@ -32,14 +36,17 @@ def fit_codec(recipe: Recipe, data: ImageDataset, *, note: Note = lambda text: N
     if not spec.fit_message:
         return spec.fit(data.train.images, recipe.grid, recipe.train.seed)
     folder = _folder(recipe, data)
-    images = f"to {len(data.train):,} training images"
+    images = data.train.sample(MAX_IMAGES, recipe.train.seed).images
+    part = "" if len(images) == len(data.train) else f"{len(images):,} of "
     kept = _read(folder, recipe)
-    note(f"{spec.fit_message} {images}" + (" (read from the cache)" if kept else ""))
-    return kept or _fit(folder, recipe, data)
+    read = " (read from the cache)" if kept else ""
+    note(f"{spec.fit_message} to {part}{len(data.train):,} training images{read}")
+    return kept or _fit(folder, recipe, images)
 
 
 def _folder(recipe: Recipe, data: ImageDataset) -> Path:
-    settings = [VERSION, to_dict(recipe.model.codec), recipe.grid, recipe.train.seed, plugin_records()]
+    fit = [VERSION, MAX_IMAGES, to_dict(recipe.model.codec), recipe.grid, recipe.train.seed]
+    settings = [*fit, plugin_records()]
     key = hash_bytes(json.dumps(settings).encode(), data.fingerprint.encode())
     return default_cache() / "codecs" / key
 
@@ -51,8 +58,8 @@ def _read(folder: Path, recipe: Recipe) -> Codec | None:
     return recipe.model.codec.from_state(read_tensors(folder / FILE), recipe.grid)
 
 
-def _fit(folder: Path, recipe: Recipe, data: ImageDataset) -> Codec:
-    codec = recipe.model.codec.fit(data.train.images, recipe.grid, recipe.train.seed)
+def _fit(folder: Path, recipe: Recipe, images: ImageSequence) -> Codec:
+    codec = recipe.model.codec.fit(images, recipe.grid, recipe.train.seed)
 
     def write(scratch: Path) -> dict[str, Any]:
         write_tensors(scratch / FILE, {f"{PREFIX}{name}": each for name, each in codec.state_dict().items()})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isopix.core.command_line import command_line
+from isopix.core.suggestions import did_you_mean, similar_paths
 from isopix.storage.atomic import fsync_folder, is_temporary, read_json
 from isopix.storage.checkpoint import MANIFEST, recover
 from isopix.storage.lock import LOCK_FILE, exclusive_lock, is_lock
@@ -91,7 +92,8 @@ class RunFolder:
     def open(cls, path: Path) -> "RunFolder":
         """Open a run folder; raises ValueError for other folders and for checkpoints."""
         if not path.is_dir():
-            raise ValueError(f"run folder {path} does not exist")
+            hint = did_you_mean(str(path), similar_paths(path, folders=True)).rstrip()
+            raise ValueError(f"run folder {path} does not exist{'; ' * bool(hint)}{hint}")
         if (path / MANIFEST).is_file():
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
         reject_huggingface_model(path, path)
@@ -198,6 +200,16 @@ class RunFolder:
     def low_data(self) -> Path:
         """Test errors with few labels, and the run folders of fine-tuning on each subset."""
         return self.path / "low-data"
+
+    @property
+    def scores(self) -> Path:
+        """Scores of images: a folder for each dataset and setting."""
+        return self.path / "scores"
+
+    @property
+    def neighbors(self) -> Path:
+        """Near-duplicates and outliers of images: a folder for each dataset and setting."""
+        return self.path / "neighbors"
 
     @property
     def analysis(self) -> Path:

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 import torch
 
 from isopix.core.device import Precision, autocast
+from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.core.registry import Part, register
 from isopix.core.types import Images, Labels
@@ -130,7 +131,7 @@ def evaluate_split(
     device = next(task.module.parameters()).device
     totals: defaultdict[str, float] = defaultdict(float)
     done = 0
-    with evaluation_mode(task.module), torch.no_grad():
+    with evaluation_mode(task.module), torch.no_grad(), long_step("evaluating images", len(split)) as count:
         for images, labels, own in evaluation_batches(split, seed, device):
             with autocast(device, precision):
                 metrics = task.evaluate(images, labels, own)
@@ -139,6 +140,7 @@ def evaluate_split(
             observe(metrics)
             done += len(images)
             progress(done)
+            count(done)
     return {name: total / len(split) for name, total in totals.items()}
 
 

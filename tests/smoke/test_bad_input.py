@@ -91,7 +91,8 @@ def test_missing_data_is_neither_a_path_nor_a_dataset(isopix: Run) -> None:
     for verb, name in (("pretrain", "cifar11"), ("pretrain", "no/where"), ("finetune", "cifar11")):
         answer = isopix(verb, "igpt.digits", "--data", name, "--out", "r")
         problem = f"no file or folder '{name}' exists, and no dataset has that name"
-        refused(answer, f"{problem}; give {SOURCES}, or one of: {NAMES}")
+        hint = "did you mean 'cifar10'? " * (name == "cifar11")
+        refused(answer, f"{problem}; {hint}give {SOURCES}, or one of: {NAMES}")
         assert answer[1] == ""  # refused before the line that a training starts with
     assert not Path("r").exists()
 

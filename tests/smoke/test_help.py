@@ -9,6 +9,7 @@ import pytest
 from isopix.cli.main import COMMANDS
 
 SUBCOMMANDS = {
+    "data": ["show"],
     "palette": ["fit", "import", "show"],
     "recipe": ["list", "show"],
     "convert": ["huggingface", "openai", "to-huggingface"],
@@ -65,3 +66,4 @@ def test_every_page_has_an_example_and_explains_options(words: list[str], pages:
     options = [line.strip("│ *").split("  ") for line in page.splitlines() if line.startswith("│ ")]
     bare = [parts[0] for parts in options if len([part for part in parts if part.strip()]) < 2]
     assert bare == []
+    assert (words == [words[0]] and words[0] in SUBCOMMANDS) or any("--json" in parts[0] for parts in options)

@@ -156,7 +156,10 @@ def test_two_ranks_train_what_one_does_and_each_resumes_the_other(
         (["--devices", "2", "data.source=nowhere"], "no file or folder 'nowhere'"),
     ],
 )
-def test_an_error_of_all_ranks_is_said_once(tmp_path: Path, words: list[str], told: str) -> None:
+def test_an_error_of_all_ranks_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], told: str
+) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "TMPDIR", str(tmp_path))  # where nothing is left, either
     found = run("pretrain", *SETTINGS, *words, "--out", str(tmp_path / "run"))
     assert (found.code, found.output.count(told)) == (2, 1), found.output
     assert "Traceback" not in found.output

@@ -43,6 +43,34 @@ def test_a_wrong_argument_is_reported_with_the_allowed_ones(isopix: Run, words: 
 
 
 @pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("palette fti", "fit"),
+        ("data shwo digits", "show"),
+        ("recipe show igpt.tny", "igpt.tiny"),
+        ("pretrain igpt.digits --out r dpeth=6", "model.depth"),
+        ("pretrain igpt.digits --out r model.dpeth=6", "model.depth"),
+        ("pretrain igpt.digits --out r model.block.kind=transfomer", "transformer"),
+        ("pretrain igpt.digits --out r --file wrong.yaml", "train.batch_size"),
+        ("pretrain igpt.digits --out r --data cfar10", "cifar10"),
+        ("pretrain igpt.digits --out r --data phtos", "photos"),
+        ("data show phtos", "photos"),
+        ("sample phtos", "photos"),
+        ("reproduce igpt.tabel4", "igpt.table4"),
+        ("bench --only trainng", "training"),
+        ("analyze r --only atention_maps", "attention_maps"),
+    ],
+)
+def test_a_misspelled_name_is_answered_with_the_nearest(
+    isopix: Run, workplace: Path, words: str, meant: str
+) -> None:
+    (workplace / "wrong.yaml").write_text("train:\n  batch_szie: 4\n")
+    code, out, err = isopix(*words.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"did you mean '{meant}'? " in err.replace("?\n", "? ")
+
+
+@pytest.mark.parametrize(
     ("words", "setting"),
     [("--steps 4", "steps=4"), ("--batch-size=4", "batch_size=4"), ("--lr --json", "lr=VALUE")],
 )

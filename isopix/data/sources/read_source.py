@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from isopix.core.suggestions import did_you_mean, similar_paths
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.sources.arrow import cached_files, is_saved, read_arrow
 from isopix.data.sources.base import Source
@@ -58,7 +59,9 @@ def find_reader(source: str, canvas: Canvas, index: Path | None = None) -> Calla
         return _folder_reader(path, canvas, index)
     alternatives = f"give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}"
     if not path.exists():
-        raise ValueError(f"no file or folder '{source}' exists, and no dataset has that name; {alternatives}")
+        hint = did_you_mean(source, [*DATASET_NAMES, *similar_paths(path)])
+        problem = f"no file or folder '{source}' exists, and no dataset has that name"
+        raise ValueError(f"{problem}; {hint}{alternatives}")
     reader = _file_reader(path, canvas, index)
     if reader is None:
         raise ValueError(f"{path} is not a dataset; {alternatives}")

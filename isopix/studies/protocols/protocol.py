@@ -1,9 +1,9 @@
 """PaperProtocol: the experiment behind one table or figure, and the registry of all of them."""
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from isopix.core.suggestions import did_you_mean
 from isopix.papers.tables import PublishedRow, Value
 from isopix.plots.style import Figure
 from isopix.studies.protocols.readers import Read, Record
@@ -97,8 +97,7 @@ def protocol(
 def find_protocol(name: str) -> PaperProtocol:
     """Return the protocol of a name. Raises ValueError that lists all for another."""
     if name not in PROTOCOLS:
-        close = difflib.get_close_matches(name, PROTOCOLS, n=1)
-        hint = f"did you mean '{close[0]}'? " if close else ""
+        hint = did_you_mean(name, PROTOCOLS)
         raise ValueError(f"unknown protocol '{name}'; {hint}protocols: {', '.join(PROTOCOLS)}")
     return PROTOCOLS[name]
 

@@ -1,6 +1,7 @@
 """Long steps show how far they are."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -46,3 +47,31 @@ def test_a_terminal_gets_a_bar_that_disappears_also_inside_another(clock: list[f
     assert "preparing images" in shown
     assert "\x1b[2K" in shown[-20:]  # the line is erased
     assert pipe.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_a_short_step_has_no_bar(clock: list[float]) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with long_step_display([terminal], "short", 10, 0) as count:
+        for done in range(10):
+            clock[0] += 0.04
+            count(done)
+    assert "short" not in terminal.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_step_of_unknown_length_shows_that_it_goes_on(clock: list[float]) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    pipe = Console(file=io.StringIO())
+    for console in (terminal, pipe):
+        with long_step_display([console], "k-means", None, 0):
+            clock[0] += 60
+    assert "k-means" in terminal.file.getvalue()  # type: ignore[attr-defined]
+    assert pipe.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_a_terminal_without_color_has_none(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    _counted(clock, [terminal])
+    shown = terminal.file.getvalue()  # type: ignore[attr-defined]
+    assert "preparing images" in shown
+    assert not re.search(r"\x1b\[(3[0-9]|4[0-9]|9[0-9]|38|48)[;m0-9]*m", shown)

@@ -59,6 +59,32 @@ def test_baselines_are_shown_with_their_images(said: list[str]) -> None:
     assert said == ["baselines on 1,800 test images: unigram 2.0000, PNG 1.5000 nats"]
 
 
+def test_a_function_shows_its_progress_as_a_line_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with progress.progress_bar("sampling") as show:
+        for done in range(0, 201, 10):
+            show(done, 200)
+            now[0] += 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == ("sampling: 100 of 200  10.0/s  eta 0:10\nsampling: 200 of 200  10.0/s  eta 0:00\n")
+
+
+def test_only_the_first_of_several_processes_shows_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.ranks, "rank", lambda: 1)
+    with progress.progress_bar("features") as show:
+        now[0] += 99
+        show(1, 2)
+    assert capsys.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

@@ -131,7 +131,7 @@ def test_settings_that_are_valid_only_together_are_changed_together(words: list[
 
 
 def test_a_wrong_kind_is_named_before_the_settings_that_it_lacks() -> None:
-    with pytest.raises(ValueError, match=r"'model\.block\.kind' is 'mixr'; known: "):
+    with pytest.raises(ValueError, match=r"'model\.block\.kind' is 'mixr'; did you mean 'mixer'\? known: "):
         registry.resolve("igpt.tiny", assignments=["block=mixr", "heads=4"])
 
 
@@ -156,7 +156,10 @@ def test_a_wrong_kind_is_named_before_the_settings_that_it_lacks() -> None:
             "unknown setting 'model.block.hedas'; did you mean 'model.block.heads'? "
             "settings of model.block: kind, norm, heads",
         ),
-        ("block.kind=mixr", "'model.block.kind' is 'mixr'; known: axial, convolution, mixer, transformer"),
+        (
+            "block.kind=mixr",
+            "'model.block.kind' is 'mixr'; did you mean 'mixer'? known: axial, convolution, mixer",
+        ),
         ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
         ("depth=zero", "model.depth is 'zero'; it must be an integer"),
         ("depth=1.5", "model.depth is 1.5; it must be an integer"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import isopix
 from isopix.recipes import registry, tiny
 from isopix.reporting import page
 from tests.unit.reporting.cases import bare, drawing, evidence, probe, records, regression, whole, words
@@ -231,3 +232,17 @@ def test_depth_and_width_are_on_the_page(tmp_path: Path) -> None:
         depth=1,
     )
     assert "depth × width1 × 64" in words(page.build([bare(tmp_path / "run", recipe)]))
+
+
+def test_the_cost_of_pre_training_is_on_the_page(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    seconds = max(each.get("seconds", 0) for each in records())
+    images = 800  # by the log
+    facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page.build([run])))
+    assert facts["images seen"] == f"{images:,}"
+    assert facts["images a second"] == f"{images / seconds:,.3g}"
+    plan = isopix.plan("igpt.digits")
+    number, unit = facts["computation"].split()
+    assert float(number) * {"GFLOP": 1e9, "TFLOP": 1e12}[unit] == pytest.approx(
+        images * plan.training_flops, rel=5e-3
+    )

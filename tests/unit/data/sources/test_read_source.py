@@ -21,7 +21,7 @@ def open_source(source: str) -> Source:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     missing = "no file or folder 'cifar11' exists, and no dataset has that name"
-    assert refusal(open_source, "cifar11") == f"{missing}; {ALTERNATIVES}"
+    assert refusal(open_source, "cifar11") == f"{missing}; did you mean 'cifar10'? {ALTERNATIVES}"
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""The tables of docs/data.md: decoding for training, and large datasets."""
+
+from cells import read
+
+CORES = 16  # of a machine with one GPU
+STORES = {"encoded": "`encoded`", "pixels": "`pixels`"}
+
+
+def decode() -> str:
+    """Return a row for each reader: images a second and core, and times that of the DataLoader."""
+    found = read("decode-cpu.json")
+    [(peer, theirs)] = [
+        (name, rates) for name, rates in found["images_per_second"].items() if name != "isopix"
+    ]
+    ours, base = found["images_per_second"]["isopix"], theirs["Pillow"]["median"]
+    names = {f"isopix, {name}": rate for name, rate in ours.items()}
+    names |= {f"{peer}, {name}": rate for name, rate in theirs.items()}
+    rows = ["| reader | images a second and core (range) | |", "|---|---|---|"]
+    for name, rate in names.items():
+        span = f"{rate['median']:,.0f} ({rate['min']:,.0f} to {rate['max']:,.0f})"
+        rows.append(f"| {name} | {span} | {rate['median'] / base:.2f}× |")
+    size, need = found["mean_file_bytes"] / 1e3, found["needed"]
+    each = need["images_per_second"] / CORES
+    count = ours["random crops"]["n"]
+    work = f"{found['images']} JPEG files of {size:.0f} KB, {found['crop']}, batches of {found['batch']}"
+    repeats = f"median and range of {count} repeats, {found['device']}, one thread, Pillow {found['pillow']}"
+    training = f"`{need['recipe']}` on one {need['device']} at {need['mfu']:.0%} of its peak"
+    margin = ours["random crops"]["median"] / each
+    rows.append(
+        f"\n{work}; {repeats}. {training} reads {need['images_per_second']:,.0f} images a second: {each:.0f} "
+        f"for each of {CORES} cores, of which one here reads {margin:.1f} times as many.\n"
+    )
+    return "\n".join(rows)
+
+
+def large_data() -> str:
+    """Return a row for each number of images and store: time, memory and size."""
+    found = read("large-data-cpu.json")
+    columns = "images, store, read and prepare, images a second, open again, 100 steps, peak memory, cache"
+    rows = [f"| {columns.replace(', ', ' | ')} |", "|---" * 8 + "|"]
+    for each in found["conditions"]:
+        stages = each["stages"]
+        seconds = stages["read source"]["seconds"] + stages["prepare"]["seconds"]
+        peaks = ", ".join(f"{stages[name]['peak_bytes'] / 1e6:,.0f}" for name in ("prepare", "train"))
+        cells = [f"{each['images']:,}", STORES[each["store"]], f"{seconds:,.0f} s"]
+        cells += [f"{each['images'] / seconds:,.0f}", f"{stages['open again']['seconds']:.1f} s"]
+        cells += [
+            f"{stages['train']['seconds']:,.0f} s",
+            f"{peaks} MB",
+            f"{each['cache_bytes'] / 1e9:.2f} GB",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    images = f"JPEG images of {found['side']}×{found['side']} pixels in tar shards of {found['per_shard']:,}"
+    trained = (
+        f"trained at {found['trained_side']}×{found['trained_side']} pixels; {found['device']}, one run each"
+    )
+    rows.append(
+        f"\n{images}, {trained}. The time of 100 steps has the fit of the palette in it. The peak counts all "
+        "resident memory: while preparing, and in the whole run.\n"
+    )
+    return "\n".join(rows)
