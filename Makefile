@@ -4,11 +4,12 @@ SHELL := /bin/bash
 BIN := .venv/bin
 EXTRAS_READY := .venv/dev-ready
 READY := .venv/ready
+DOCS_READY := .venv/docs-ready
 # With compiled modules kept: tests start the package in many new processes.
 TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-reliability audit lint types clean
+.PHONY: demo test test-slow test-reliability audit lint types docs docs-links clean
 
 demo: $(READY)
 	$(BIN)/isopix demo
@@ -34,6 +35,15 @@ lint: $(EXTRAS_READY)
 types: $(EXTRAS_READY)
 	$(BIN)/mypy
 
+# The site, in build/docs: a warning, such as a link within it that leads nowhere, is an error.
+docs: $(DOCS_READY)
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs build/docs
+	@echo build/docs/index.html
+
+# Links to other sites, which needs a network.
+docs-links: $(DOCS_READY)
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b linkcheck docs build/docs-links
+
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --constraint constraints.txt torch==2.13.0
@@ -42,6 +52,10 @@ $(READY): pyproject.toml constraints.txt
 
 $(EXTRAS_READY): $(READY)
 	$(PIP) --constraint constraints.txt --editable '.[dev,bench,tensorboard,slurm]'
+	touch $@
+
+$(DOCS_READY): $(READY)
+	$(PIP) --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
 clean:

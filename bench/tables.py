@@ -8,19 +8,24 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cells import mean_std, read, threads
 from data_table import decode, large_data
 from demo_table import demo
+from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_costs, vit_numbers
 from reliability_table import reliability
 from scale_table import parallel_model, plans, scale
 from speed_table import compiling, speed
 from study_table import simulation, study_losses, study_small, study_tiny
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "reference" not in page.parts),  # generated
+]
 REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -239,6 +244,13 @@ TABLES = {
     "scale": scale,
     "plans": plans,
     "parallel_model": parallel_model,
+    "igpt_numbers": igpt_numbers,
+    "igpt_costs": partial(costs, "igpt."),
+    "isotropic_costs": partial(costs, "isotropic."),
+    "patchformer_numbers": patchformer_numbers,
+    "patches_costs": partial(costs, ("patchformer.", "vit.")),
+    "vit_numbers": vit_numbers,
+    "vit_costs": vit_costs,
     "decode": decode,
     "large_data": large_data,
 }

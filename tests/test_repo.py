@@ -41,7 +41,10 @@ LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 FILES = sorted(PACKAGE.rglob("*.py"))
 INSIDE = [path for path in FILES if path.parent != PACKAGE]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "reference" not in page.parts),  # generated
+]
 # Packages that only some users need, or that take long to load; they may be imported where they are used.
 HEAVY = {"transformers", "huggingface_hub", "datasets", "tensorboard", "submitit", "sklearn", "matplotlib"}
 HEAVY |= {"wandb", "trackio"}
@@ -205,7 +208,8 @@ def test_pinned_versions_satisfy_what_the_package_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pinned = [line.split(";")[0] for line in lines if "==" in line and not line.startswith("#")]
-    asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *extras["dev"], *extras["docs"]]
     assert unsatisfied(asked, pinned) == []
 
 

@@ -21,14 +21,14 @@ from isopix.core.types import Grid
 
 @register("palette")
 class PaletteSpec(CodecSpec):
-    """A palette of `num_colors` colors, from a palette file or, for None, fitted to the training images. The
-    default for images that are given as codes is their palette.
-    """
+    """A palette of colors. The default for images that are given as codes is their palette."""
 
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
 
     num_colors: Annotated[int, Range(low=2, high=nearest_color.MAX_COLORS)] = 512
+    """Number of colors."""
     palette_file: str | None = None
+    """Palette file; null: fitted to the training images."""
 
     def label(self) -> str:
         return f"{self.num_colors}-color palette"

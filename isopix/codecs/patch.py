@@ -32,7 +32,9 @@ class MeanColorSpec(StatelessCodecSpec):
     """The patch's mean color with `bits` bits per channel: 3 bits are 512 classes (ViT, appendix B.1.2)."""
 
     patch_size: Count = 16
+    """Side of a patch in pixels."""
     bits: ColorBits = 3
+    """Bits per channel."""
 
     def build(self, grid: Grid) -> "MeanColorCodec":
         return MeanColorCodec(grid, patch_size=self.patch_size, side=1, bits=self.bits)
@@ -46,8 +48,11 @@ class DownsampledColorSpec(StatelessCodecSpec):
     """The patch averaged to `side` x `side` colors of `bits` bits: 16 codes of 512 (ViT, appendix B.1.2)."""
 
     patch_size: Count = 16
+    """Side of a patch in pixels."""
     side: Count = 4
+    """Side of the thumbnail, in colors."""
     bits: ColorBits = 3
+    """Bits per channel."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,8 +84,11 @@ class GrayThumbnailSpec(StatelessCodecSpec):
     """
 
     patch_size: Annotated[int, Range(low=THUMBNAIL_SIDE)] = 16
+    """Side of a patch in pixels."""
     thumbnail: Thumbnail = "center_crop"
+    """`center_crop` or `subsample`: which pixels of the patch."""
     bits: Annotated[int, Range(low=1, high=8)] = 2
+    """Bits per gray level."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,6 +113,7 @@ class FullPatchSpec(StatelessCodecSpec):
     """Every pixel of the patch: 256 times three levels of 256, for a regression (ViT, appendix B.1.2)."""
 
     patch_size: Count = 16
+    """Side of a patch in pixels."""
 
     def build(self, grid: Grid) -> Bytes:
         return Bytes(grid, self.patch_size)

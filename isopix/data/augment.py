@@ -42,10 +42,12 @@ class NoAugmentation(AugmentationSpec):
 
 @register("pad_crop_flip")
 class PadCropFlip(AugmentationSpec):
-    """Reflection padding, random crop, horizontal flip with probability `flip` (iGPT section 3.1, CIFAR)."""
+    """Reflection padding, random crop, horizontal flip (iGPT section 3.1, CIFAR)."""
 
     pad: Annotated[int, Range(low=0)] = 4
+    """Pixels of padding on each side."""
     flip: Probability = 0.5
+    """Probability of a horizontal flip."""
 
     def source_side(self, rows: int, cols: int) -> None:
         """Full-resolution images are not needed. Raises ValueError if a side is too short to be reflected."""
@@ -74,9 +76,13 @@ class ScaleCrop(AugmentationSpec):
     """
 
     min_side: int = 256
+    """Shortest shorter side, in pixels."""
     max_side: int = 384
+    """Longest shorter side."""
     crop: int = 224
+    """Side of the crop, in pixels."""
     flip: Probability = 0.0
+    """Probability of a horizontal flip."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

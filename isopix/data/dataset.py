@@ -38,47 +38,52 @@ MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probabl
 
 @config
 class DataConfig:
-    """The dataset, its resolution, and its training, validation and test splits.
-
-    `source` is a name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet)
-    or a path to a folder of images, an .npz file, OpenAI's .npy files of palette codes, or Parquet,
-    WebDataset tar or Arrow files. The shorter side is resized to fit, then `crop` takes the center or a
-    random box, drawn once per image, whose sides are `crop_fraction` of the largest one's;
-    `crop=resized_center` takes the center of the resized image, whose sides are whole pixels, as
-    Hugging Face's image processors do; `crop=squash` resizes the whole image without regard to its
-    aspect ratio. `holdout` is the fraction of the training images held out for each of validation and
-    test that the source lacks; None is the paper's: 0.1, and 0.04 for imagenet-1k.
-    `train_on_validation` adds the validation images to train. `limit` keeps so many images of each
-    split, equally many of each class as far as possible. `labels_per_class` then keeps a random subset
-    of train with that many images of each class, or that fraction of each (`10%`); `subset` is the
-    index of the random draw. `augment` changes training images; `patch_augment` changes only the
-    model's inputs, patch by patch, and not its targets. `placements` is the number of random places of
-    each training digit in translated-digits; validation and test have half. `seed` draws everything
-    about the images: crops, held-out images, limits and subsets.
-
-    `store` is how the cache keeps images: as `pixels`, or `encoded` without loss and decoded as they are
-    read, by `workers` processes in training (None: one for each core, at most 8; 0: in this process). `auto`
-    encodes what would take more than 4 GiB and a quarter of the free disk as pixels. Neither changes any
-    number.
-    """
+    """The dataset, its resolution, and its training, validation and test splits."""
 
     source: str = "digits"
+    """Name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet), or path to a
+    folder of images, an .npz file, OpenAI's .npy files of palette codes, or Parquet, WebDataset tar or
+    Arrow files.
+    """
     rows: Side = 32
+    """Rows of pixels of the network's inputs."""
     cols: Side = 32
+    """Columns of pixels."""
     crop: Literal["center", "random", "resized_center", "squash"] = "center"
+    """After resizing the shorter side to fit: the center, or a random box drawn once per image.
+    `resized_center` crops the resized image at whole pixels, as Hugging Face's image processors do;
+    `squash` ignores the aspect ratio.
+    """
     crop_fraction: Annotated[float, Range(above=0, high=1)] = 1.0
+    """Side of the box, as a fraction of that of the largest one."""
     resample: Resample = "area"
+    """Resampling filter."""
     holdout: Annotated[float, Range(low=0, below=0.5)] | None = None
+    """Fraction of the training images held out for each of validation and test that the source lacks; null:
+    0.1, and 0.04 for imagenet-1k (iGPT section 3.1).
+    """
     train_on_validation: bool = False
+    """Whether validation images are added to the training images."""
     limit: Count | None = None
+    """Images kept of each split, equally many of each class as far as possible; null keeps all."""
     labels_per_class: int | str | None = None
+    """Training images kept of each class: a number, or a fraction such as `10%`; null keeps all."""
     subset: int = 0
+    """Index of the random draw of `labels_per_class`."""
     placements: Count = 6
+    """Random places of each training digit in translated-digits; validation and test have half."""
     seed: int = 0
+    """Seed of everything about the images: crops, held-out images, limits and subsets."""
     store: StoreChoice = "auto"
+    """How the cache keeps images: as pixels, or encoded without loss. `auto` encodes what would take more
+    than 4 GiB and a quarter of the free disk as pixels. The numbers are the same.
+    """
     workers: Annotated[int, Range(low=0, high=MAX_WORKERS)] | None = None
+    """Processes that decode `encoded` images in training; null: one for each core, at most 8; 0: none."""
     augment: AugmentationSpec = NoAugmentation()
+    """Changes of training images."""
     patch_augment: PatchAugmentSpec = NoPatchAugment()
+    """Changes of the model's inputs, patch by patch, and not of its targets."""
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -50,10 +50,15 @@ class RandomPatchAugment(PatchAugmentSpec):
     """
 
     crop: Annotated[float, Range(above=0, high=1)] = 0.875
+    """Side of the crop, as a fraction of that of the patch."""
     strength: Probability = 1.0
+    """Factor of the strengths of the color changes."""
     flip: Probability = 0.2
+    """Probability of a horizontal flip."""
     min_bits: Annotated[int, Range(low=1, high=8)] = 2
+    """Fewest bits per channel after posterization."""
     gray: Probability = 0.2
+    """Probability of a blend with the grayscale."""
 
     def apply(self, images: Images, patch_size: int, generator: torch.Generator) -> Images:
         pixels = rearrange(images, "b c (h p) (w q) -> (b h w) c p q", p=patch_size, q=patch_size).float()

@@ -11,29 +11,33 @@ from isopix.model.pos_embed_resize import Interpolation
 class FineTuneConfig:
     """Fine-tuning; the loss is generative_weight * L_GEN + L_CLF (iGPT section 2.3: weight 1).
 
-    `generative_weight` 0 leaves L_CLF alone, `inf` leaves L_GEN alone. The class head reads the pooled hidden
-    states of `layer`, None for the last; with `residual_block` they first go through one; with `head_bias`
-    the classes have biases. `dropout` applies to that vector, `label_smoothing` to the classes. Training
-    stops after `patience` evaluations without a better validation accuracy, and the best weights are tested;
-    with None, and where L_GEN is alone, it runs to the last step and tests the last weights.
-
-    A masked network is trained with the masks of its objective, or with `mask_ratio` with random masks of
-    that fraction of the positions; 0 masks nothing, which leaves nothing to L_GEN. `mask_at_eval`: evaluate
-    on masked images too, as the released code of iGPT does. `interpolation` resizes position embeddings to
-    another image size.
+    A masked network is trained with the masks of its objective, unless `mask_ratio` is set.
     """
 
     generative_weight: float | Literal["inf"] = 1.0
+    """Weight of L_GEN; 0 leaves L_CLF alone, `inf` leaves L_GEN alone."""
     layer: int | None = None
+    """Layer that the class head reads; null: the last."""
     pool: Pool = "mean"
+    """How the positions of an image become one vector."""
     residual_block: bool = False
+    """Whether this vector goes through a residual block first (PatchFormer section 2.2)."""
     head_bias: bool = False
+    """Whether the classes have biases."""
     dropout: float = 0.0
+    """Dropout of this vector, in training."""
     label_smoothing: float = 0.0
+    """Label smoothing of the classes."""
     patience: int | None = 10
+    """Evaluations without a better validation accuracy before training stops and the best weights are tested;
+    null, or L_GEN alone: the last weights after the last step.
+    """
     mask_ratio: float | None = None
+    """Fraction of the positions masked at random; 0 masks none, null uses the masks of the objective."""
     mask_at_eval: bool = True
+    """Whether images are masked in evaluations too, as in the released code of iGPT."""
     interpolation: Interpolation = "bilinear"
+    """How position embeddings are resized to another image size."""
 
     def __post_init__(self) -> None:
         if not float(self.generative_weight) >= 0:

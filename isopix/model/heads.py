@@ -108,15 +108,16 @@ class LinearHeadSpec(HeadSpec):
 
 @register("upsampling")
 class UpsamplingHeadSpec(HeadSpec):
-    """A residual decoder from a vector to a thumbnail: 2 x 2 pixels of `channels` channels, doubled in side
-    and halved in channels until there is one pixel per code (PatchFormer section 2.1, without details).
-
-    With `norm` its convolutions are standardized and its activations group-normalized, as those of
-    `ResNetPatchEmbedSpec`; without, convolutions have a bias and there are no norms, which learns faster.
+    """A residual decoder from a vector to a thumbnail of one pixel per code: each stage doubles the side and
+    halves the channels (PatchFormer section 2.1, without details).
     """
 
     channels: Size = 256
+    """Channels of the first 2 x 2 pixels."""
     norm: bool = True
+    """Whether convolutions are standardized and activations group-normalized, as in `stem=resnet`; without,
+    convolutions have biases, which learns faster.
+    """
 
     def label(self) -> str:
         norms = "" if self.norm else ", without norms"

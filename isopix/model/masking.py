@@ -91,13 +91,13 @@ class MaskTokenMaskingSpec(MaskingSpec):
 @register("drop")
 class DropMaskingSpec(MaskingSpec):
     """Masked positions are dropped: stem and blocks run over the visible ones alone (PatchFormer section
-    2.1). A masked position is decoded from norm(u) + norm'(X + Y) of the pooled vector u and the embeddings
-    of its row and column; without `norm_positions` from norm(u) + X + Y, the paper's plain sum.
+    2.1). A masked position is decoded from the pooled vector u and the embeddings X, Y of its row and column.
     """
 
     drops_tokens: ClassVar[bool] = True
 
     norm_positions: bool = True
+    """Whether the decoder reads norm(u) + norm'(X + Y) instead of norm(u) + X + Y, the paper's plain sum."""
 
     def label(self) -> str:
         return "tokens dropped"

@@ -54,8 +54,11 @@ class TwoLayerMLPSpec(MLPSpec):
     """width -> expansion * width -> width, with an activation in between."""
 
     expansion: Size = 4
+    """Hidden units per unit of the width."""
     activation: Activation = "gelu"
+    """Activation of the hidden units."""
     bias: bool = True
+    """Whether both matrices have biases."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

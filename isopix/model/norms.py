@@ -33,6 +33,7 @@ class RMSNormSpec(NormSpec):
     """x / sqrt(mean(x^2) + epsilon) * gain, without mean subtraction or bias (OpenAI's released iGPT)."""
 
     epsilon: Epsilon = 1e-5
+    """Added to the mean square."""
 
     def label(self) -> str:
         return "RMSNorm"
@@ -46,6 +47,7 @@ class LayerNormSpec(NormSpec):
     """The standard layer norm with gain and bias."""
 
     epsilon: Epsilon = 1e-5
+    """Added to the variance."""
 
     def label(self) -> str:
         return "LayerNorm"

@@ -42,24 +42,32 @@ class ObjectiveFacts(Protocol):
 
 @config
 class ModelSpec:
-    """The network; the defaults are Image GPT's (iGPT section 3).
-
-    With `class_token` a learned vector precedes the positions in all blocks; with `tie_blocks` all blocks
-    share the weights of one (ALBERT). `embedding_dropout` drops elements of the first block's input in
-    training. `init` is the initialization scheme.
-    """
+    """The network; the defaults are Image GPT's (iGPT section 3)."""
 
     codec: CodecSpec = field(default_factory=PaletteSpec)
+    """Discrete codes of an image: the targets, and the inputs of `token_embedding`."""
     stem: StemSpec = field(default_factory=TokenEmbeddingSpec)
+    """Input layer: from the pixels or codes of a position to vectors."""
     positions: PositionEmbeddingSpec = field(default_factory=LearnedPositionEmbeddingSpec)
+    """Position embeddings."""
     class_token: bool = False
+    """Whether a learned vector precedes the positions in all blocks (ViT section 3.1)."""
     embedding_dropout: Dropout = 0.0
+    """Dropout of the first block's input, in training."""
     block: BlockSpec = field(default_factory=TransformerSpec)
+    """Block of the network."""
     depth: Depth
+    """Number of blocks."""
     width: Size
+    """Size of a token."""
     tie_blocks: bool = False
+    """Whether all blocks share the weights of one (ALBERT)."""
     head: HeadSpec = field(default_factory=LinearHeadSpec)
+    """Output layer: from tokens to logits."""
     init: InitScheme = "openai"
+    """Initialization: `openai` is iGPT's code, `keras` and `keras_mha` Keras's defaults (`keras_mha` of its
+    attention layer), `vit` ViT's code.
+    """
 
     def build(self, codec: Codec, objective: ObjectiveFacts, generator: torch.Generator) -> Network:
         """Return the initialized network; what its modules draw as they are made depends on the generator's

@@ -63,22 +63,24 @@ class Masked(ObjectiveSpec):
     """L_BERT = E over masks M of the mean over i in M of -ln p(x_i | x outside M) (iGPT section 2.1).
 
     The paper writes a sum over M; the released code, and we, take the mean within an image, then over images.
-    `mask` chooses the positions in M, all of which are in the loss; `corruption` is what the blocks see in
-    place of a masked one. Of the chosen positions a fraction `random_rate` shows the pixels of another
-    position, and a fraction `keep_rate` its own. With `deterministic_mask` the mask is a function of the
-    pixels of an image. `label_smoothing` applies to training only. With `causal` a position attends to itself
-    and those before it.
     """
 
     masks_input: ClassVar[bool] = True
 
     mask: MaskSpec = BernoulliMask()
+    """Positions in M, all of which are in the loss."""
     corruption: MaskingSpec = ZeroMaskingSpec()
+    """What the blocks see in place of a masked position."""
     random_rate: float = 0.0
+    """Fraction of the positions in M that show the pixels of another position."""
     keep_rate: float = 0.0
+    """Fraction of the positions in M that show their own pixels."""
     deterministic_mask: bool = False
+    """Whether the mask is a function of the pixels of the image."""
     label_smoothing: Annotated[float, Range(low=0, below=1)] = 0.0
+    """Label smoothing of the targets, in training only."""
     causal: bool = False
+    """Whether a position attends only to itself and those before it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

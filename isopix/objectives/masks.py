@@ -69,6 +69,7 @@ class BernoulliMask(MaskSpec):
     """Every position masked independently with probability `ratio` (iGPT section 2.1: 0.15)."""
 
     ratio: MaskRatio = 0.15
+    """Probability that a position is masked."""
 
     def label(self) -> str:
         return f"{100 * self.ratio:g} % of positions, independent"
@@ -92,6 +93,7 @@ class PerChannelMask(MaskSpec):
     masks_single_codes: ClassVar[bool] = True
 
     ratio: MaskRatio = 0.15
+    """Probability that a code is masked."""
 
     def label(self) -> str:
         return f"{100 * self.ratio:g} % of codes, independent"
@@ -118,8 +120,11 @@ class BlockMask(MaskSpec):
     fixed_count: ClassVar[bool] = True
 
     ratio: MaskRatio = 0.6
+    """Fraction of the squares that are masked."""
     side: Count = 2
+    """Side of a square, in positions."""
     exact_count: Count | None = None
+    """Number of single positions to mask instead of squares; null: squares."""
 
     def label(self) -> str:
         amount = self.exact_count or f"{100 * self.ratio:g} % of"

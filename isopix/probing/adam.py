@@ -29,10 +29,15 @@ class AdamProbe(ProbeMethod):
     """
 
     lr: Annotated[float, Range(above=0)] = 0.01
+    """Peak learning rate."""
     epochs: Count = 100
+    """Largest number of epochs."""
     batch_size: Count = 128
+    """Images of an update."""
     tolerance: Annotated[float, Range(low=0, below=1)] = 1e-4
+    """Relative decrease of the training loss that counts as progress."""
     patience: Count = 10
+    """Epochs without progress before a layer has converged."""
 
     def label(self) -> str:
         return "logistic regression (Adam)"

@@ -29,13 +29,13 @@ PROBE_CONFIG = ProbeConfig(l2_grid=(1e-4, 1e-3, 1e-2, 1e-1, 1.0), l2_extra=())
 class KNNAccuracy(EvaluatorSpec):
     """`knn_accuracy` of validation images, classified by their nearest neighbors among training images.
 
-    `num_images` of each split, the same at every evaluation. The features are those of the middle layer,
-    where linear probes peak (iGPT section 4.1), under `pool`, by default the mean over positions, or the
-    class token if there is one.
+    The features are those of the middle layer, where linear probes peak (iGPT section 4.1).
     """
 
     num_images: int = 1000
+    """Images of each split, the same at every evaluation."""
     pool: Pool | None = None
+    """Pooling of the features; null: the class token if there is one, or else the mean over positions."""
 
     def check_data(self, data: ImageDataset) -> None:
         data.require_labels("knn_images")
@@ -64,15 +64,16 @@ class KNNAccuracy(EvaluatorSpec):
 class LinearProbe(EvaluatorSpec):
     """`probe_accuracy` of the best layer, by a linear probe of every layer; test images are not used.
 
-    Fitted to `num_train` training images. The L2 penalty and the layer are selected on half of the
-    validation images, at most `num_val`, and the accuracy is that on as many others, with its 95 % interval.
-    The features are pooled by `pool`, by default the mean over positions, or the class token if there is
-    one. The results of all layers go to the history folder.
+    The L2 penalty and the layer are selected on half of the validation images, and the accuracy is that on
+    as many others, with its 95 % interval. The results of all layers go to the history folder.
     """
 
     num_train: int = 1000
+    """Training images."""
     num_val: int = 500
+    """Most validation images of each half."""
     pool: Pool | None = None
+    """Pooling of the features; null: the class token if there is one, or else the mean over positions."""
 
     def check_data(self, data: ImageDataset) -> None:
         data.require_labels("probe_every")

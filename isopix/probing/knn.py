@@ -24,7 +24,9 @@ class KnnProbe(ProbeMethod):
     """
 
     neighbors_grid: tuple[int, ...] = (10, 20, 50, 100, 200)
+    """Numbers of neighbors k to select from."""
     temperature: float = TEMPERATURE
+    """Temperature of the votes."""
 
     def label(self) -> str:
         return "k-nearest neighbors"

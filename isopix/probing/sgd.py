@@ -33,9 +33,13 @@ class SgdProbe(ProbeMethod):
     """
 
     iterations: int = 3000
+    """Updates of the weights."""
     batch_size: int = 256
+    """Images of an update."""
     momentum: float = 0.9
+    """Momentum."""
     lr_grid: tuple[float, ...] = LR_GRID
+    """Learning rates to try, in this order."""
 
     def label(self) -> str:
         return "logistic regression (SGD)"

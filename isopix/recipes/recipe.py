@@ -28,19 +28,22 @@ NETWORK = ("model", "objective")  # groups that are decided once there are weigh
 
 @config
 class Recipe:
-    """An experiment: a model, its objective, data and training; with `finetune` a classifier is trained.
-
-    `finetune_overrides` are settings as `path=value`: how this experiment is fine-tuned, where that is not as
-    in iGPT.
-    """
+    """An experiment: a model, its objective, data and training; with `finetune` a classifier is trained."""
 
     name: str
+    """Name of the recipe."""
     model: ModelSpec
+    """The network."""
     objective: ObjectiveSpec = Autoregressive()
+    """What is predicted, from which inputs."""
     data: DataConfig = DataConfig()
+    """Images, resolution and splits."""
     train: TrainConfig = TrainConfig()
+    """Optimization, evaluation and checkpoints."""
     finetune: FineTuneConfig | None = None
+    """Settings of a fine-tuned classifier; null for pre-training."""
     finetune_overrides: tuple[str, ...] = ()
+    """Settings as `path=value` with which this experiment is fine-tuned, where they are not as in iGPT."""
 
     def __post_init__(self) -> None:
         rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.patch_size

@@ -16,49 +16,58 @@ from isopix.train.schedule import ScheduleSpec, WarmupCosineSchedule
 
 @config
 class TrainConfig:
-    """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5).
-
-    A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps.
-    Gradients with a larger norm than `max_grad_norm` are scaled down to it; None does not clip them. An
-    evaluation uses a random sample of `evaluate_images` validation images, and the one after the last step of
-    `num_test_images` test images; None uses all. `knn_images` > 0 adds the accuracy of k-nearest neighbors
-    among that many training images, `probe_every` > 0 a linear probe every that many steps: shorthands for
-    two of the `evaluators`, which may be any that are registered.
-
-    A checkpoint is saved every `checkpoint_every` steps, and after `checkpoint_minutes` without one; None
-    saves none by time. With `async_save` it is written while training continues; None does so on GPUs.
-    With `compile` steps are compiled; None does so on GPUs where Triton is installed.
-    On several devices, `parallel` is how they train together: with `ddp` each has all weights, with `fsdp` a
-    part of each, its gradient and its moments.
-    With `recompute` the backward pass computes each block again from its input, which takes up to a third
-    more time and the memory of one block instead of all.
-    Where a loss or a gradient is not finite, no update is applied, and `on_nonfinite` decides: `stop` ends
-    the training, `skip` continues with the next batch, and `rollback` returns to the last checkpoint and
-    leaves out the batches since.
-    """
+    """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5)."""
 
     steps: int = 1_000_000
+    """Updates of the weights."""
     batch_size: int = 128
+    """Images of an update."""
     accumulate: int = 1
+    """Chunks in which the batch is processed, to save memory."""
     optimizer: OptimizerSpec = field(default_factory=Adam)
+    """Update rule."""
     schedule: ScheduleSpec = field(default_factory=WarmupCosineSchedule)
+    """Learning rate over the steps."""
     max_grad_norm: Annotated[float, Range(above=0)] | None = None
+    """Gradients with a larger norm are scaled down to it; null does not clip them."""
     precision: Precision = "bf16"
+    """Number format of matrix products."""
     compile: bool | None = None
+    """Whether steps are compiled; null: on GPUs where Triton is installed."""
     parallel: Strategy = "ddp"
+    """On several devices: with `ddp` each has all weights, with `fsdp` a part of each, its gradient and its
+    moments.
+    """
     recompute: bool = False
+    """Whether the backward pass computes each block again from its input: up to a third more time, and the
+    memory of one block instead of all.
+    """
     seed: int = 0
+    """Seed of weights and batches."""
     log_every: int = 10
+    """Steps between log records."""
     evaluate_every: int = 1000
+    """Steps between evaluations."""
     evaluate_images: int | None = 1024
+    """Validation images of an evaluation, a random sample; null: all."""
     num_test_images: int | None = 10_000
+    """Test images of the evaluation after the last step; null: all."""
     knn_images: int = 0
+    """Above 0, evaluations include the accuracy of k-nearest neighbors among that many training images."""
     checkpoint_every: int = 1000
+    """Steps between checkpoints."""
     checkpoint_minutes: Annotated[float, Range(above=0)] | None = 10.0
+    """Minutes after which a checkpoint is saved in any case; null saves none by time."""
     async_save: bool | None = None
+    """Whether a checkpoint is written while training continues; null: on GPUs."""
     on_nonfinite: Literal["stop", "skip", "rollback"] = "stop"
+    """A loss or gradient that is not finite is not applied; then `stop` ends the training, `skip` continues
+    with the next batch, and `rollback` returns to the last checkpoint and leaves out the batches since.
+    """
     probe_every: int = 0
+    """Above 0, steps between linear probes of every layer."""
     evaluators: tuple[EvaluatorSpec, ...] = ()
+    """Other evaluators; `knn_images` and `probe_every` are shorthands for two of them."""
 
     def compiles_on(self, device: torch.device) -> bool:
         """Return whether steps are compiled on this device."""

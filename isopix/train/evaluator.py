@@ -64,6 +64,7 @@ class EvaluatorSpec(Part, noun="evaluator"):
     may_fail: ClassVar[bool] = True  # whether training goes on, with a note in the log, where it fails
 
     every: int | None = None
+    """Steps between evaluations; null: as `evaluate_every`."""
 
     def __post_init__(self) -> None:
         if self.every is not None and self.every < 1:
@@ -88,11 +89,12 @@ class EvaluatorSpec(Part, noun="evaluator"):
 
 @register("held_out_loss")
 class HeldOutLoss(EvaluatorSpec):
-    """The metrics of the task, each a mean over `num_images` validation images; None uses all."""
+    """The metrics of the task, each a mean over validation images."""
 
     may_fail: ClassVar[bool] = False
 
     num_images: int | None = 1024
+    """Validation images; null: all."""
 
     def label(self) -> str:
         return "evaluation"

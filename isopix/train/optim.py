@@ -19,6 +19,7 @@ class OptimizerSpec(Part, noun="optimizer"):
     """Settings of an optimizer."""
 
     lr: float
+    """Peak learning rate."""
 
     @abc.abstractmethod
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -55,8 +56,11 @@ class _AdamSettings(OptimizerSpec):
     """The settings that Adam and AdamW share."""
 
     beta1: float = 0.9
+    """Decay rate of the mean of gradients."""
     beta2: float
+    """Decay rate of the mean of squared gradients."""
     epsilon: float = 1e-8
+    """Added to the root of the mean of squared gradients."""
 
     def __post_init__(self) -> None:
         for name in ("lr", "epsilon"):
@@ -81,7 +85,9 @@ class Adam(_AdamSettings):
     """
 
     lr: float = 0.003
+    """Peak learning rate."""
     beta2: float = 0.95
+    """Decay rate of the mean of squared gradients."""
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, self.lr, self.betas, self.epsilon, fused=True)
@@ -98,8 +104,11 @@ class AdamW(_AdamSettings):
     """
 
     lr: float = 2e-4
+    """Peak learning rate."""
     beta2: float = 0.999
+    """Decay rate of the mean of squared gradients."""
     weight_decay: float = 0.001
+    """Decay of the weights per update, times the learning rate."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -125,7 +134,9 @@ class SGD(OptimizerSpec):
     """
 
     lr: Annotated[float, Range(above=0)] = 0.03
+    """Peak learning rate."""
     momentum: Annotated[float, Range(low=0, below=1)] = 0.9
+    """Momentum."""
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         chosen = list(parameters)

@@ -18,13 +18,12 @@ class ScheduleSpec(Part, noun="schedule"):
 
 @register("warmup_cosine")
 class WarmupCosineSchedule(ScheduleSpec):
-    """Linear warmup, then cosine decay that reaches zero one step after the last (iGPT section 3.4).
-
-    The warmup takes `warmup_epochs`, and at most the fraction `max_warmup_fraction` of a short run.
-    """
+    """Linear warmup, then cosine decay that reaches zero one step after the last (iGPT section 3.4)."""
 
     warmup_epochs: float = 1.0
+    """Length of the warmup in epochs."""
     max_warmup_fraction: float = 0.1
+    """Longest warmup, as a fraction of the steps."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.warmup_epochs < math.inf and 0 <= self.max_warmup_fraction < 1):

@@ -12,7 +12,10 @@ from isopix.recipes import registry
 from tests.smoke.conftest import Run
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "reference" not in page.parts),
+]
 BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```\w+\n.*?```", re.DOTALL)
 # The folders that commands and functions write, and that must not exist.

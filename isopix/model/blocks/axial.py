@@ -27,9 +27,13 @@ class AxialSpec(BlockSpec):
     """
 
     heads: Size = 8
+    """Attention heads; they divide the width."""
     attention_bias: bool = True
+    """Whether the attention matrices have biases."""
     norm: NormSpec = field(default_factory=LayerNormSpec)
+    """Norm before each branch, and of the backbone's output."""
     mlp: MLPSpec = field(default_factory=TwoLayerMLPSpec)
+    """The MLP after each attention."""
 
     def label(self) -> str:
         return self._half().label().replace("transformer", "axial attention", 1)

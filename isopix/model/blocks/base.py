@@ -68,6 +68,7 @@ class BlockSpec(ModelPart, noun="block"):
     accepts_subsets: ClassVar[bool] = False
 
     norm: NormSpec = field(default_factory=RMSNormSpec)
+    """Norm of the block, and of the backbone's output."""
 
     @abc.abstractmethod
     def build(self, grid: Grid, width: int, causal: bool) -> Block:

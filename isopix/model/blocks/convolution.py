@@ -30,6 +30,7 @@ class ConvolutionSpec(BlockSpec):
     """
 
     norm: NormSpec = field(default_factory=LayerNormSpec)
+    """Norm before each convolution, and of the backbone's output."""
 
     def label(self) -> str:
         return f"two 3 × 3 convolutions, {self.norm.label()}, GELU"

@@ -29,8 +29,11 @@ class MixerSpec(BlockSpec):
     """
 
     units: Size | None = None
+    """Hidden units that mix positions; null: one per position."""
     norm: NormSpec = field(default_factory=LayerNormSpec)
+    """Norm before both branches, and of the backbone's output."""
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(expansion=1))
+    """MLP that mixes channels."""
 
     def label(self) -> str:
         tokens = f"{self.units} hidden units" if self.units else "1x"

@@ -22,21 +22,26 @@ from isopix.model.norms import NormSpec, RMSNormSpec
 @register("transformer")
 class TransformerSpec(BlockSpec):
     """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2). The defaults are those
-    of OpenAI's norm and activation, without biases. `attention_bias` gives the attention's four matrices
-    biases; `qkv_bias` decides for query, key and value where they differ from the output. In training,
-    `attention_dropout` drops attention weights and `dropout` what both branches add to the residual stream.
+    of OpenAI's norm and activation, without biases.
     """
 
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
     accepts_subsets: ClassVar[bool] = True
 
     heads: Size = 8
+    """Attention heads; they divide the width."""
     attention_bias: bool = False
+    """Whether query, key, value and output matrices have biases."""
     qkv_bias: bool | None = None
+    """Whether query, key and value have biases, where the output differs; null: `attention_bias`."""
     dropout: Dropout = 0.0
+    """Dropout of what both branches add to the residual stream, in training."""
     attention_dropout: Dropout = 0.0
+    """Dropout of attention weights, in training."""
     norm: NormSpec = field(default_factory=RMSNormSpec)
+    """Norm before both branches, and of the backbone's output."""
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(activation="quick_gelu", bias=False))
+    """MLP at each position."""
 
     def label(self) -> str:
         heads = f"{self.heads} head{'s' * (self.heads != 1)}"

@@ -19,13 +19,12 @@ CHANNELS = 3
 
 
 class PatchStemSpec(StemSpec):
-    """Base of stems that embed the pixels of a patch as one vector.
-
-    Pixels are scaled to [0, 1] and normalized, (x - mean) / std for each channel; the default is [-1, 1].
-    """
+    """Base of stems that embed the pixels of a patch as one vector."""
 
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    """Subtracted from pixels in [0, 1], per channel."""
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
+    """Divides what remains; the default gives [-1, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,12 +68,14 @@ class PatchEmbedSpec(PatchStemSpec):
 
 @register("conv_patch_embed")
 class ConvPatchEmbedSpec(PatchStemSpec):
-    """3 x 3 convolutions of stride 2, each with GroupNorm and ReLU, until a patch has `last` pixels a side;
-    then one matrix. The first has `channels` channels, each next one twice as many.
+    """3 x 3 convolutions of stride 2, each with GroupNorm and ReLU and twice the channels of the one
+    before; then one matrix.
     """
 
     channels: Size = 32
+    """Channels of the first convolution."""
     last: Size = 4
+    """Side in pixels at which convolutions end."""
 
     def label(self) -> str:
         return f"convolutional patch embedding, {self.channels} channels"
@@ -136,7 +137,9 @@ class ResNetPatchEmbedSpec(PatchStemSpec):
     """
 
     stages: tuple[int, ...] = (3, 4, 6)
+    """Bottleneck blocks of each stage."""
     channels: int = 64
+    """Channels of the first convolution."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -54,7 +54,9 @@ class FourierPixelEmbeddingSpec(PixelStemSpec):
     """
 
     sigma: Annotated[float, Range(low=0)] = 1.0
+    """Standard deviation of the frequencies; the paper's is 1."""
     frequencies: Size = 64
+    """Number of frequencies per channel, which the paper does not state."""
 
     def label(self) -> str:
         return f"{self.frequencies} random Fourier features per channel, sigma {self.sigma:g}"

@@ -1,0 +1,158 @@
+"""The tables of published numbers, next to those of `bench/results`, and of costs."""
+
+from typing import Any
+
+from cells import mean_std, read
+
+from isopix.papers import igpt_tables, patchformer, vit
+from isopix.papers.tables import PublishedRow, Value
+
+
+def published(rows: tuple[PublishedRow, ...], method: str, data: str, column: str) -> str:
+    """Format the number of a method on a dataset in a column of a published table."""
+    row = next(each for each in rows if (each.method, each.data) == (method, data))
+    value = row.cells[column]
+    if isinstance(value, str):
+        return value
+    return f"{value.number:g}%" + ("" if value.std is None else f" ± {value.std:g}%")
+
+
+def igpt_numbers() -> str:
+    """Return Image GPT's published accuracies and errors next to those of small networks."""
+    small, large = read("transfer-cifar10.json")["runs"]["ar"], read("cifar10-tiny-ar.json")
+    bert = read("cifar10-tiny-bert.json")
+    few = dict(zip(igpt_tables.NUM_LABELS, small["low_data"]["trained"], strict=True))
+    losses = ", ".join(f"{row.cells[igpt_tables.LOSS].number:g}" for row in igpt_tables.FIGURE_3)  # type: ignore[union-attr]
+    probe, finetuned = (
+        published(rows, "iGPT-L", "cifar10", igpt_tables.ACCURACY)
+        for rows in (igpt_tables.TABLE_1, igpt_tables.TABLE_3)
+    )
+    sizes = ", ".join(
+        published(igpt_tables.FIGURE_3, f"iGPT-{size}", "imagenet-1k", igpt_tables.ACCURACY) for size in "SML"
+    )
+    bert_probe = published(igpt_tables.FIGURE_4, "BERT", "cifar10", igpt_tables.PROBE)
+    rows = [
+        ("CIFAR-10, linear probe, best layer", f"{probe} (L)", f"{accuracy(large)} (32×32)"),
+        ("&nbsp;&nbsp;BERT", f"{bert_probe}% (L)", f"{accuracy(bert)} (32×32)"),
+        ("CIFAR-10, fine-tuned", f"{finetuned} (L)", f"{mean_std(small['finetuned']['values'])} (16×16)"),
+        *(
+            (
+                f"CIFAR-10, {count:,} labels, test error",
+                f"{published(igpt_tables.TABLE_4, 'iGPT-L', 'cifar10', f'{count:,} labels')} (L)",
+                f"{result['mean']:.1%} ± {result['std']:.1%} (16×16)",
+            )
+            for count, result in few.items()
+        ),
+        ("ImageNet, linear probe", f"{sizes} (S, M, L at 32×32)", "not run"),
+        ("ImageNet, test loss in nats per pixel", f"{losses} (S, M, L)", "not run"),
+    ]
+    note = (
+        "Published: mean, and ± standard deviation over 5 subsets of the labels. Ours: one network at 32×32, "
+        "and two seeds at 16×16 (mean ± std), trained on "
+        f"{large['images_seen']:,} and {small['images_seen']:,} images on two CPU cores; the paper's "
+        "networks processed 128,000,000. The numbers show the distance, and do not test the paper."
+    )
+    return table(("measurement", "published", "isopix, `igpt.tiny`"), rows) + f"\n{note}\n"
+
+
+def accuracy(run: dict[str, Any]) -> str:
+    """Format the test accuracy of a run's linear probe."""
+    network = run["probe"]["network"]
+    return f"{network['layers'][network['best_index']]['test_accuracy']:.1%}"
+
+
+def patchformer_numbers() -> str:
+    """Return PatchFormer's published accuracies next to those of a small network."""
+    run = read("patches-flowers5.json")["runs"]["patchformer"]
+    ours = {"10%": mean_std(run["finetuned"]["values"])}
+    rows = [
+        (
+            f"{fraction} of the labels",
+            *(
+                published(rows, "PatchFormer", "imagenet-1k", f"{fraction} of the labels")
+                for rows in (patchformer.TOP_1, patchformer.TOP_5)
+            ),
+            ours.get(fraction, "not run"),
+        )
+        for fraction in patchformer.FRACTIONS
+    ]
+    columns = ("", "published, top-1", "published, top-5", "`patchformer.tiny` on flowers, top-1")
+    return table(columns, rows) + (
+        "\nPublished: ImageNet, 1,000 classes. Ours: flowers of five kinds, of which chance is about a "
+        "fifth; the two columns are not comparable.\n"
+    )
+
+
+def vit_numbers() -> str:
+    """Return the published accuracies of masked patch prediction next to those of a small network."""
+    run = read("patches-flowers5.json")["runs"]["vit"]
+    pre, scratch = mean_std(run["finetuned"]["values"]), mean_std(run["scratch"]["values"])
+    names = ("masked patch prediction", "from scratch", "supervised pre-training")
+    ours = (pre, scratch, "not run")
+    rows = [
+        (name, cell(next(iter(row.cells.values()))), own)
+        for name, row, own in zip(names, vit.SELF_SUPERVISED, ours, strict=True)
+    ]
+    columns = (
+        "fine-tuned after",
+        "published, ViT-B/16 on ImageNet",
+        "`vit.tiny`, 10 % of the labels of flowers",
+    )
+    return (
+        table(columns, rows)
+        + "\nThe setup of ours, and the paired difference: [results](patches.md#results-of-small-networks).\n"
+    )
+
+
+def cell(value: Value | str) -> str:
+    """Format a published value."""
+    return value if isinstance(value, str) else f"{value.number:g}%"
+
+
+def vit_costs() -> str:
+    """Return the review's costs, recomputed."""
+    rows = []
+    for training in vit.PUBLISHED_TRAININGS:
+        price = vit.training_price(training)
+        rows.append(
+            (
+                training.network,
+                f"{training.tpu_days:,.0f}",
+                f"${price.dollars:,.0f}",
+                training.review_price or "",
+                f"{price.v100_days:,.0f}",
+            )
+        )
+    columns = ("network", "TPUv3-days", "price", "price in the review", "days of four V100s")
+    return table(columns, rows) + "\n" + "\n".join(f"- {each}" for each in vit.CORRECTIONS) + "\n"
+
+
+def costs(prefix: str | tuple[str, ...]) -> str:
+    """Return the cost of pre-training of the recipes whose name starts with a prefix."""
+    rows = [
+        (
+            f"`{name}`",
+            f"{found['parameters']:,}",
+            f"{found['images'] / 1e6:,.1f}",
+            f"{found['training_flops'] * found['images']:.1e}",
+            *(hours(found["hours"][device]) for device in ("H100", "A100")),
+        )
+        for name, found in read("paper-costs.json")["recipes"].items()
+        if name.startswith(prefix)
+    ]
+    columns = ("recipe", "parameters", "images (millions)", "FLOPs", "H100-hours", "A100-hours")
+    return table(columns, rows) + (
+        "\nEstimates of `isopix plan` for the paper's schedule, at 40 % of the data sheet's peak "
+        "(MFU); not measured.\n"
+    )
+
+
+def hours(count: float) -> str:
+    """Format a number of hours: `792.6`, `0.026`."""
+    return f"{count:,.1f}" if count >= 10 else f"{count:.2g}"
+
+
+def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Return a Markdown table."""
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines) + "\n"
