@@ -59,4 +59,4 @@ def _compared(saved: SavedScores, name: str) -> list[str]:
 def _text(found: Summary) -> str:
     error = "" if found.standard_error is None else f" ± {found.standard_error:.3f}"
     spread = "" if found.standard_deviation is None else f" ({found.standard_deviation:.2f})"
-    return f"{found.mean:.3f}{error}{spread}"
+    return f"{found.mean:.3f}{error}{spread}".replace("-", "\N{MINUS SIGN}")
