@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from isopix import parts
     from isopix.api import convert, palette, study
     from isopix.api.comparison import compare
+    from isopix.api.completion import complete_steps
     from isopix.api.evaluation import evaluate, probe
     from isopix.api.features import Features
     from isopix.api.few_labels import low_data
@@ -33,6 +34,7 @@ __all__ = [
     "analyze",
     "compare",
     "complete",
+    "complete_steps",
     "convert",
     "evaluate",
     "finetune",
@@ -61,6 +63,7 @@ __all__ = [
 # module that ends in an exported name is that name.
 _MODULES = {
     "isopix.api.comparison": ("compare",),
+    "isopix.api.completion": ("complete_steps",),
     "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("evaluate", "probe"),
     "isopix.api.few_labels": ("low_data",),

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from isopix.api.arguments import checked
+from isopix.api.completion_record import LATER_PIXELS, later_known, mask_name, recorded_mask
 from isopix.api.image_selection import first_images, select_split
 from isopix.api.inputs import ArrayLike, as_images, require_images
 from isopix.api.pretrained import PretrainedModel
@@ -19,6 +21,7 @@ from isopix.api.run import (
     DataLike,
     RunLike,
     SplitName,
+    logger,
     open_run,
     require_writable,
 )
@@ -28,8 +31,10 @@ from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, images_hash
 from isopix.data.splits import Split
+from isopix.generate.complete import choose_mask, make_passes, require_completion
+from isopix.generate.completion_mask import MaskLike
+from isopix.generate.filling import Order, Passes
 from isopix.generate.reconstruct import require_masked_inputs
-from isopix.generate.sample import require_sampling
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.plots import images as pictures
 from isopix.runs.load import LoadedRun
@@ -79,7 +84,10 @@ def complete(
     split: SplitName | None = None,
     count: Count = 8,
     rows: int | None = None,
+    mask: MaskLike | None = None,
     each: Count = 3,
+    order: Order | None = None,
+    iterations: Count | None = None,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -90,27 +98,43 @@ def complete(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> CompletionOutput:
-    """Complete images from their first rows, half of them by default, with an autoregressive run; saves a PNG
-    grid in its `samples` folder.
+    """Complete what a mask hides of images, or all but their first `rows` rows, by default half of them;
+    saves a PNG grid in the run's `samples` folder.
 
-    The images are those given, or the first `count` of a split of `data` or of the run's own dataset; each
-    is completed `each` times. The other arguments are those of `sample`. Raises ValueError for a masked
-    model and for invalid arguments.
+    `mask` is bool [H W], True where hidden, or the text of a mask (`isopix complete --help`). An
+    autoregressive model samples in raster order and sees the pixels before each one only; a masked model
+    sees all that is visible, and fills in the most `confident` or `random` positions first, in 12 passes or
+    `iterations`. The images are those given, or the first `count` of a split of `data` or of the run's own
+    dataset; each is completed `each` times. The other arguments are those of `sample`. Raises ValueError for
+    a model that can do neither, and for invalid arguments.
     """
     with _opened(run, device) as (folder, model):
         loaded = model.loaded
-        require_sampling(loaded.model)
+        require_completion(loaded.model)
         loaded.require_decoder("complete")
+        chosen = choose_mask(loaded.network.codec, rows=rows, mask=mask)
         inputs, origin, _ = _inputs(loaded, images, data, split, count, limit)
-        given = loaded.recipe.grid.rows // 2 if rows is None else rows
         sampling = _sampling(model, temperature, top_k, top_p, precision, compile)
-        completed = model.complete(inputs, given, each=each, sampling=sampling, seed=seed, progress=progress)
+        found = model.complete(
+            inputs,
+            mask=chosen,
+            each=each,
+            sampling=sampling,
+            order=order,
+            iterations=iterations,
+            seed=seed,
+            progress=progress,
+        )
+    if loaded.recipe.objective.can_sample and later_known(found.mask, loaded.network.codec):
+        logger.warning("%s", LATER_PIXELS)
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
-    numbers |= {"rows": given, "each": each, **origin}
-    numbers |= _recorded(sampling)
-    grid = pictures.completion_grid(inputs, completed, rows=given, samples_per_prompt=each)
-    name = f"completions-{loaded.step:08d}-rows{given}-seed{seed}"
-    return CompletionOutput(completed, inputs, given, each, *_save_grid(folder, name, grid, numbers))
+    numbers |= {"each": each, **origin, **recorded_mask(chosen, found), **_recorded(sampling)}
+    if not loaded.recipe.objective.can_sample:
+        numbers |= (make_passes(order, iterations) or Passes())._asdict()
+    grid = pictures.completion_grid(inputs, found.mask, found.images)
+    name = f"completions-{loaded.step:08d}-{mask_name(chosen)}-seed{seed}"
+    results = {"likelihood": found.likelihood, "log_likelihood": found.log_likelihood.tolist()}
+    return CompletionOutput(found, inputs, *_save_grid(folder, name, grid, numbers, results))
 
 
 @checked
@@ -201,16 +225,20 @@ def _inputs(
 
 
 def _save_grid(
-    run: RunFolder | None, name: str, picture: Any, numbers: Mapping[str, Any]
+    run: RunFolder | None,
+    name: str,
+    picture: Any,
+    numbers: Mapping[str, Any],
+    results: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], Path | None]:
-    """Save a picture and its numbers as `samples/NAME-HASH.png` and `.json`, nothing without a run; return
-    the record that is saved and the path of the picture.
+    """Save a picture, its numbers and `results`, which the hash leaves out, as `samples/NAME-HASH.png` and
+    `.json`, nothing without a run; return the record that is saved and the path of the picture.
     """
     if run is None:
-        return with_provenance(numbers), None
+        return with_provenance({**numbers, **results}), None
     path = run.samples / f"{name}-{settings_hash(numbers)}.png"
     run.samples.mkdir(exist_ok=True)
     replace_file(path, pictures.png_bytes(picture))
-    record = with_provenance({**numbers, "picture": path.name})
+    record = with_provenance({**numbers, **results, "picture": path.name})
     write_json(path.with_suffix(".json"), record)
     return record, path

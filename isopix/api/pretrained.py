@@ -1,8 +1,6 @@
 """PretrainedModel: a pre-trained network as a torch module, with the same methods for every kind of model."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, SupportsIndex
@@ -12,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.api.arguments import checked
+from isopix.api.inference import inference
 from isopix.api.inputs import ArrayLike, as_images, as_mask, require_images
 from isopix.api.pickling import new_with_plugins, used_plugins
 from isopix.api.progress import Progress
@@ -20,8 +19,17 @@ from isopix.core.device import Precision, autocast, report_memory
 from isopix.core.random import generator
 from isopix.core.ranges import Count
 from isopix.core.types import Images, Logits
+from isopix.generate.complete import (
+    Completions,
+    complete_images,
+    make_passes,
+    make_prompt,
+    require_completion,
+)
+from isopix.generate.completion_mask import MaskLike
+from isopix.generate.filling import Order
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images, require_masked_inputs
-from isopix.generate.sample import Prompt, SampledImages, complete_images, require_sampling, sample_images
+from isopix.generate.sample import SampledImages, sample_images
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.interop import hub
 from isopix.model.backbone import FeatureKind, HiddenState
@@ -132,7 +140,7 @@ class PretrainedModel(nn.Module):
             raise ValueError("an autoregressive model takes no mask")
         inputs, device, logits = require_images(self.images(images)), self.network.device, []
         masks = None if mask is None else as_mask(mask, inputs, self.network.codec)
-        with self._inference():
+        with inference(self, self.precision):
             for start in range(0, len(inputs), batch_size):
                 batch = slice(start, start + batch_size)
                 masked = None if masks is None else masks[batch].to(device)
@@ -179,7 +187,7 @@ class PretrainedModel(nn.Module):
         self.loaded.require_decoder("nll")
         inputs = require_images(self.images(images)).to(self.network.device)
         batch = self.loaded.model.make_batch(inputs, generator(seed, "nll"))
-        with self._inference():
+        with inference(self, self.precision):
             chunks = batch.chunks(-(-len(inputs) // batch_size))
             return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
@@ -200,7 +208,7 @@ class PretrainedModel(nn.Module):
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
         self.loaded.require_decoder("sample")
-        with self._inference("fp32"), report_memory(f"{count:,} images; sample fewer"):
+        with inference(self, "fp32"), report_memory(f"{count:,} images; sample fewer"):
             return sample_images(
                 self.loaded.model,
                 count,
@@ -216,30 +224,35 @@ class PretrainedModel(nn.Module):
         images: ArrayLike,
         rows: int | None = None,
         *,
+        mask: MaskLike | None = None,
         each: Count = 1,
         sampling: SamplingConfig | None = None,
+        order: Order | None = None,
+        iterations: Count | None = None,
         seed: int = 0,
         batch_size: Count | None = None,
         progress: Progress | None = None,
-    ) -> SampledImages:
-        """Sample `each` completions of every image from its first `rows` rows, half of them by default, uint8
-        [B*each 3 H W], those of one image in succession; completion j of image i is a function of `seed`, i
-        and j. `batch_size` are sampled at a time, by default as many as the free memory allows.
+    ) -> Completions:
+        """Sample `each` completions of what a mask hides of every image, or of all but the first `rows` rows,
+        by default half of them. `mask` is bool [H W], or what `isopix.generate.completion_mask` allows.
 
-        Raises ValueError for a masked model, and for rows that leave nothing.
+        An autoregressive model sees the pixels before each one only; a masked model fills in the most
+        `confident` or `random` positions first, in 12 passes or `iterations`. `batch_size` are computed at a
+        time. Raises ValueError for a model that can do neither, and for a mask that leaves nothing to do.
         """
-        require_sampling(self.loaded.model)
+        require_completion(self.loaded.model)
         self.loaded.require_decoder("complete")
-        inputs, grid = require_images(self.images(images)), self.network.codec.grid
-        with self._inference("fp32"), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
+        inputs = require_images(self.images(images))
+        with inference(self, "fp32"), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
             return complete_images(
                 self.loaded.model,
-                Prompt(inputs, grid.rows // 2 if rows is None else rows, each),
+                make_prompt(inputs, self.network.codec, rows=rows, mask=mask, each=each, seed=seed),
                 sampling=sampling or SamplingConfig(precision=self.precision),
+                passes=make_passes(order, iterations),
                 seed=seed,
                 batch_size=batch_size,
                 progress=progress,
-            ).clone()
+            )
 
     @checked
     def reconstruct(self, images: ArrayLike, *, seed: int = 0) -> Reconstruction:
@@ -249,7 +262,7 @@ class PretrainedModel(nn.Module):
         require_masked_inputs(self.loaded.model)
         self.loaded.require_decoder("reconstruct")
         inputs = require_images(self.images(images)).to(self.network.device)
-        with self._inference():
+        with inference(self, self.precision):
             return reconstruct_images(
                 self.loaded.model, inputs, generator=generator(seed, "hide"), modes=self.loaded.modes
             ).cpu()
@@ -276,10 +289,3 @@ class PretrainedModel(nn.Module):
         if not -depth - 1 <= layer <= depth:
             raise ValueError(f"layer {layer!r} does not exist; layers are 0 to {depth}")
         return layer % (depth + 1)
-
-    @contextmanager
-    def _inference(self, precision: Precision | None = None) -> Iterator[None]:
-        """Compute in evaluation mode, without gradients and in this precision or the model's."""
-        chosen = autocast(self.network.device, precision or self.precision)
-        with evaluation_mode(self), torch.no_grad(), chosen:
-            yield

@@ -13,6 +13,8 @@ from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.types import Grid, Images
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.generate.complete import CompletedImages, Completions, LogLikelihood
+from isopix.generate.completion_mask import PixelMask
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
 from isopix.model.pool import Pool
@@ -97,14 +99,24 @@ class SampleOutput:
 
 @dataclass(frozen=True)
 class CompletionOutput:
-    """`images` [B*each 3 H W] are completions of the first `rows` rows of `inputs` [B 3 H W]."""
+    """Completions of `inputs` [B 3 H W]; `images`, `log_likelihood` and `mask` are theirs."""
 
-    images: SampledImages
+    completions: Completions
     inputs: Images
-    rows: int
-    each: int
     record: Mapping[str, Any]
     path: Path | None
+
+    @property
+    def images(self) -> CompletedImages:
+        return self.completions.images
+
+    @property
+    def log_likelihood(self) -> LogLikelihood:
+        return self.completions.log_likelihood
+
+    @property
+    def mask(self) -> PixelMask:
+        return self.completions.mask
 
 
 @dataclass(frozen=True)

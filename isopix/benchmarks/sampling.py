@@ -19,8 +19,9 @@ from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import require_equal
 from isopix.benchmarks.timing import Stopwatch, Times, Work
 from isopix.core.device import Precision, autocast
+from isopix.generate.complete import Prompt, complete_images, make_prompt
 from isopix.generate.memory import cache_bytes
-from isopix.generate.sample import Prompt, complete_images, sample_images
+from isopix.generate.sample import sample_images
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
@@ -144,12 +145,17 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     image = networks.random_images(recipe, 1, torch.device("cpu"))
 
     def completer(prompt: Prompt, sampling: SamplingConfig) -> Callable[[], Tensor]:
-        return partial(complete_images, model, prompt, sampling=sampling, batch_size=size.batch)
+        return lambda: complete_images(model, prompt, sampling=sampling, batch_size=size.batch).images
 
-    shared = Prompt(image, size.rows, size.batch)
-    independent = Prompt(image.expand(size.batch, -1, -1, -1).contiguous(), size.rows)
+    shared, independent = (
+        make_prompt(images, network.codec, rows=size.rows, mask=None, each=each, seed=0)
+        for images, each in (
+            (image, size.batch),
+            (image.expand(size.batch, -1, -1, -1).contiguous(), 1),
+        )
+    )
     together, apart = (completer(each, GREEDY)() for each in (shared, independent))
-    checked = require_equal("greedy pixels", together, apart, EQUAL_CODES)
+    checked = require_equal("greedy pixels", together, apart.transpose(0, 1), EQUAL_CODES)
 
     def works(prompt: Prompt) -> dict[str, Work]:
         return sampling_works(

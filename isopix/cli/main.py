@@ -43,7 +43,7 @@ COMMANDS = {
         "Measure few-label test error: linear probe and fine-tuning.",
     ),
     "sample": ("isopix.cli.sample:sample", "Sample images from a run."),
-    "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),
+    "complete": ("isopix.cli.complete:complete", "Fill in what a mask hides of images."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Reconstruct masked pixels or patches of images."),
     "convert": (
         "isopix.cli.convert:app",

@@ -1,20 +1,15 @@
 """Reconstruction: mask positions as in training, and predict their codes from the visible positions."""
 
 from collections.abc import Mapping, Sequence
-from math import isqrt
 from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
-from einops import repeat
-from jaxtyping import Bool
-from torch import Tensor
 
 from isopix.core.types import Images, Mask
+from isopix.generate.completion_mask import PixelMask, hidden_pixels
 from isopix.objectives.base import PretrainModel
 from isopix.objectives.visible_baselines import exact_matches
-
-PixelMask = Bool[Tensor, "B H W"]
 
 
 class Reconstruction(NamedTuple):
@@ -35,7 +30,7 @@ class Reconstruction(NamedTuple):
     @property
     def pixel_mask(self) -> PixelMask:
         """True for the pixels of a position of which any code is masked."""
-        return _pixel_mask(self.mask, self.original)
+        return hidden_pixels(self.mask, self.original)
 
     def cpu(self) -> "Reconstruction":
         """Return a copy on the CPU."""
@@ -60,7 +55,7 @@ def reconstruct_images(
     predicted = network.predict(batch.inputs, mask)
     correct = (predicted == batch.targets)[batch.loss_mask.expand_as(predicted)].float().mean()
     original = network.visible_pixels(images)
-    pixels = _pixel_mask(mask, images)[:, None]
+    pixels = hidden_pixels(mask, images)[:, None]
     target, prediction = (
         torch.where(pixels, codec.decode(codes), original)
         for codes in (batch.targets, torch.where(mask, predicted, batch.targets))
@@ -80,9 +75,3 @@ def require_masked_inputs(model: PretrainModel) -> None:
             f"this model (objective: {model.objective.label()}) masks no inputs to reconstruct; it can "
             f"{samples if model.objective.can_sample else ''}be probed (isopix probe)"
         )
-
-
-def _pixel_mask(mask: Mask, images: Images) -> PixelMask:
-    height, width = images.shape[2:]
-    side = isqrt(height * width // mask.shape[1])
-    return repeat(mask.any(-1), "b (h w) -> b (h p) (w q)", h=height // side, p=side, q=side)

@@ -1,4 +1,4 @@
-"""Autoregressive sampling and completion: the positions of an image are sampled in raster order.
+"""Autoregressive sampling: the positions of an image are sampled in raster order.
 
 The random numbers of an image are a function of the seed and of the number of the image, so that its sample
 does not depend on the images beside it, but for rounding: products of matrices of another size can differ in
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isopix.core.device import check_compiler
 from isopix.core.random import generator
-from isopix.core.types import Grid, Images, Tokens
+from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.memory import images_at_once
 from isopix.generate.sampling_config import NextCodes, NextLogits, SamplingConfig
 from isopix.model.kv_cache import AttentionCache, KVCache
@@ -29,7 +29,7 @@ SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
 
 
 class DecodeStep(NamedTuple):
-    """One sampled position: its codes [B 1 Q], and the logits [B Q K] they were sampled from."""
+    """One position: its codes [B 1 Q], sampled or known, and the logits [B Q K] of them."""
 
     position: int
     codes: NextCodes
@@ -45,30 +45,45 @@ def decode_steps(
     samples_per_prompt: int = 1,
     sampling: SamplingConfig,
     uniform: UniformNumbers,
+    hidden: Mask | None = None,
 ) -> Iterator[DecodeStep]:
     """Sample positions `start`, `start` + 1, ... of every prompt image, `samples_per_prompt` times.
 
     The positions before `start`, quantized by the codec, are computed once and cached for all samples of a
     prompt, which are adjacent in the batch. Products are in the precision of the caller's autocast. `uniform`
-    decides each code of each sample. Raises ValueError if the network cannot sample.
+    decides each code of each sample. With `hidden`, of each prompt image, codes that are not hidden keep
+    those of the prompt. Raises ValueError if the network cannot sample.
     """
     require_sampling(model)
     network, backbone = model.network, model.network.backbone
     caches = backbone.new_caches(sampling.precision)
     if network.device.type != "mps":  # which has no float64
         uniform = uniform.to(network.device)
-    given = network.inputs_of_codes(network.codec.encode(prompt))
+    known = network.codec.encode(prompt)
+    given = network.inputs_of_codes(known)
     tokens = backbone.decode_step(backbone.embed(given)[:, : start + 1], caches)[:, -1:]
     tokens = tokens.repeat_interleave(samples_per_prompt, 0)
     if samples_per_prompt > 1:
         for cache in caches:
             cache.repeat_batch(samples_per_prompt)
-    step = _draw(network, tokens, start, sampling, uniform[:, start])
+    known = known.repeat_interleave(samples_per_prompt, 0)
+    if hidden is not None:
+        hidden = hidden.repeat_interleave(samples_per_prompt, 0)
+    step = _keep_known(_draw(network, tokens, start, sampling, uniform[:, start]), known, hidden)
     yield step
     decode_next = _compiled_decode_next() if _compiles(sampling, network.device, caches) else _decode_next
     for position in range(start + 1, backbone.grid.positions):
-        step = decode_next(network, step.codes, position, caches, sampling, uniform[:, position])
+        drawn = decode_next(network, step.codes, position, caches, sampling, uniform[:, position])
+        step = _keep_known(drawn, known, hidden)
         yield step
+
+
+def _keep_known(step: DecodeStep, known: Codes, hidden: Mask | None) -> DecodeStep:
+    """Replace the sampled codes that are not hidden by the known ones."""
+    if hidden is None:
+        return step
+    here = slice(step.position, step.position + 1)
+    return step._replace(codes=torch.where(hidden[:, here], step.codes, known[:, here]))
 
 
 def _decode_next(
@@ -115,26 +130,17 @@ def fill_in(
     prompt: Images,
     *,
     start: int = 0,
-    samples_per_prompt: int = 1,
     sampling: SamplingConfig,
     uniform: UniformNumbers,
     progress: Callable[[int], None] = lambda position: None,
 ) -> SampledImages:
     """Keep the first `start` positions of each prompt image, in raster order, and sample the others.
 
-    Returns [B * samples_per_prompt, 3, H, W]; `uniform` has as many images. `progress` is called with each
-    sampled position. Raises ValueError if the network cannot sample.
+    `progress` is called with each sampled position. Raises ValueError if the network cannot sample.
     """
     codec = model.network.codec
-    codes = codec.encode(prompt).repeat_interleave(samples_per_prompt, 0)
-    steps = decode_steps(
-        model,
-        prompt,
-        start=start,
-        samples_per_prompt=samples_per_prompt,
-        sampling=sampling,
-        uniform=uniform,
-    )
+    codes = codec.encode(prompt)
+    steps = decode_steps(model, prompt, start=start, sampling=sampling, uniform=uniform)
     with sampling.autocast(model.network.device):
         for step in steps:
             codes[:, step.position] = step.codes[:, 0]
@@ -204,54 +210,4 @@ def require_sampling(model: PretrainModel) -> None:
             f"this model (objective: {model.objective.label()}) cannot sample images; it can "
             f"{other}be probed (isopix probe)"
         )
-
-
-class Prompt(NamedTuple):
-    """Images of which the first `rows` rows of positions are given, each to be completed several times."""
-
-    images: Images
-    rows: int
-    samples_per_image: int = 1
-
-
-def complete_images(
-    model: PretrainModel,
-    prompt: Prompt,
-    *,
-    sampling: SamplingConfig,
-    seed: int = 0,
-    batch_size: int | None = None,
-    progress: Progress | None = None,
-) -> SampledImages:
-    """Complete every image from its first rows; the iGPT paper gives the upper half.
-
-    Returns [B * samples_per_image, 3, H, W] on the CPU, the completions of one image adjacent; completion j
-    of image i is a function of `seed`, i and j. `batch_size` completions are sampled at a time, by default as
-    many as the free memory allows. Raises ValueError if the prompt leaves no row to condition on or no row to
-    sample, or if the network cannot sample.
-    """
-    require_sampling(model)
-    network, each = model.network, prompt.samples_per_image
-    grid = network.codec.grid
-    if not 0 < prompt.rows < grid.rows:
-        raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {prompt.rows}")
-    size = batch_size or images_at_once(network, sampling.precision)
-    batches = [
-        (batch, samples)
-        for batch in range_batches(len(prompt.images), max(1, size // each))
-        for samples in range_batches(each, size)
-    ]
-    parts = []
-    for number, (batch, samples) in enumerate(batches):
-        streams = ((seed, f"complete/{sample}", image) for image in batch for sample in samples)
-        completed = fill_in(
-            model,
-            prompt.images[batch.start : batch.stop].to(network.device),
-            start=prompt.rows * grid.cols,
-            samples_per_prompt=len(samples),
-            sampling=sampling,
-            uniform=uniform_numbers(network, streams),
-            progress=_progress_of_batch(progress, grid.positions, number, len(batches)),
-        )
-        parts.append(completed.cpu())
-    return torch.cat(parts)
+    model.network.head.require_logits()

@@ -33,6 +33,10 @@ class Likelihood(nn.Module, abc.ABC):
     def require_codes(self) -> None:
         """Raise ValueError if it predicts no codes."""
 
+    def require_logits(self) -> None:
+        """Raise ValueError if it has no logits to sample codes from."""
+        self.require_codes()
+
     @abc.abstractmethod
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
         """Return -ln p(target) of each code. With `label_smoothing` s it is the cross-entropy with soft
@@ -222,6 +226,12 @@ def squared_error_nats(
     return (means - (targets.to(means.dtype) / ((vocab_size - 1) / 2) - 1)).square() / 2
 
 
+NO_LOGITS = (
+    "this model has a regression head, which predicts a mean for each code and no logits; "
+    "its loss (nll) and reconstructions (reconstruct) are available"
+)
+
+
 class RegressionHead(Likelihood):
     """A matrix [Q D] to the means of Gaussians of unit variance, over codes k as x = 2 k / (K - 1) - 1.
 
@@ -254,10 +264,10 @@ class RegressionHead(Likelihood):
         return values.round().clamp(0, self.vocab_size - 1).long()
 
     def logits(self, tokens: Tokens) -> Logits:
-        raise ValueError(
-            "this model has a regression head, which predicts a mean for each code and no logits; "
-            "its loss (nll) and reconstructions (reconstruct) are available"
-        )
+        raise ValueError(NO_LOGITS)
+
+    def require_logits(self) -> None:
+        raise ValueError(NO_LOGITS)
 
 
 class ClassHead(nn.Module):

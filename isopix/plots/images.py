@@ -52,25 +52,23 @@ def sample_grid(images: Images, *, columns: int | None = None, scale: int | None
 
 def completion_grid(
     originals: Images,
-    completions: ImageBatch,
+    pixel_mask: Bool[Tensor, "B H W"],
+    completions: UInt8[Tensor, "B each 3 H W"],
     *,
-    rows: int,
-    samples_per_prompt: int,
     scale: int | None = None,
 ) -> Image.Image:
-    """Return for each image its prompt of `rows` rows, its completions, and the image itself.
+    """Return for each image the original, the masked image, and its completions.
 
-    The prompt is that of the completions: as the network reads it, in the colors of its codec.
+    The masked image is that of the completions: as the network reads it, in the colors of its codec.
     """
-    blocks = _num_blocks(len(originals), samples_per_prompt + 2)
-    scale = scale or _fit_scale(originals, blocks * (samples_per_prompt + 2))
-    masked = torch.zeros_like(originals[:, 0], dtype=torch.bool)
-    masked[:, rows:] = True
-    tiles = _enlarge(completions, scale)
+    columns = 2 + completions.shape[1]
+    blocks = _num_blocks(len(originals), columns)
+    scale = scale or _fit_scale(originals, blocks * columns)
+    tiles = [_enlarge(each, scale) for each in completions.unbind(1)]
     groups = [
-        Group("prompt", [_cover_masked(tiles[::samples_per_prompt], masked, scale)]),
-        Group("completions", [tiles[i::samples_per_prompt] for i in range(samples_per_prompt)]),
         Group("original", [_enlarge(originals, scale)]),
+        Group("masked", [_cover_masked(tiles[0], pixel_mask, scale)]),
+        Group("completion" if len(tiles) == 1 else "completions", tiles),
     ]
     return _grid(groups, blocks=blocks)
 

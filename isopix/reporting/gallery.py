@@ -68,7 +68,10 @@ def color_strip(colors: Float[Tensor, "K 3"]) -> str:
 
 def _possible(run: RunRecord) -> Iterator[str]:
     if run.recipe is not None and run.predicts_codes:
-        yield from ("samples", "completions") if run.recipe.objective.can_sample else ("reconstructions",)
+        objective, head = run.recipe.objective, run.recipe.model.head
+        yield "samples" if objective.can_sample else "reconstructions"
+        if head.categorical and (objective.can_sample or objective.masks_input):
+            yield "completions"
 
 
 def _section(kind: str, run: RunRecord) -> Section:
@@ -93,10 +96,16 @@ def _samples(facts: Facts, run: RunRecord) -> str:
 
 
 def _completions(facts: Facts, run: RunRecord) -> str:
-    each = facts.get("each", 1)
+    each, hidden = facts.get("each", 1), facts.get("hidden")
+    what = f"{_count(facts)}{_source(facts)}"
+    shown = f"Prompt: the top {facts.get('rows', 'first')} rows of {what}"
+    if isinstance(hidden, float) and "rows" not in facts:
+        mask = str(facts.get("mask", "a mask")).rpartition("/")[2]
+        shown = f"{what}, of which {percent(hidden)} are hidden ({mask}), in gray-violet; masked images"
+    passes = f"; {facts['order']} positions first, {facts['iterations']} passes" if "order" in facts else ""
     return (
-        f"Prompt: the top {facts.get('rows', 'first')} rows of {_count(facts)}{_source(facts)}, as the"
-        f" network reads them; {each} completion{'s' * (each != 1)} of each{_sampling(facts)} {_when(facts)}"
+        f"{shown}, as the network reads them; {each} completion{'s' * (each != 1)} of each{passes}"
+        f"{_sampling(facts)} {_when(facts)}"
     )
 
 

@@ -140,7 +140,8 @@ def _with_isopix(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
     code = USAGE.format(name=repr(name), layer=layer, rows=data.rows, cols=data.cols)
     if not run.predicts_codes:
         return [code.replace("nats = model.nll(images)\n", "")]
-    verbs = "`sample` and `complete`" if recipe.objective.can_sample else "`reconstruct`"
+    verbs = "`sample`" if recipe.objective.can_sample else "`reconstruct`"
+    verbs += " and `complete`" if recipe.model.head.categorical else ""
     return [code, f"`nats` is the mean loss per {loss_unit(run)}. See also {verbs} in `help(model)`."]
 
 

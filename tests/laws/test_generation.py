@@ -9,14 +9,7 @@ from torch import Tensor
 from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.generate.reconstruct import reconstruct_images
-from isopix.generate.sample import (
-    Prompt,
-    complete_images,
-    decode_steps,
-    fill_in,
-    sample_images,
-    uniform_numbers,
-)
+from isopix.generate.sample import decode_steps, fill_in, sample_images, uniform_numbers
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.kv_cache import AttentionCache
 from isopix.recipes.recipe import Recipe
@@ -83,15 +76,6 @@ def test_samples_of_a_prompt_share_its_keys_and_values() -> None:
 
 
 @causal
-def test_completion_keeps_the_given_rows(recipe: Recipe) -> None:
-    model = cases.busy_model(recipe)
-    codec, prompt = model.network.codec, cases.images(recipe, 2)
-    completed = complete_images(model, Prompt(prompt, 2, 2), sampling=SamplingConfig())
-    quantized = codec.decode(codec.encode(prompt)).repeat_interleave(2, 0)
-    assert torch.equal(completed[:, :, :2], quantized[:, :, :2])
-
-
-@causal
 def test_samples_are_determined_by_the_seed(recipe: Recipe) -> None:
     model = cases.model(recipe)
     draws = [sample_images(model, 4, sampling=SamplingConfig(), seed=seed) for seed in (0, 0, 1)]
@@ -107,13 +91,6 @@ def test_a_sample_does_not_depend_on_the_images_beside_it(recipe: Recipe) -> Non
     many = sample_images(model, 5, sampling=settings, seed=3, batch_size=5)
     assert torch.equal(sample_images(model, 2, sampling=settings, seed=3), many[:2])
     assert torch.equal(sample_images(model, 5, sampling=settings, seed=3, batch_size=2), many)
-    images = cases.images(recipe, 3)
-    whole = complete_images(model, Prompt(images, 2, 3), sampling=settings, batch_size=9).unflatten(0, (3, 3))
-    for size in (1, 2, 4, 7):
-        split = complete_images(model, Prompt(images, 2, 3), sampling=settings, batch_size=size)
-        assert torch.equal(split.unflatten(0, (3, 3)), whole)
-    fewer = complete_images(model, Prompt(images[:2], 2, 2), sampling=settings).unflatten(0, (2, 2))
-    assert torch.equal(fewer, whole[:2, :2])
 
 
 @causal

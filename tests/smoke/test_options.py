@@ -115,16 +115,17 @@ def test_complete_keeps_the_given_rows_and_samples_the_others(
     drawn = []
     real = pictures.completion_grid
 
-    def spy(originals, completed, **options):
-        drawn.append((originals, completed, options))
-        return real(originals, completed, **options)
+    def spy(originals, mask, completed):
+        drawn.append((originals, mask, completed))
+        return real(originals, mask, completed)
 
     monkeypatch.setattr(pictures, "completion_grid", spy)
     values = saved_record("samples", trained, "complete", "-n", "2", "--each", "2", *words)
-    [(originals, completed, options)] = drawn
-    assert values["rows"] == options["rows"] == rows
-    assert values["each"] == options["samples_per_prompt"] == 2
+    [(originals, mask, completed)] = drawn
+    assert values["rows"] == rows
+    assert (~mask).all(-1).sum(-1).tolist() == [rows, rows]
+    assert values["each"] == completed.shape[1] == 2
     codec = load_run(Path("run"), device=torch.device("cpu")).network.codec
-    given = codec.decode(codec.encode(originals)).repeat_interleave(2, 0)
-    differs = (completed != given).flatten(0, 1).any(0).any(-1)
+    given = codec.decode(codec.encode(originals))[:, None]
+    differs = (completed != given).flatten(0, 2).any(0).any(-1)
     assert differs.tolist() == [False] * rows + [True] * (8 - rows)

@@ -36,7 +36,8 @@ def test_complete(copy_of: Copy, data: str | None) -> None:
     cli("complete", one, "-n", 2, "--rows", 3, "--each", 2, "--device", "cpu", *options)
     found = isopix.complete(other, count=2, rows=3, each=2, data=data, **CPU)
     assert_same_files(one / "samples", other / "samples")
-    assert torch.equal(found.images[:, :, :3], found.inputs[:, :, :3].repeat_interleave(2, 0))
+    assert found.images.shape == (2, 2, 3, 8, 8)
+    assert torch.equal(found.images[..., :3, :], found.inputs[:, None, :, :3].expand(-1, 2, -1, -1, -1))
 
 
 def test_reconstruct(copy_of: Copy) -> None:
@@ -66,7 +67,8 @@ def test_images_can_be_given_and_a_model_leaves_no_file(pristine: Path, copy_of:
     model = isopix.load(run, device="cpu")
     whole = isopix.complete(model, count=2, rows=4, each=1)
     assert whole.path is None
-    assert torch.equal(isopix.complete(model, whole.inputs.numpy(), rows=4, each=1).images, whole.images)
+    again = isopix.complete(model, whole.inputs.numpy(), rows=4, each=1)
+    assert torch.equal(again.images, whole.images)
     assert isopix.complete(run, whole.inputs, rows=4, each=1, **CPU).path.is_file()
     assert isopix.sample(model, 2).path is None
     masked = isopix.load(pristine / "bert", device="cpu")
@@ -75,7 +77,6 @@ def test_images_can_be_given_and_a_model_leaves_no_file(pristine: Path, copy_of:
 
 def test_what_a_model_cannot_do_is_refused(pristine: Path) -> None:
     assert "masked" in refusal(lambda: isopix.sample(pristine / "bert", **CPU))
-    assert "masked" in refusal(lambda: isopix.complete(pristine / "bert", **CPU))
     assert "autoregressive" in refusal(lambda: isopix.reconstruct(pristine / "ar", **CPU))
     assert "count is 0; allowed: 1 or more" in refusal(lambda: isopix.sample(pristine / "ar", 0))
     assert "999 images requested; digits has" in refusal(
@@ -93,3 +94,53 @@ def test_an_abandoned_decoder_is_refused_before_images_are_read(
     assert message in refusal(lambda: getattr(isopix, verb)(out, data=tmp_path / "no such folder", **CPU))
     model, image = isopix.load(out, device="cpu"), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
     assert message in refusal(lambda: getattr(model, verb)(image))
+
+
+def test_a_masked_run_completes_what_a_mask_hides(copy_of: Copy) -> None:
+    one, other = copy_of("bert", "one"), copy_of("bert", "other")
+    words = ("--mask", "rectangle:2,2,4,4", "--order", "random", "--iterations", 3, "--each", 2)
+    printed = cli("complete", one, "-n", 2, "--device", "cpu", *words)
+    found = isopix.complete(
+        other, count=2, mask="rectangle:2,2,4,4", order="random", iterations=3, each=2, **CPU
+    )
+    assert_same_files(one / "samples", other / "samples")
+    assert found.mask.sum((1, 2)).tolist() == [16, 16]
+    assert found.log_likelihood.shape == (2, 2)
+    assert found.record["likelihood"] == found.completions.likelihood == "path"
+    assert found.record["log_likelihood"] == found.log_likelihood.tolist()
+    assert {name: found.record[name] for name in ("mask", "hidden", "order", "iterations")} == {
+        "mask": "rectangle:2,2,4,4",
+        "hidden": 0.25,
+        "order": "random",
+        "iterations": 3,
+    }
+    assert f"{found.log_likelihood[0, 0]:,.1f}" in printed
+
+
+def test_steps_leave_gradients_and_modes_alone_between_them(pristine: Path) -> None:
+    model, images = isopix.load(pristine / "bert", device="cpu"), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    mask = np.zeros((8, 8), bool)
+    mask[2:6, 2:6] = True
+    whole = model.complete(images, mask=mask, each=2, iterations=3)
+    model.train()
+    steps = []
+    for step in isopix.complete_steps(model, images, mask=mask, each=2, iterations=3):
+        assert torch.is_grad_enabled()
+        assert model.network.training
+        assert not step.images.is_inference()
+        steps.append(step)
+    assert len(steps) == 3
+    assert torch.equal(steps[-1].images, whole.images)
+    assert "rows 3 and mask half are both given" in refusal(
+        lambda: isopix.complete_steps(model, images, 3, mask="half")
+    )
+
+
+def test_an_autoregressive_run_says_that_it_does_not_see_later_pixels(
+    pristine: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, images = isopix.load(pristine / "ar", device="cpu"), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    isopix.complete(model, images, mask="rows:3")
+    assert "does not see them" not in caplog.text
+    isopix.complete(model, images, mask="rectangle")
+    assert "known pixels after it are kept, but it does not see them" in caplog.text

@@ -46,9 +46,10 @@ def test_progress_of_samples_is_that_of_all_batches(pristine: Path) -> None:
 def test_completions(pristine: Path, images: Images) -> None:
     model = loaded(pristine, "ar")
     found = isopix.complete(model, images, each=2, seed=3)
-    assert found.rows == 4
-    assert torch.equal(found.images, model.complete(images, each=2, seed=3))
-    assert not torch.equal(found.images, model.complete(images, 3, each=2, seed=3))
+    assert found.record["rows"] == 4
+    assert torch.equal(found.images, model.complete(images, each=2, seed=3).images)
+    assert torch.equal(found.images, model.complete(images, mask="rows:4", each=2, seed=3).images)
+    assert not torch.equal(found.images, model.complete(images, 3, each=2, seed=3).images)
 
 
 def test_reconstructions(pristine: Path, images: Images) -> None:

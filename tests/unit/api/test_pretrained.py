@@ -65,7 +65,7 @@ VERBS: dict[str, Callable[[PretrainedModel, object], torch.Tensor]] = {
     "logits": lambda of, x: of.logits(x),
     "features": lambda of, x: of.features(x, 1),
     "nll": lambda of, x: of.nll(x),
-    "complete": lambda of, x: of.complete(x, 2),
+    "complete": lambda of, x: of.complete(x, 2).images,
     "reconstruct": lambda of, x: of.reconstruct(x).prediction,
 }
 
@@ -142,9 +142,9 @@ def test_samples_depend_on_the_seed_alone(causal: PretrainedModel) -> None:
 
 def test_completions_keep_what_was_given(causal: PretrainedModel) -> None:
     x = images(causal)
-    found = causal.complete(x, 2, each=2, sampling=SamplingConfig(temperature=2.0))
-    assert found.shape == (6, 3, 4, 7)
-    assert torch.equal(found[:, :, :2], x[:, :, :2].repeat_interleave(2, 0))
+    found = causal.complete(x, 2, each=2, sampling=SamplingConfig(temperature=2.0)).images
+    assert found.shape == (3, 2, 3, 4, 7)
+    assert torch.equal(found[..., :2, :], x[:, None, :, :2].expand(-1, 2, -1, -1, -1))
 
 
 def test_reconstruction_changes_hidden_positions_alone(masked: PretrainedModel) -> None:
@@ -156,8 +156,8 @@ def test_reconstruction_changes_hidden_positions_alone(masked: PretrainedModel) 
 def test_what_a_kind_cannot_do_says_what_it_can(causal: PretrainedModel, masked: PretrainedModel) -> None:
     with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
         masked.sample(1)
-    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
-        masked.complete(images(masked), 2)
+    with pytest.raises(ValueError, match="order and iterations are of masked models"):
+        causal.complete(images(causal), 2, order="random")
     with pytest.raises(ValueError, match="masks no inputs to reconstruct; it can sample images"):
         causal.reconstruct(images(causal))
     with pytest.raises(ValueError, match="an autoregressive model takes no mask"):

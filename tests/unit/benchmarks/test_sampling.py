@@ -1,13 +1,12 @@
 """Sampling and completions: both sides give the same greedy codes, and others are noticed."""
 
 import pytest
-import torch
 
 from isopix.benchmarks import image_gpt, sampling
 from isopix.benchmarks.benchmark import OWN
 from isopix.benchmarks.numerics import NumericsError
 from isopix.benchmarks.timing import Stopwatch
-from isopix.generate.sample import Prompt
+from isopix.generate.complete import Completions, Prompt
 from tests.unit.benchmarks.tiny import CPU, measured, network, peer_of_other_weights
 
 # Their generation leaves files open to the garbage collector.
@@ -47,9 +46,9 @@ def test_completions_are_measured_on_both_sides() -> None:
 def test_other_completions_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     right = sampling.complete_images
 
-    def wrong(model: object, prompt: Prompt, **settings: object) -> torch.Tensor:
-        images = right(model, prompt, **settings)
-        return 255 - images if prompt.samples_per_image > 1 else images
+    def wrong(model: object, prompt: Prompt, **settings: object) -> Completions:
+        found = right(model, prompt, **settings)
+        return found._replace(images=255 - found.images) if prompt.samples_per_image > 1 else found
 
     monkeypatch.setattr(sampling, "complete_images", wrong)
     with pytest.raises(NumericsError, match="greedy pixels"):

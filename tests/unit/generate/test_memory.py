@@ -3,6 +3,7 @@
 import pytest
 
 from isopix.generate import memory
+from isopix.probing.features import eval_batch_size
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -33,3 +34,15 @@ def test_keys_and_values_in_bf16_take_half_of_the_memory(monkeypatch: pytest.Mon
     assert memory.cache_bytes(network, "bf16") == each // 2
     monkeypatch.setattr(memory, "free_memory", lambda device: 20 * each)
     assert [memory.images_at_once(network, precision) for precision in ("fp32", "bf16")] == [10, 20]
+
+
+def test_fewer_images_are_predicted_at_a_time_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = cases.network(cases.masked()[0])
+    fast = eval_batch_size(network.backbone)
+    monkeypatch.setattr(memory, "free_memory", lambda device: 10**12)
+    assert memory.images_per_forward(network) == fast
+    found = []
+    for free in (0, 10**6, 2 * 10**6):
+        monkeypatch.setattr(memory, "free_memory", lambda device, free=free: free)
+        found.append(memory.images_per_forward(network))
+    assert found[0] == 1 < found[1] < found[2] < fast

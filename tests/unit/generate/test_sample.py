@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.generate.sample import Prompt, complete_images, fill_in
+from isopix.generate.complete import complete_images, make_prompt
+from isopix.generate.sample import fill_in
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
@@ -79,8 +80,9 @@ def test_a_completion_is_a_function_of_the_seed_the_image_and_its_number() -> No
     model, images = PretrainModel(network, recipe.objective), torch.zeros(3, 3, 8, 8, dtype=torch.uint8)
 
     def completed(batch_size: int) -> torch.Tensor:
-        prompt = Prompt(images, 4, samples_per_image=2)
-        return complete_images(model, prompt, sampling=SamplingConfig(), seed=7, batch_size=batch_size)
+        prompt = make_prompt(images, network.codec, rows=4, mask=None, each=2, seed=7)
+        found = complete_images(model, prompt, sampling=SamplingConfig(), seed=7, batch_size=batch_size)
+        return found.images.flatten(0, 1)
 
     found = completed(2)
     assert torch.equal(completed(6), found)

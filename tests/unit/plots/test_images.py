@@ -29,6 +29,11 @@ def enlarged(image: torch.Tensor, scale: int) -> NDArray[np.uint8]:
     return rearrange(image, "c h w -> h w c").numpy().repeat(scale, 0).repeat(scale, 1)
 
 
+def lower(drawn: Images, rows: int) -> torch.Tensor:
+    """A mask of all but the first rows."""
+    return (torch.arange(drawn.shape[2]) >= rows)[None, :, None].expand(len(drawn), -1, drawn.shape[3])
+
+
 def last_row(grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The red levels of the last row of pixels, without frames and gutters."""
     row = grid[-1 - images.FRAME]
@@ -65,7 +70,7 @@ def test_every_image_has_a_frame_of_a_color_that_is_no_gray() -> None:
 
 def test_groups_are_apart_on_the_page() -> None:
     drawn = draw(1)
-    grid = pixels(images.completion_grid(drawn, drawn, rows=2, samples_per_prompt=1, scale=8))
+    grid = pixels(images.completion_grid(drawn, lower(drawn, 2), drawn[:, None], scale=8))
     first = 32 + 2 * images.FRAME
     assert (grid[:, first : first + images.GROUP_GUTTER, 3] == 0)[-32:].all()
 
@@ -83,19 +88,19 @@ def test_grids_of_common_sizes_are_complete(count: int) -> None:
 
 def test_captions_do_not_overlap_images() -> None:
     originals, completed = draw(2), draw(2)
-    small = pixels(images.completion_grid(originals, completed, rows=2, samples_per_prompt=1, scale=30))
+    small = pixels(images.completion_grid(originals, lower(originals, 2), completed[:, None], scale=30))
     side, frame = 4 * 30, images.FRAME
     last = small[-side - frame : -frame, -side - frame : -frame, :3]
-    assert (last == enlarged(originals[1], 30)).all()
+    assert (last == enlarged(completed[1], 30)).all()
 
 
-def test_completions_show_the_prompt_then_each_completion_then_the_original() -> None:
+def test_completions_show_the_original_then_what_is_visible_then_each_completion() -> None:
     originals, completed = draw(1), draw(2)
-    grid = images.completion_grid(originals, completed, rows=3, samples_per_prompt=2, scale=8)
+    grid = images.completion_grid(originals, lower(originals, 3), completed[None], scale=8)
     top, side = grid.height - 32 - images.FRAME, 32 + 2 * images.FRAME
-    apart = (0, 1, 1, 2)  # groups to the left
+    apart = (0, 1, 2, 2)  # groups to the left
     lefts = [images.FRAME + i * side + apart[i] * images.GROUP_GUTTER for i in range(4)]
-    given, first, second, original = (crop(grid, left, top, 32)[..., :3] for left in lefts)
+    original, given, first, second = (crop(grid, left, top, 32)[..., :3] for left in lefts)
     assert (given[:24] == enlarged(completed[0], 8)[:24]).all(), "as the network reads it, quantized"
     assert {tuple(p) for p in given[24:].reshape(-1, 3).tolist()} == {
         images.MASK_COLOR,

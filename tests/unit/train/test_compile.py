@@ -29,7 +29,8 @@ for compiled in (False, True):
 
 SAMPLE = """
 import torch
-from isopix.generate.sample import Prompt, complete_images, sample_images
+from isopix.generate.complete import complete_images, make_prompt
+from isopix.generate.sample import sample_images
 from isopix.generate.sampling_config import SamplingConfig
 from tests.laws import cases
 
@@ -41,7 +42,8 @@ for count in (1, 3):
     for compiled in (False, True):
         sampling = SamplingConfig(compile=compiled)
         found += [sample_images(model, count, sampling=sampling, batch_size=count)]
-        found += [complete_images(model, Prompt(images, 2, count), sampling=sampling)]
+        prompt = make_prompt(images, model.network.codec, rows=2, mask=None, each=count, seed=0)
+        found += [complete_images(model, prompt, sampling=sampling).images]
     print(torch.equal(found[0], found[2]), torch.equal(found[1], found[3]))
 counters = torch._dynamo.utils.counters
 print(counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()))

@@ -1,0 +1,59 @@
+"""Completion step by step: pictures of completions while they are made."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from isopix.api.arguments import checked
+from isopix.api.inference import inference
+from isopix.api.inputs import ArrayLike, require_images
+from isopix.api.pretrained import PretrainedModel
+from isopix.core.device import report_memory
+from isopix.core.ranges import Count
+from isopix.generate.complete import (
+    PartialCompletions,
+    completion_steps,
+    make_passes,
+    make_prompt,
+    require_completion,
+)
+from isopix.generate.completion_mask import MaskLike
+from isopix.generate.filling import Order
+from isopix.generate.sampling_config import SamplingConfig
+
+
+@checked
+def complete_steps(
+    model: PretrainedModel,
+    images: ArrayLike,
+    rows: int | None = None,
+    *,
+    mask: MaskLike | None = None,
+    each: Count = 1,
+    sampling: SamplingConfig | None = None,
+    order: Order | None = None,
+    iterations: Count | None = None,
+    seed: int = 0,
+) -> Iterator[PartialCompletions]:
+    """Yield what `model.complete` returns as it is made: after every row of an autoregressive model, after
+    every pass of a masked one; pixels that are still missing are gray. All completions are made at a time.
+
+    The arguments are those of `PretrainedModel.complete`; the last pictures are its completions. Raises what
+    it raises, at once, and RuntimeError if there is not enough memory.
+    """
+    require_completion(model.loaded.model)
+    model.loaded.require_decoder("complete")
+    inputs = require_images(model.images(images))
+    steps = completion_steps(
+        model.loaded.model,
+        make_prompt(inputs, model.network.codec, rows=rows, mask=mask, each=each, seed=seed),
+        sampling=sampling or SamplingConfig(precision=model.precision),
+        passes=make_passes(order, iterations),
+        seed=seed,
+        context=partial(inference, model, "fp32"),
+    )
+    return _reported(steps, f"{len(inputs) * each:,} images; complete fewer")
+
+
+def _reported(steps: Iterator[PartialCompletions], what: str) -> Iterator[PartialCompletions]:
+    with report_memory(what):
+        yield from steps

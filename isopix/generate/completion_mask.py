@@ -1,0 +1,198 @@
+"""Masks of completions: which positions of each image are hidden from the model and filled in.
+
+A position is hidden if any of its pixels is, so that nothing that is to be hidden can be seen.
+"""
+
+import math
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from einops import rearrange, reduce, repeat
+from jaxtyping import Bool
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isopix.codecs.base import Codec
+from isopix.core.config import from_dict
+from isopix.core.overrides import parse
+from isopix.core.random import generator
+from isopix.core.registry import kinds
+from isopix.core.types import Images, Mask
+from isopix.data.mask_file import read_mask
+from isopix.generate.mask_shapes import PixelShape, brush, fit_to, rectangle
+from isopix.objectives.masks import MaskSpec, exact_ratio_mask
+
+MaskLike = str | os.PathLike[str] | Tensor | NDArray[Any] | MaskSpec
+Source = Bool[Tensor, "_ H W"] | MaskSpec  # the pixels that are hidden of every image or of each, or a policy
+PixelMask = Bool[Tensor, "B H W"]
+
+HALF = "half"
+RATIO = 0.75  # of random masks
+MIDDLE = "0.25,0.25,0.5,0.5"  # top, left, height and width of a rectangle
+STROKE = "0.1,0.25,0.25,0.75,0.75"  # radius, and two points
+FORMS = (
+    "half, rows:ROWS, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,..., random:RATIO, a file, "
+    "several joined by +, or a registered mask with settings"
+)
+
+
+def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) -> Mask:
+    """Return what is hidden of each of `count` images, bool [count N #Q], True where hidden.
+
+    `mask` is an array, a registered mask part, the path of a file, or a text:
+
+    - `half`, or `rows:16`: all but the first half, or the first 16 rows, of the positions;
+    - `rectangle:TOP,LEFT,HEIGHT,WIDTH` in pixels of the model's images, or in fractions of their sides if any
+      number has a point; alone, the middle half of both sides;
+    - `brush:RADIUS,ROW,COL,ROW,COL,...`: a stroke through pixels, in the same units;
+    - `random:0.75`: this fraction of the positions, others in each image;
+    - a registered mask with its settings, as `block:ratio=0.6,side=2`;
+    - the name of an image file, which hides its transparent pixels, or if it has none, its white ones;
+    - several of these, joined by `+`.
+
+    An array is bool [H W], or [count H W] with a mask for each image. Arrays and files of another size are
+    cropped at their center to the images' aspect ratio, and resized. Random masks of image i are a function
+    of `seed` and i. Raises ValueError for anything else, and for a mask that hides nothing or everything.
+    """
+    hidden = torch.zeros(count, codec.grid.positions, 1, dtype=torch.bool)
+    for source in _sources(mask, codec):
+        if isinstance(source, MaskSpec):
+            hidden = hidden | _drawn(source, codec, count, seed)
+        elif len(source) in (1, count):
+            hidden = hidden | _touched_positions(source, codec)
+        else:
+            raise ValueError(f"mask has {len(source)} masks for {count} images; allowed: 1 or {count}")
+    for image, own in enumerate(hidden):
+        if not own.any() or own.all():
+            what = "every position; at least one must be visible" if own.any() else "nothing"
+            raise ValueError(
+                f"mask {mask_label(mask)} hides {what}{f' (image {image})' if count > 1 else ''}"
+            )
+    return hidden
+
+
+def rows_mask(codec: Codec, rows: int) -> PixelShape:
+    """Hide all but the first `rows` rows of positions. Raises ValueError if no row or every row is given."""
+    grid, side = codec.grid, codec.patch_size
+    if not 0 < rows < grid.rows:
+        raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {rows}")
+    hidden = torch.zeros(grid.rows * side, grid.cols * side, dtype=torch.bool)
+    hidden[rows * side :] = True
+    return hidden
+
+
+def mask_label(mask: MaskLike) -> str:
+    """Return a mask in words: its text, or the kind of thing that it is."""
+    if isinstance(mask, str | os.PathLike):
+        return os.fspath(mask)
+    return mask.label() if isinstance(mask, MaskSpec) else "array"
+
+
+def hidden_pixels(hidden: Mask, images: Images) -> PixelMask:
+    """Return True for the pixels of a position of which any code is hidden."""
+    height, width = images.shape[-2:]
+    side = math.isqrt(height * width // hidden.shape[1])
+    return repeat(hidden.any(-1), "b (h w) -> b (h p) (w q)", h=height // side, p=side, q=side)
+
+
+def _touched_positions(pixels: Bool[Tensor, "_ H W"], codec: Codec) -> Mask:
+    side = codec.patch_size
+    touched = reduce(pixels.to(torch.uint8), "b (h p) (w q) -> b h w", "max", p=side, q=side)
+    return rearrange(touched.bool(), "b h w -> b (h w) 1")
+
+
+def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:
+    """Draw a registered mask for each image, from a generator of its own."""
+    policy.check_grid(codec.grid)
+    streams = (generator(seed, "complete/mask", image) for image in range(count))
+    return torch.cat([policy.checked_sample(1, codec.grid, codec.num_codes, each) for each in streams])
+
+
+def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
+    if isinstance(mask, MaskSpec):
+        return [mask]
+    if isinstance(mask, str | os.PathLike):
+        if Path(mask).is_file() or not isinstance(mask, str):
+            return [_file(Path(mask), codec)]
+        return [_parsed(text, codec) for text in mask.split("+")]
+    array = torch.from_numpy(np.array(mask)) if isinstance(mask, np.ndarray) else mask.cpu()
+    if array.dtype != torch.bool or array.ndim not in (2, 3) or not array.numel():
+        given = f"{str(array.dtype).removeprefix('torch.')} {list(array.shape)}"
+        raise ValueError(f"mask is {given}; allowed: bool [H W] or [B H W], True where hidden")
+    each = array[None] if array.ndim == 2 else array
+    return [torch.stack([fit_to(_size(codec), own) for own in each])]
+
+
+def _parsed(text: str, codec: Codec) -> Source:
+    """Return what a text names; raises ValueError with all that can be named."""
+    form, _, rest = text.partition(":")
+    if form in ("rows", HALF):
+        rows = _whole(text, rest) if form == "rows" else codec.grid.rows // 2
+        return rows_mask(codec, rows)[None]
+    if form == "rectangle":
+        return _rectangle(text, rest or MIDDLE, _size(codec))[None]
+    if form == "brush":
+        return _brush(text, rest or STROKE, _size(codec))[None]
+    if form == "random":
+        [ratio] = _numbers(text, rest or str(RATIO), "random:RATIO, as random:0.75", counts=[1]).values
+        return exact_ratio_mask(ratio, codec.grid.positions)
+    if form in kinds(MaskSpec.noun):
+        settings = parse(rest.split(",")) if rest else {}
+        return from_dict(MaskSpec, {"kind": form, **settings})
+    if Path(text).is_file():
+        return _file(Path(text), codec)
+    registered = ", ".join(kinds(MaskSpec.noun))
+    raise ValueError(f"mask '{text}' is neither a file nor a mask; allowed: {FORMS} ({registered})")
+
+
+def _file(path: Path, codec: Codec) -> Bool[Tensor, "1 H W"]:
+    return fit_to(_size(codec), torch.from_numpy(read_mask(path)))[None]
+
+
+class _Numbers(NamedTuple):
+    values: list[float]
+    are_fractions: bool  # of the sides of the picture, else pixels
+
+
+def _numbers(text: str, rest: str, form: str, *, counts: "range | list[int]") -> _Numbers:
+    """Return the numbers of a text, as many as one of `counts`. Raises ValueError for anything else."""
+    try:
+        values = [float(word) for word in rest.split(",")]
+    except ValueError:
+        values = []
+    if len(values) not in counts or not all(map(math.isfinite, values)):
+        raise ValueError(f"mask '{text}' is not {form}")
+    return _Numbers(values, "." in rest)
+
+
+def _whole(text: str, rest: str) -> int:
+    if not rest.isdecimal():
+        raise ValueError(f"mask '{text}' is not rows:ROWS with a whole number, as rows:16")
+    return int(rest)
+
+
+def _rectangle(text: str, rest: str, size: tuple[int, int]) -> PixelShape:
+    form = "rectangle:TOP,LEFT,HEIGHT,WIDTH, in pixels (4,4,8,8) or fractions (0.25,0.25,0.5,0.5)"
+    values, fractions = _numbers(text, rest, form, counts=[4])
+    top, left, height, width = values
+    if fractions:
+        top, height, left, width = top * size[0], height * size[0], left * size[1], width * size[1]
+    return rectangle(size, top, left, height, width)
+
+
+def _brush(text: str, rest: str, size: tuple[int, int]) -> PixelShape:
+    form = "brush:RADIUS,ROW,COL,..., in pixels (2,4,4,12,20) or fractions (0.1,0.25,0.25,0.75,0.75)"
+    (radius, *places), fractions = _numbers(text, rest, form, counts=range(3, 2**16, 2))
+    points = list(zip(places[::2], places[1::2], strict=True))
+    if fractions:
+        radius *= min(size)
+        points = [(row * size[0] - 0.5, col * size[1] - 0.5) for row, col in points]
+    return brush(size, radius, points)
+
+
+def _size(codec: Codec) -> tuple[int, int]:
+    """Height and width of the model's images, in pixels."""
+    return codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size

@@ -1,0 +1,215 @@
+"""Filling in hidden codes: in raster order by an autoregressive model, in a few passes by a masked one.
+
+The random numbers of a completion are a function of its stream (seed, purpose, number of the image), so that
+it does not depend on the images beside it, but for rounding.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isopix.core.random import generator
+from isopix.core.ranges import Count
+from isopix.core.types import Codes, Images, Mask, PositionIndices, SelectedTokens
+from isopix.generate.completion_mask import hidden_pixels
+from isopix.generate.sample import decode_steps, uniform_numbers
+from isopix.generate.sampling_config import SamplingConfig
+from isopix.model.backbone import Backbone
+from isopix.model.network import Network
+from isopix.model.stems.base import Inputs
+from isopix.objectives.base import PretrainModel
+
+Order = Literal["confident", "random"]
+Stream = tuple[int, str, int]  # seed, purpose and number of the image
+LogProbs = Float[Tensor, "B N Q"]
+SelectedLogits = Float[Tensor, "B M Q K"]
+SelectedCodes = Int[Tensor, "B M Q"]
+SelectedLogProbs = Float[Tensor, "B M Q"]
+
+
+class Passes(NamedTuple):
+    """How a masked model fills in: in which order, and in how many passes."""
+
+    order: Order = "confident"
+    iterations: Count = 12
+
+
+class Filled(NamedTuple):
+    """Images that are being filled in: `done` of `total` steps.
+
+    `remaining` codes are still hidden, and 0 in `codes`. `log_probs` are ln p of each code that was filled
+    in, given all that the model saw then, at temperature 1; 0 elsewhere.
+    """
+
+    done: int
+    total: int
+    codes: Codes
+    remaining: Mask
+    log_probs: LogProbs
+
+
+@torch.inference_mode()
+def fill_raster(
+    model: PretrainModel,
+    images: Images,
+    hidden: Mask,
+    *,
+    streams: Sequence[Stream],
+    sampling: SamplingConfig,
+) -> Iterator[Filled]:
+    """Sample the hidden codes in raster order, each given the codes before it, and yield after every row.
+
+    `streams` are those of all completions, of each image equally many and adjacent. Known codes after a
+    position are kept, but the model cannot see them. Products are in the precision of the caller's autocast.
+    Raises ValueError if the network cannot sample.
+    """
+    network, each = model.network, len(streams) // len(images)
+    grid = network.codec.grid
+    places = hidden.any(-1).any(0).nonzero()[:, 0]
+    first, last = int(places[0]), int(places[-1])
+    codes = network.codec.encode(images).masked_fill(hidden, 0).repeat_interleave(each, 0)
+    remaining = hidden.repeat_interleave(each, 0)
+    log_probs = torch.zeros(codes.shape, device=codes.device)
+    steps = decode_steps(
+        model,
+        images,
+        start=first,
+        samples_per_prompt=each,
+        sampling=sampling,
+        uniform=uniform_numbers(network, streams),
+        hidden=hidden,
+    )
+    for step in steps:
+        here = step.position
+        codes[:, here] = step.codes[:, 0]
+        found = code_log_probs(step.logits[:, None], step.codes)[:, 0]
+        log_probs[:, here] = found.masked_fill(~remaining[:, here], 0)
+        remaining[:, here] = False
+        if (here + 1) % grid.cols == 0 or here == last:
+            yield Filled(here + 1, last + 1, codes, remaining, log_probs)
+        if here == last:
+            return
+
+
+@torch.inference_mode()
+def fill_in_passes(
+    model: PretrainModel,
+    images: Images,
+    hidden: Mask,
+    *,
+    streams: Sequence[Stream],
+    sampling: SamplingConfig,
+    passes: Passes,
+) -> Iterator[Filled]:
+    """Sample the hidden codes in passes over the whole image, given all codes that are known by then, and
+    yield after each pass (MaskGIT, Chang et al. 2022, section 3.2).
+
+    A pass samples all remaining codes independently, and keeps those of some positions: those in which the
+    model is most confident, by ln p, or random ones. How many remain follows MaskGIT's cosine schedule; of an
+    image with no more hidden positions than passes, each fills in one. MaskGIT adds noise to the confidence;
+    this does not. Products are in the precision of the caller's autocast.
+    """
+    network, each = model.network, len(streams) // len(images)
+    pictures = images.repeat_interleave(each, 0)
+    hidden = hidden.repeat_interleave(each, 0)
+    codes = network.codec.encode(pictures).masked_fill(hidden, 0)
+    remaining, log_probs = hidden, torch.zeros(codes.shape, device=codes.device)
+    counts = hidden.flatten(1).sum(1)
+    total = min(passes.iterations, int(counts.max()))
+    ranks = random_numbers(streams, "order", hidden.shape).float().to(hidden.device)
+    for number in range(1, total + 1):
+        positions = hidden_positions(remaining)
+        inputs = partial_inputs(network, pictures, codes, hidden, remaining)
+        logits = network.head.logits(tokens_at(network.backbone, inputs, remaining, positions))
+        uniform = random_numbers(streams, f"pass/{number}", codes.shape)
+        drawn = sample_at(logits, positions, uniform, sampling)
+        found = code_log_probs(logits, drawn)
+        ranks = ranks if passes.order == "random" else confidence(found, positions, remaining)
+        kept = highest(ranks, remaining, remaining_after(counts, number, passes.iterations))
+        codes = torch.where(kept, scatter(codes, positions, drawn), codes)
+        log_probs = torch.where(kept, scatter(log_probs, positions, found.to(log_probs.dtype)), log_probs)
+        remaining = remaining & ~kept
+        yield Filled(number, total, codes, remaining, log_probs)
+
+
+def remaining_after(counts: Int[Tensor, " B"], number: int, iterations: int) -> Int[Tensor, " B"]:
+    """Return how many of `counts` hidden places of each image remain after a pass: counts · cos(π t / 2 T),
+    rounded down, but each pass fills in at least one; exactly one if there are passes enough.
+    """
+    cosine = (counts * math.cos(math.pi / 2 * min(1, number / iterations)) + 1e-6).floor().long()
+    one_each = counts - number
+    return torch.where(counts <= iterations, one_each, cosine.minimum(one_each)).clamp(min=0)
+
+
+def hidden_positions(mask: Mask) -> PositionIndices:
+    """Return as many positions of each image as any image has hidden, the hidden ones first."""
+    whole = mask.any(-1)
+    order = whole.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+    return order[:, : int(whole.sum(1).max())]
+
+
+def partial_inputs(network: Network, images: Images, codes: Codes, hidden: Mask, remaining: Mask) -> Inputs:
+    """Return what the stem reads: the known pixels, those of codes that were filled in, and black."""
+    if network.backbone.stem.reads_codes:
+        return codes
+    seen = torch.where(hidden_pixels(hidden, images)[:, None], network.codec.decode(codes), images)
+    wholly = remaining.all(-1, keepdim=True)  # of a position with single hidden codes, the others are known
+    return seen.masked_fill(hidden_pixels(wholly, images)[:, None], 0)
+
+
+def tokens_at(backbone: Backbone, inputs: Inputs, mask: Mask, positions: PositionIndices) -> SelectedTokens:
+    """Return what the head reads at these positions, without computing others where that is possible."""
+    if backbone.supports_forward_at:
+        return backbone.forward_at(inputs, mask, positions)
+    return torch.take_along_dim(backbone(inputs, mask), positions[..., None], 1)
+
+
+def sample_at(
+    logits: SelectedLogits, positions: PositionIndices, uniform: Tensor, sampling: SamplingConfig
+) -> SelectedCodes:
+    """Sample the codes of these positions, each by the uniform number of its place."""
+    numbers = torch.take_along_dim(uniform, positions.cpu()[..., None], 1)
+    if logits.device.type != "mps":  # which has no float64
+        numbers = numbers.to(logits.device)
+    drawn = sampling.sample_codes(rearrange(logits, "b m q k -> (b m) q k"), numbers.flatten(0, 1))
+    return rearrange(drawn, "(b m) 1 q -> b m q", b=len(logits))
+
+
+def code_log_probs(logits: SelectedLogits, codes: SelectedCodes) -> SelectedLogProbs:
+    """Return ln p of codes under a softmax at temperature 1."""
+    return torch.take_along_dim(logits.log_softmax(-1), codes[..., None], -1)[..., 0]
+
+
+def confidence(log_probs: SelectedLogProbs, positions: PositionIndices, mask: Mask) -> Float[Tensor, "B N _"]:
+    """Return ln p of the codes of each position, or of each code where single ones are hidden."""
+    own = log_probs if mask.shape[-1] > 1 else log_probs.sum(-1, keepdim=True)
+    everywhere = own.new_zeros(mask.shape)
+    return scatter(everywhere, positions, own)
+
+
+def highest(ranks: Float[Tensor, "B N _"], remaining: Mask, keep_hidden: Int[Tensor, " B"]) -> Mask:
+    """Return the remaining places with the highest ranks, all but `keep_hidden` of each image."""
+    ordered = ranks.masked_fill(~remaining, -math.inf).flatten(1).argsort(dim=1, descending=True, stable=True)
+    place = ordered.argsort(dim=1).view(remaining.shape)
+    count = remaining.flatten(1).sum(1) - keep_hidden
+    return remaining & (place < count[:, None, None])
+
+
+def scatter(values: Tensor, positions: PositionIndices, new: Tensor) -> Tensor:
+    """Return values [B N ...] with new ones [B M ...] at these positions."""
+    return values.scatter(1, positions[..., None].expand_as(new), new)
+
+
+def random_numbers(streams: Sequence[Stream], what: str, shape: torch.Size) -> Tensor:
+    """Return uniform numbers, of each completion from a generator of its own, in float64 on the CPU."""
+    return torch.stack(
+        [
+            torch.rand(shape[1:], dtype=torch.float64, generator=generator(seed, f"{purpose}/{what}", image))
+            for seed, purpose, image in streams
+        ]
+    )

@@ -1,0 +1,99 @@
+"""Laws of completion: only what is hidden changes, as a function of the seed and the image alone."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from isopix.generate.complete import (
+    Completions,
+    Prompt,
+    complete_images,
+    completion_steps,
+    make_prompt,
+)
+from isopix.generate.completion_mask import hidden_pixels
+from isopix.generate.filling import Passes
+from isopix.generate.sampling_config import SamplingConfig
+from isopix.objectives.base import PretrainModel
+from isopix.recipes.recipe import Recipe
+from tests.laws import cases
+
+COMPLETING = [
+    case
+    for case in cases.CASES
+    if (case.objective.can_sample or case.objective.masks_input) and case.model.head.categorical
+]
+completing = pytest.mark.parametrize("recipe", COMPLETING, ids=cases.title)
+SAMPLING = SamplingConfig(temperature=0.9)
+
+
+def prompt_of(recipe: Recipe, model: PretrainModel, count: int, mask: str = "random:0.5") -> Prompt:
+    images = cases.images(recipe, count)
+    return make_prompt(images, model.network.codec, rows=None, mask=mask, each=2, seed=0)
+
+
+def completed(model: PretrainModel, prompt: Prompt, *, seed: int = 0, size: int | None = None) -> Completions:
+    passes = None if model.objective.can_sample else Passes(iterations=3)
+    return complete_images(model, prompt, sampling=SAMPLING, passes=passes, seed=seed, batch_size=size)
+
+
+@completing
+@pytest.mark.parametrize("mask", ["half", "random:0.5"])
+def test_only_hidden_positions_change(recipe: Recipe, mask: str) -> None:
+    model = cases.busy_model(recipe)
+    network, prompt = model.network, prompt_of(recipe, model, 2, mask)
+    found = completed(model, prompt)
+    read = network.codec.decode(network.codec.encode(prompt.images))
+    shown = read if recipe.objective.can_sample else network.visible_pixels(prompt.images)
+    assert torch.equal(found.mask, hidden_pixels(prompt.hidden, prompt.images))
+    kept = (found.images == shown[:, None]) | found.mask[:, None, None]
+    assert kept.all()
+    codes = network.codec.encode(found.images.flatten(0, 1)).unflatten(0, (2, 2))
+    same = codes == network.codec.encode(prompt.images)[:, None]
+    assert (same | prompt.hidden[:, None]).all()
+    assert not same.all()
+    assert (found.log_likelihood < 0).all()
+
+
+@completing
+def test_a_completion_is_a_function_of_the_seed_the_image_and_its_number(recipe: Recipe) -> None:
+    model = cases.busy_model(recipe)
+    model.network.double()  # in which a product of matrices of another size rounds to the same code
+    prompt = prompt_of(recipe, model, 3)
+    whole = completed(model, prompt, size=6)
+    for size in (1, 2, 5):
+        split = completed(model, prompt, size=size)
+        assert torch.equal(split.images, whole.images)
+        torch.testing.assert_close(split.log_likelihood, whole.log_likelihood)
+    fewer = completed(model, Prompt(prompt.images[:2], prompt.hidden[:2], 1))
+    assert torch.equal(fewer.images, whole.images[:2, :1])
+    assert not torch.equal(completed(model, prompt, seed=1).images, whole.images)
+
+
+@completing
+def test_the_last_step_is_the_completion_and_none_shows_what_is_hidden(recipe: Recipe) -> None:
+    model = cases.busy_model(recipe)
+    prompt = prompt_of(recipe, model, 2)
+    passes = None if recipe.objective.can_sample else Passes(iterations=3)
+    steps = list(
+        completion_steps(model, prompt, sampling=SAMPLING, passes=passes, seed=0, context=nullcontext)
+    )
+    whole = completed(model, prompt)
+    assert torch.equal(steps[-1].images, whole.images)
+    torch.testing.assert_close(steps[-1].log_likelihood, whole.log_likelihood)
+    assert not steps[-1].remaining.any()
+    assert [step.done for step in steps] == sorted({step.done for step in steps})
+    assert steps[-1].done == steps[-1].total
+    for step in steps:
+        missing = step.remaining[:, :, None].expand_as(step.images)
+        assert (step.images[missing] == 128).all()
+
+
+@completing
+def test_what_is_hidden_does_not_matter(recipe: Recipe) -> None:
+    model = cases.busy_model(recipe)
+    prompt = prompt_of(recipe, model, 2)
+    pixels = hidden_pixels(prompt.hidden, prompt.images)[:, None]
+    changed = prompt._replace(images=torch.where(pixels, 255 - prompt.images, prompt.images))
+    assert torch.equal(completed(model, changed).images, completed(model, prompt).images)

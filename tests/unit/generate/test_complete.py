@@ -1,0 +1,204 @@
+"""Completions have the distribution and the log-likelihood that they are said to have, by brute force."""
+
+import math
+from collections import Counter
+from contextlib import nullcontext
+from itertools import permutations, product
+from typing import get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from isopix.codecs import PaletteSpec
+from isopix.core.types import Images
+from isopix.data.dataset import DataConfig
+from isopix.generate.complete import Prompt, complete_images, completion_steps, require_completion
+from isopix.generate.filling import Order, Passes, remaining_after
+from isopix.generate.sampling_config import SamplingConfig
+from isopix.model.heads import RegressionHeadSpec
+from isopix.objectives import Autoregressive, Masked, NoObjective
+from isopix.objectives.base import ObjectiveSpec, PretrainModel
+from tests.laws import cases
+
+COLORS, POSITIONS = 3, 4
+GIVEN = (2, 1, 0, 1)  # of the image that is completed
+DRAWS = 8000
+Probabilities = dict[tuple[int, ...], float]
+
+
+def tiny(objective: ObjectiveSpec) -> PretrainModel:
+    """A network of 2 x 2 positions of three colors."""
+    parts = {"data": DataConfig(rows=2, cols=2), "codec": PaletteSpec(num_colors=COLORS)}
+    model = cases.busy_model(cases.LAW.updated(**parts, objective=objective, block=cases.TINY_TRANSFORMER))
+    model.network.head.project.weight.data *= 0.5  # no outcome is too rare to count
+    return model
+
+
+def image(model: PretrainModel) -> Images:
+    return model.network.codec.decode(torch.tensor(GIVEN)[None, :, None])
+
+
+def hiding(*positions: int) -> Tensor:
+    return torch.isin(torch.arange(POSITIONS), torch.tensor(positions))[None, :, None]
+
+
+def log_probs(model: PretrainModel, codes: tuple[int, ...], masked: set[int] | None) -> Tensor:
+    """ln p of each color at each position, [N K] in float64, by one full forward pass."""
+    network, given = model.network, torch.tensor(codes)[None, :, None]
+    mask = None if masked is None else hiding(*masked)
+    return network(given, mask)[0, :, 0].detach().double().log_softmax(-1)
+
+
+def filled(codes: tuple[int, ...], new: dict[int, int]) -> tuple[int, ...]:
+    return tuple(new.get(position, code) for position, code in enumerate(codes))
+
+
+def raster_distribution(model: PretrainModel, hidden: list[int]) -> Probabilities:
+    """The product of p(code | all before it) over the hidden positions, of every outcome."""
+    found: Probabilities = {}
+    for values in product(range(COLORS), repeat=len(hidden)):
+        codes = filled(GIVEN, dict(zip(hidden, values, strict=True)))
+        nats = log_probs(model, codes, None)
+        found[codes] = math.exp(sum(float(nats[position, codes[position]]) for position in hidden))
+    return found
+
+
+def path_distribution(
+    model: PretrainModel, codes: tuple[int, ...], hidden: set[int], order: Order, keep: list[int]
+) -> Probabilities:
+    """Every outcome of passes after which `keep` positions remain hidden, over all draws and orders."""
+    if not keep:
+        return {codes: 1.0}
+    found: Probabilities = Counter()
+    nats, places = log_probs(model, codes, hidden), sorted(hidden)
+    count = len(hidden) - keep[0]
+    for values in product(range(COLORS), repeat=len(places)):
+        drawn = dict(zip(places, values, strict=True))
+        own = {position: float(nats[position, code]) for position, code in drawn.items()}
+        chance = math.exp(sum(own.values()))
+        chosen = sorted(places, key=lambda position: -own[position])[:count]
+        sets = [tuple(chosen)] if order == "confident" else list(permutations(places, count))
+        for kept in sets:
+            after = filled(codes, {position: drawn[position] for position in kept})
+            rest = path_distribution(model, after, hidden - set(kept), order, keep[1:])
+            for outcome, share in rest.items():
+                found[outcome] += chance * share / len(sets)
+    return found
+
+
+def chi_square(model: PretrainModel, expected: Probabilities, hidden: Tensor, passes: Passes | None) -> float:
+    """Of DRAWS completions of one image, against the expected frequencies."""
+    prompt = Prompt(image(model), hidden, DRAWS)
+    found = complete_images(model, prompt, sampling=SamplingConfig(), passes=passes, seed=1, batch_size=DRAWS)
+    codes = model.network.codec.encode(found.images[0])[..., 0].tolist()
+    counts = Counter(map(tuple, codes))
+    assert set(counts) <= set(expected)
+    assert sum(expected.values()) == pytest.approx(1)
+    return sum((counts[each] - DRAWS * p) ** 2 / (DRAWS * p) for each, p in expected.items())
+
+
+def test_autoregressive_completions_have_the_frequencies_of_the_raster_order() -> None:
+    model = tiny(Autoregressive())
+    expected = raster_distribution(model, [0, 2])
+    assert max(expected.values()) > 1.5 / len(expected)  # far from uniform
+    assert chi_square(model, expected, hiding(0, 2), None) < 26  # 8 degrees of freedom: p = 0.001
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_masked_completions_have_the_frequencies_of_all_paths(order: Order, iterations: int) -> None:
+    model = tiny(Masked())
+    keep = {1: [0], 2: [2, 0], 3: [2, 1, 0]}[iterations]
+    expected = path_distribution(model, GIVEN, {0, 2, 3}, order, keep)
+    assert max(expected.values()) > 1.5 / len(expected)
+    assert chi_square(model, expected, hiding(0, 2, 3), Passes(order, iterations)) < 54  # 26 degrees
+
+
+def test_the_log_likelihood_of_an_autoregressive_completion_is_a_sum_over_hidden_positions() -> None:
+    """By a full forward pass in float64, at temperature 1, whatever it was sampled with."""
+    model = tiny(Autoregressive())
+    model.network.double()
+    prompt = Prompt(image(model), hiding(0, 2), 5)
+    found = complete_images(model, prompt, sampling=SamplingConfig(temperature=3.0, top_k=2))
+    assert found.likelihood == "raster"
+    for picture, nats in zip(found.images[0], found.log_likelihood[0], strict=True):
+        codes = tuple(model.network.codec.encode(picture[None])[0, :, 0].tolist())
+        own = log_probs(model, codes, None)
+        by_hand = sum(float(own[position, codes[position]]) for position in (0, 2))
+        assert float(nats) == pytest.approx(by_hand, abs=1e-5)
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+def test_the_log_probability_of_a_path_is_a_sum_over_its_passes(order: Order) -> None:
+    model = tiny(Masked())
+    model.network.double()
+    prompt, settings = Prompt(image(model), hiding(0, 2, 3), 4), SamplingConfig(temperature=3.0)
+    steps = list(
+        completion_steps(
+            model, prompt, sampling=settings, passes=Passes(order, 2), seed=0, context=nullcontext
+        )
+    )
+    final = model.network.codec.encode(steps[-1].images[0])[..., 0].tolist()
+    for completion, codes in enumerate(final):
+        hidden, by_hand = {0, 2, 3}, 0.0
+        for step in steps:
+            before = filled(tuple(codes), dict.fromkeys(hidden, 0))
+            own = log_probs(model, before, hidden)
+            left = set(step.remaining[0, completion].flatten().nonzero()[:, 0].tolist())
+            by_hand += sum(float(own[position, codes[position]]) for position in hidden - left)
+            hidden = left
+        assert float(steps[-1].log_likelihood[0, completion]) == pytest.approx(by_hand, abs=1e-5)
+
+
+def test_the_most_confident_position_is_filled_in_first() -> None:
+    model = tiny(Masked())
+    prompt, greedy = Prompt(image(model), hiding(0, 2, 3), 1), SamplingConfig(top_k=1)
+    first = next(
+        completion_steps(
+            model, prompt, sampling=greedy, passes=Passes("confident", 3), seed=0, context=nullcontext
+        )
+    )
+    best = log_probs(model, GIVEN, {0, 2, 3}).amax(-1)
+    surest = max((0, 2, 3), key=lambda position: float(best[position]))
+    assert first.remaining.flatten().nonzero()[:, 0].tolist() == sorted({0, 2, 3} - {surest})
+
+
+@pytest.mark.parametrize("iterations", [1, 5, 12, 100])
+def test_remaining_positions_follow_the_cosine_and_each_pass_fills_in_one(iterations: int) -> None:
+    counts = torch.tensor([0, 1, 7, 12, 13, 100, 512])
+    before = counts
+    for number in range(1, iterations + 1):
+        after = remaining_after(counts, number, iterations)
+        cosine = (counts * math.cos(math.pi * number / (2 * iterations))).long()
+        many = counts > iterations
+        assert (after[many] <= cosine[many]).all()
+        assert (after[many] >= (cosine - 1).minimum(counts - number)[many]).all()
+        assert torch.equal(after[~many], (counts - number).clamp(min=0)[~many])
+        assert ((after < before) | (before == 0)).all()
+        before = after
+    assert not before.any()
+
+
+def test_progress_counts_the_steps_of_all_batches() -> None:
+    model, done = tiny(Masked()), list[tuple[int, int]]()
+    prompt = Prompt(image(model).expand(2, -1, -1, -1), hiding(0, 2, 3).expand(2, -1, -1), 1)
+    settings = {"sampling": SamplingConfig(), "passes": Passes(iterations=3), "batch_size": 1}
+    complete_images(model, prompt, progress=lambda *counts: done.append(counts), **settings)
+    assert done == [(number, 6) for number in range(1, 7)]
+
+
+def test_a_network_that_can_do_neither_is_refused() -> None:
+    with pytest.raises(ValueError, match="neither samples images nor fills in masked inputs"):
+        require_completion(tiny(NoObjective()))
+    prompt = Prompt(image(tiny(Autoregressive())), hiding(0), 1)
+    with pytest.raises(ValueError, match="order and iterations are of masked models"):
+        complete_images(tiny(Autoregressive()), prompt, sampling=SamplingConfig(), passes=Passes())
+    with pytest.raises(ValueError, match="compile=true is possible for autoregressive models only"):
+        complete_images(tiny(Masked()), prompt, sampling=SamplingConfig(compile=True))
+
+
+def test_a_regression_head_has_nothing_to_sample_from() -> None:
+    recipe = next(case for case in cases.masked() if isinstance(case.model.head, RegressionHeadSpec))
+    with pytest.raises(ValueError, match="regression head, which predicts a mean"):
+        require_completion(cases.model(recipe))
