@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from isopix.api.comparison import compare
     from isopix.api.completion import complete_steps
     from isopix.api.evaluation import evaluate, probe
+    from isopix.api.feature_neighbors import neighbors
     from isopix.api.features import Features
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
+    from isopix.api.scoring import score
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.registry import load_plugin
@@ -41,6 +43,7 @@ __all__ = [
     "load",
     "load_plugin",
     "low_data",
+    "neighbors",
     "palette",
     "parts",
     "plan",
@@ -54,6 +57,7 @@ __all__ = [
     "resume",
     "sample",
     "save",
+    "score",
     "search_lr",
     "study",
     "verify",
@@ -66,6 +70,7 @@ _MODULES = {
     "isopix.api.completion": ("complete_steps",),
     "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("evaluate", "probe"),
+    "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.api.few_labels": ("low_data",),
     "isopix.api.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
@@ -76,6 +81,7 @@ _MODULES = {
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),
+    "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),

@@ -45,6 +45,14 @@ COMMANDS = {
     "sample": ("isopix.cli.sample:sample", "Sample images from a run."),
     "complete": ("isopix.cli.complete:complete", "Fill in what a mask hides of images."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Reconstruct masked pixels or patches of images."),
+    "score": (
+        "isopix.cli.score:score",
+        "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
+    ),
+    "neighbors": (
+        "isopix.cli.neighbors:neighbors",
+        "Find near-duplicates and outliers in images by the features of a run.",
+    ),
     "convert": (
         "isopix.cli.convert:app",
         "Convert checkpoints from and to Hugging Face, and from OpenAI.",

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from isopix.core.images import ImageSequence
@@ -34,6 +35,15 @@ class Codec(nn.Module, abc.ABC):
 
     def build_table(self) -> None:
         """Build any lookup table that `encode` would build later; call it before `torch.compile`."""
+
+    def values_per_code(self) -> Int[Tensor, " K"] | None:
+        """Return how many values of its pixels each code stands for, or None.
+
+        The images with the same codes are then as many as the product of these counts over all their codes,
+        which makes a likelihood of codes one of 24-bit images. None: the codes do not determine the number of
+        images with these codes.
+        """
+        return None
 
     def notes(self) -> Sequence[str]:
         """Return what a training log should say of this codec."""

@@ -4,6 +4,8 @@ import hashlib
 
 import torch
 from einops import rearrange
+from jaxtyping import Int
+from torch import Tensor
 
 from isopix.codecs.base import Codec, StatelessCodecSpec
 from isopix.core.registry import register
@@ -28,6 +30,10 @@ class Bytes(Codec):
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
         levels, rows, side = codes.to(torch.uint8), (grid or self.grid).rows, self.patch_size
         return rearrange(levels, "b (h w) (p q c) -> b c (h p) (w q)", h=rows, p=side, q=side).contiguous()
+
+    def values_per_code(self) -> Int[Tensor, " K"]:
+        """Return ones: every code is one level of one channel."""
+        return torch.ones(self.vocab_size, dtype=torch.int64)
 
     def fingerprint(self) -> str:
         side = self.patch_size

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int32
+from jaxtyping import Float, Int, Int32
 from torch import Tensor
 
 from isopix.codecs import nearest_color
@@ -79,6 +79,16 @@ class Palette(Codec):
         """Return the colors rounded to whole levels (half to even)."""
         levels = self.colors.round().to(torch.uint8)
         return rearrange(levels[codes], "b (h w) 1 c -> b c h w", h=(grid or self.grid).rows).contiguous()
+
+    def values_per_code(self) -> Int[Tensor, " K"]:
+        """Return how many of the 2^24 colors are encoded as each code; a color like another may have none."""
+        self.build_table()
+        assert self.table is not None
+        parts = torch.split(self.table.cpu(), 2**20)  # as int64 a part takes 8 MiB
+        counts = torch.zeros(self.vocab_size, dtype=torch.int64)
+        for part in parts:
+            counts += torch.bincount(part.long(), minlength=self.vocab_size)
+        return counts
 
     def notes(self) -> Sequence[str]:
         """Return the number of colors that are encoded as another one, if there are any."""

@@ -6,7 +6,7 @@ A damaged or incomplete folder is written anew.
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +174,13 @@ def _read(
     manifest = artifact.read_manifest(folder)
     if manifest is None:
         return None
-    splits = {}
+    splits, first = {}, 0
     for name, split in source.splits.items():
         bad = [i for i, _ in manifest["bad_files"][name]]
-        splits[name] = _read_split(folder, name, split, bad, configs[name], store)
+        read = _read_split(folder, name, split, bad, configs[name], store)
+        rows = np.delete(np.arange(first, first + split.num_images), bad)
+        splits[name] = replace(read, rows=torch.from_numpy(rows))
+        first += split.num_images
     bad_files = tuple(
         BadFile(split.image_name(i), reason)
         for name, split in source.splits.items()

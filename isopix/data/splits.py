@@ -25,8 +25,9 @@ class Split:
     their content (`content_number`), if available. `total` is the number of images that a part was
     selected from, None for a whole split.
 
-    Images of one group were made from one original, as the placements of a digit: a confidence interval
-    resamples groups. None: every image is its own group.
+    `rows` are the numbers of the images in their source, all its splits one after the other; `image_names`
+    has their names. Images of one group were made from one original, as the placements of a digit: a
+    confidence interval resamples groups. None: every image is its own group.
     """
 
     images: ImageSequence
@@ -35,6 +36,7 @@ class Split:
     hashes: Hashes | None = None
     groups: Groups | None = None
     total: int | None = None
+    rows: Indices | None = None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -72,12 +74,13 @@ class Split:
         labels = None if self.labels is None else self.labels[indices]
         hashes = None if self.hashes is None else self.hashes[indices]
         groups = None if self.groups is None else self.groups[indices]
-        full = self._select_full(indices)
-        return Split(select_images(self.images, indices), labels, full, hashes, groups, self.available)
+        rows = None if self.rows is None else self.rows[indices]
+        full, total = self._select_full(indices), self.available
+        return Split(select_images(self.images, indices), labels, full, hashes, groups, total, rows)
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; with labels only if both have them."""
-        labels = full = hashes = groups = None
+        labels = full = hashes = groups = rows = None
         if self.labels is not None and other.labels is not None:
             labels = torch.cat([self.labels, other.labels])
         if self.full_resolution and other.full_resolution:
@@ -86,15 +89,17 @@ class Split:
             hashes = torch.cat([self.hashes, other.hashes])
         if self.groups is not None and other.groups is not None:
             groups = torch.cat([self.groups, other.groups])
-        total = self.available + other.available
-        return Split(concat_images(self.images, other.images), labels, full, hashes, groups, total)
+        if self.rows is not None and other.rows is not None:
+            rows = torch.cat([self.rows, other.rows])
+        images, total = concat_images(self.images, other.images), self.available + other.available
+        return Split(images, labels, full, hashes, groups, total, rows)
 
     def to(self, device: torch.device) -> "Split":
         """Return the split on the device; images that are stored encoded stay on the disk."""
         images = self.images.to(device) if isinstance(self.images, Tensor) else self.images
         labels = None if self.labels is None else self.labels.to(device)
         full = None if self.full_resolution is None else self.full_resolution.to(device)
-        return Split(images, labels, full, self.hashes, self.groups, self.total)
+        return Split(images, labels, full, self.hashes, self.groups, self.total, self.rows)
 
     @property
     def is_decoded(self) -> bool:

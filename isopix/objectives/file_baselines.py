@@ -20,7 +20,20 @@ from isopix.objectives.baselines import Baseline, MaskedCodes
 MOSAIC_PIXELS = 2**20  # in one file, so that its header is negligible
 MAX_INDEXED = 256  # colors of an indexed PNG file
 
+# Pillow's options for the smallest files.
+FILE_OPTIONS: dict[str, dict[str, int]] = {
+    "PNG": {"optimize": True},
+    "WEBP": {"lossless": True, "quality": 100},
+}
+
 Pixels = UInt8[np.ndarray, "_ _ 3"]
+
+
+def lossless_file(image: Image.Image, format: str) -> bytes:
+    """Return the content of a file of one of FILE_OPTIONS."""
+    content = io.BytesIO()
+    image.save(content, format=format, **FILE_OPTIONS[format])
+    return content.getvalue()
 
 
 class LosslessFile(Baseline):
@@ -67,9 +80,7 @@ class PNGFile(LosslessFile):
     name = "PNG"
 
     def encode(self, pixels: Pixels) -> bytes:
-        content = io.BytesIO()
-        _indexed(pixels).save(content, format="PNG", optimize=True)
-        return content.getvalue()
+        return lossless_file(_indexed(pixels), "PNG")
 
 
 class WebPFile(LosslessFile):
@@ -82,9 +93,7 @@ class WebPFile(LosslessFile):
         return super().applies(codec, head) and bool(features.check("webp"))
 
     def encode(self, pixels: Pixels) -> bytes:
-        content = io.BytesIO()
-        Image.fromarray(pixels).save(content, format="WEBP", lossless=True, quality=100)
-        return content.getvalue()
+        return lossless_file(Image.fromarray(pixels), "WEBP")
 
 
 def _mosaic(images: Images) -> Pixels:

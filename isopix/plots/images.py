@@ -46,8 +46,8 @@ def png_bytes(image: Image.Image) -> bytes:
 def sample_grid(images: Images, *, columns: int | None = None, scale: int | None = None) -> Image.Image:
     """Return all images in reading order. Raises ValueError for no images."""
     columns = min(columns or _num_blocks(len(images), 1), len(images))
-    tiles = _enlarge(images, scale or _fit_scale(images, columns))
-    return _grid([Group("", [tiles[i::columns] for i in range(columns)])], blocks=1)
+    tiles = enlarge(images, scale or fit_scale(images, columns))
+    return image_grid([Group("", [tiles[i::columns] for i in range(columns)])], blocks=1)
 
 
 def completion_grid(
@@ -63,14 +63,14 @@ def completion_grid(
     """
     columns = 2 + completions.shape[1]
     blocks = _num_blocks(len(originals), columns)
-    scale = scale or _fit_scale(originals, blocks * columns)
-    tiles = [_enlarge(each, scale) for each in completions.unbind(1)]
+    scale = scale or fit_scale(originals, blocks * columns)
+    tiles = [enlarge(each, scale) for each in completions.unbind(1)]
     groups = [
-        Group("original", [_enlarge(originals, scale)]),
+        Group("original", [enlarge(originals, scale)]),
         Group("masked", [_cover_masked(tiles[0], pixel_mask, scale)]),
         Group("completion" if len(tiles) == 1 else "completions", tiles),
     ]
-    return _grid(groups, blocks=blocks)
+    return image_grid(groups, blocks=blocks)
 
 
 def reconstruction_grid(
@@ -89,14 +89,14 @@ def reconstruction_grid(
         results["target"] = targets
     columns = 2 + len(results)
     blocks = _num_blocks(len(originals), columns)
-    scale = scale or _fit_scale(originals, blocks * columns)
-    tiles = _enlarge(originals, scale)
+    scale = scale or fit_scale(originals, blocks * columns)
+    tiles = enlarge(originals, scale)
     groups = [
         Group("original", [tiles]),
         Group("masked", [_cover_masked(tiles, pixel_mask, scale)]),
-        *(Group(name, [_enlarge(images, scale)]) for name, images in results.items()),
+        *(Group(name, [enlarge(images, scale)]) for name, images in results.items()),
     ]
-    return _grid(groups, blocks=blocks)
+    return image_grid(groups, blocks=blocks)
 
 
 def _num_blocks(count: int, columns: int) -> int:
@@ -112,7 +112,7 @@ def _num_blocks(count: int, columns: int) -> int:
     return min(range(1, count + 1), key=cost, default=0)
 
 
-def _fit_scale(images: Images, columns: int) -> int:
+def fit_scale(images: Images, columns: int) -> int:
     """Return the largest integer scale at which these columns fit the target width."""
     if not len(images):
         raise ValueError("an image grid needs at least one image")
@@ -120,7 +120,8 @@ def _fit_scale(images: Images, columns: int) -> int:
     return max(1, min(TARGET_WIDTH // (columns * width), MAX_TILE_SIDE // max(height, width)))
 
 
-def _enlarge(images: ImageBatch, scale: int) -> Tiles:
+def enlarge(images: ImageBatch, scale: int) -> Tiles:
+    """Return images as tiles, every pixel a square of `scale` pixels."""
     pixels = rearrange(images.cpu().numpy(), "b c h w -> b h w c").repeat(scale, 1).repeat(scale, 2)
     return np.concatenate([pixels, np.full_like(pixels[..., :1], 255)], axis=-1)
 
@@ -136,7 +137,7 @@ def _cover_masked(tiles: Tiles, mask: Bool[Tensor, "B H W"], scale: int) -> Tile
     return np.where(covered, np.tile(square, (rows, cols, 1)), tiles)
 
 
-def _grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
+def image_grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
     """Return groups side by side, one image per line, in `blocks` blocks that are filled line by line."""
     columns = [_framed(column) for group in groups for column in group.columns]
     count, height, width = max(len(column) for column in columns), *columns[0].shape[1:3]

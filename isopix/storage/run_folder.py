@@ -200,6 +200,16 @@ class RunFolder:
         return self.path / "low-data"
 
     @property
+    def scores(self) -> Path:
+        """Scores of images: a folder for each dataset and setting."""
+        return self.path / "scores"
+
+    @property
+    def neighbors(self) -> Path:
+        """Near-duplicates and outliers of images: a folder for each dataset and setting."""
+        return self.path / "neighbors"
+
+    @property
     def analysis(self) -> Path:
         """Numbers and figures of `isopix analyze`."""
         return self.path / "analysis"

@@ -31,13 +31,13 @@ def measure_baselines(
         return {}
     counted, unigram = train.sample(TRAINING_IMAGES), Unigram(codec, head)
     fitted = [each(codec, head) for each in chosen]
-    for batch in _batches(model, counted, seed):
+    for batch in code_batches(model, counted, seed):
         for each in (unigram, *fitted):
             each.fit(batch)
     records = {}
     for name, split in held_out.items():
         images = _capped(split, codec)
-        for batch in _batches(model, images, seed):
+        for batch in code_batches(model, images, seed):
             for baseline in fitted:
                 baseline.update(batch)
         if len(images):
@@ -53,8 +53,8 @@ def _capped(split: Split, codec: Codec) -> Split:
     return split if len(split) <= most else split.select(torch.arange(most))
 
 
-def _batches(model: PretrainModel, split: Split, seed: int) -> Iterator[MaskedCodes]:
-    """Yield the codes and masks of the batches of an evaluation."""
+def code_batches(model: PretrainModel, split: Split, seed: int) -> Iterator[MaskedCodes]:
+    """Yield the codes and masks of the batches of an evaluation of a split."""
     codec = model.network.codec
     for images, _, generator in evaluation_batches(split, seed, model.network.device):
         batch = model.objective.make_batch(images, codec, generator)

@@ -1,0 +1,143 @@
+"""Likelihood of images: nats per code of each image, bits per dimension of the 24-bit image, surprise maps.
+
+A code of a palette stands for all colors of its cell. With a uniform distribution over these, the model of
+codes is one of 24-bit images x: -log2 p(x) = sum over codes of -log2 p(code) + log2(colors of the cell). This
+is the length in bits of a lossless file of x by arithmetic coding, and an upper bound on what a better
+distribution within the cells would need. A code that is a byte stands for itself.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isopix.codecs.base import Codec
+from isopix.core.device import Precision, autocast
+from isopix.core.images import ImageSequence
+from isopix.core.random import generator
+from isopix.core.types import Codes, Images
+from isopix.model.heads import HeadSpec
+from isopix.objectives.base import PretrainModel, TrainingBatch
+from isopix.objectives.baselines import code_map
+from isopix.probing.features import eval_batch_size
+
+MAX_LOGITS = 2**26  # computed at a time
+
+PerImage = Float[Tensor, " B"]
+CodeValues = Float[Tensor, "B N Q"]
+
+
+class ScoreConfig(NamedTuple):
+    """How a model is applied: a masked one under `num_masks` masks drawn by `seed`."""
+
+    num_masks: int = 8
+    seed: int = 0
+    precision: Precision = "fp32"
+
+
+class CodeNats(NamedTuple):
+    """The codes of images, the sum of -ln p of each over the masks under which it was predicted, and their
+    number; on the CPU.
+    """
+
+    codes: Codes
+    nats: CodeValues
+    times: CodeValues
+
+    @property
+    def per_image(self) -> PerImage:
+        """Mean nats per predicted code of each image."""
+        return self.nats.sum((1, 2)) / self.times.sum((1, 2)).clamp(min=1)
+
+
+def has_likelihood(model: PretrainModel, head: HeadSpec) -> bool:
+    """Return whether the model gives a probability of all codes of an image."""
+    return model.objective.can_sample and head.categorical
+
+
+def require_scores(model: PretrainModel) -> None:
+    """Raise ValueError for a model without a likelihood and without a masked loss."""
+    model.network.head.require_codes()
+    objective = model.objective
+    if not (objective.can_sample or objective.masks_input):
+        raise ValueError(
+            f"this model (objective: {objective.label()}) has no likelihood and no masked loss of images; "
+            "autoregressive and masked models have one; isopix neighbors compares images by features"
+        )
+
+
+def bits_per_dim(codec: Codec, codes: Codes, nats: CodeValues, values: Tensor) -> PerImage:
+    """Return -log2 p(x) of the 24-bit images divided by their numbers of pixels and channels, from -ln p of
+    each code and the number of values that each of the K codes stands for.
+    """
+    dims = 3 * codec.grid.positions * codec.patch_size**2
+    uniform = values.double().log()[codes].sum((1, 2))
+    return (nats.double().sum((1, 2)) + uniform) / (math.log(2) * dims)
+
+
+@torch.no_grad()
+def code_nats(model: PretrainModel, images: Images, config: ScoreConfig) -> CodeNats:
+    """Return -ln p of every code of a batch: once for an autoregressive model, for a masked one summed over
+    the masks.
+
+    The masks are functions of the seed and their number, the same for all images (with `deterministic_mask`
+    of the image), so that the loss of an image does not depend on the others.
+    """
+    nats = times = torch.zeros(())
+    codes = model.network.codec.encode(images)
+    for number in range(1 if model.objective.can_sample else config.num_masks):
+        with autocast(model.network.device, config.precision):
+            batch = _batch(model, images, config.seed, number)
+            found = _nats_in_loss(model, batch)
+        nats, times = nats + found, times + batch.loss_mask.expand_as(found).cpu().double()
+    return CodeNats(codes.cpu(), nats, times)
+
+
+def surprise_maps(codec: Codec, found: CodeNats) -> Float[Tensor, "B R S"]:
+    """Return nats per pixel, or per part of a patch that the codec distinguishes, summed over channels; NaN
+    where nothing was predicted.
+    """
+    predicted = code_map(found.times, codec).sum(1) > 0
+    means = code_map(found.nats / found.times.clamp(min=1), codec).sum(1)
+    pixels = (codec.patch_size // codec.points_per_side) ** 2
+    return torch.where(predicted, means / pixels, math.nan)
+
+
+def score_batches(model: PretrainModel, images: ImageSequence) -> Iterator[Images]:
+    """Yield images on the model's device, as many as give at most MAX_LOGITS logits."""
+    codec, device = model.network.codec, model.network.device
+    most = MAX_LOGITS // (codec.grid.positions * codec.num_codes * codec.vocab_size)
+    size = max(1, min(eval_batch_size(model.network.backbone), most))
+    for start in range(0, len(images), size):
+        yield images[start : start + size].to(device)
+
+
+def _batch(model: PretrainModel, images: Images, seed: int, number: int) -> TrainingBatch:
+    """Return a batch to predict, under the mask of this number of every image on its own."""
+    if model.objective.can_sample:
+        return model.make_batch(images, generator(seed, "score"))
+    own = [
+        model.make_reconstruction_batch(image, generator(seed, "score.mask", number))
+        for image in torch.split(images, 1)
+    ]
+    mask = None if own[0].mask is None else torch.cat([each.mask for each in own if each.mask is not None])
+    inputs, targets, loss_mask, weights = (
+        torch.cat([getattr(each, name) for each in own])
+        for name in ("inputs", "targets", "loss_mask", "weights")
+    )
+    return TrainingBatch(inputs, mask, targets, loss_mask, weights)
+
+
+def _nats_in_loss(model: PretrainModel, batch: TrainingBatch) -> CodeValues:
+    """Return -ln p of each code in the loss, 0 elsewhere; only positions in the loss are decoded."""
+    network, loss_mask = model.network, batch.loss_mask.expand_as(batch.targets)
+    tokens = network.backbone(batch.inputs, batch.mask)
+    image, position = batch.loss_mask.any(-1).nonzero(as_tuple=True)
+    losses = network.head.nll(tokens[None, image, position], batch.targets[None, image, position])[0]
+    nats = torch.zeros(batch.targets.shape, dtype=torch.float64)
+    image, position = image.cpu(), position.cpu()
+    nats[image, position] = losses.cpu().double()
+    return nats * loss_mask.cpu()

@@ -1,0 +1,118 @@
+"""Nearest neighbors of images by features: near-duplicates, and outliers.
+
+Features are standardized, as for the k-NN probe: without, those of a network share a large mean, and the
+cosine similarity of all images is near 1.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+BLOCK_SIZE = 2048  # images that are compared with as many others at once: 16 MiB of similarities
+MAX_PAIRS = 100_000  # that are returned
+
+ImageFeatures = Float[Tensor, "N D"]
+
+
+class SimilarPairs(NamedTuple):
+    """Pairs of images with a cosine similarity of a threshold or more, the most similar first; `total` counts
+    those that were left out, too.
+    """
+
+    first: Int[Tensor, " pairs"]
+    second: Int[Tensor, " pairs"]
+    similarity: Float[Tensor, " pairs"]
+    total: int
+
+
+class Neighbors(NamedTuple):
+    """The nearest neighbors of each image, in order, and the similar pairs."""
+
+    indices: Int[Tensor, "N k"]
+    similarities: Float[Tensor, "N k"]
+    pairs: SimilarPairs
+
+    @property
+    def distances(self) -> Float[Tensor, " N"]:
+        """Mean cosine distance, 1 - similarity, of each image to its nearest neighbors: high for outliers."""
+        return 1 - self.similarities.mean(1)
+
+
+def standardized(features: ImageFeatures) -> ImageFeatures:
+    """Return features with mean 0 and variance 1 over images, scaled to unit length; of constant ones 0."""
+    deviation, mean = torch.std_mean(features, dim=0, correction=0)
+    return F.normalize((features - mean) / deviation.clamp(min=1e-6 * deviation.max().clamp(min=1e-30)))
+
+
+def nearest_neighbors(
+    features: ImageFeatures,
+    *,
+    num_neighbors: int,
+    threshold: float,
+    device: torch.device,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Neighbors:
+    """Return the nearest neighbors of each image by cosine similarity, and all pairs of a similarity of at
+    least `threshold`, of which the MAX_PAIRS most similar ones are kept.
+
+    Blocks of similarities are computed on the device, so that memory grows with the number of images alone.
+    Raises ValueError unless there are more images than neighbors.
+    """
+    count = len(features)
+    if not 1 <= num_neighbors < count:
+        raise ValueError(f"{num_neighbors} neighbors of each of {count} images; allowed: 1 to {count - 1}")
+    points = torch.split(standardized(features.float()), BLOCK_SIZE)
+    found, none = [], torch.zeros(0, dtype=torch.int64)
+    pairs = SimilarPairs(none, none, torch.zeros(0), 0)
+    for row, queries in enumerate(points):
+        shown = queries.to(device)
+        best = (
+            shown.new_zeros(len(queries), 0),
+            torch.zeros(len(queries), 0, dtype=torch.int64, device=device),
+        )
+        for column, others in enumerate(points):
+            similarities = (shown @ others.to(device).T).clamp(-1, 1)
+            if row == column:
+                similarities.fill_diagonal_(-torch.inf)
+            start = (row * BLOCK_SIZE, column * BLOCK_SIZE)
+            if column >= row:
+                pairs = _with_pairs(pairs, similarities, threshold, start)
+            best = _merged(best, similarities, start[1], num_neighbors)
+        found.append((best[0].cpu(), best[1].cpu()))
+        progress(min(count, (row + 1) * BLOCK_SIZE))
+    values, indices = (torch.cat(part) for part in zip(*found, strict=True))
+    return Neighbors(indices, values, pairs)
+
+
+def _merged(
+    best: tuple[Tensor, Tensor], similarities: Float[Tensor, "rows columns"], start: int, count: int
+) -> tuple[Tensor, Tensor]:
+    """Return the `count` highest similarities of each row of those so far and of a block, with their indices,
+    the lower index first where they are equal.
+    """
+    indices = torch.arange(start, start + similarities.shape[1], device=similarities.device)
+    values = torch.cat([best[0], similarities], 1)
+    which = torch.cat([best[1], indices.expand(similarities.shape)], 1)
+    order = values.sort(dim=1, stable=True, descending=True)
+    return order.values[:, :count], which.gather(1, order.indices[:, :count])
+
+
+def _with_pairs(
+    pairs: SimilarPairs, similarities: Float[Tensor, "rows columns"], threshold: float, start: tuple[int, int]
+) -> SimilarPairs:
+    """Return the pairs with those of a block, at these first indices, in which each pair counts once."""
+    above = similarities >= threshold
+    if start[0] == start[1]:
+        above = above.triu(1)
+    row, column = above.nonzero(as_tuple=True)
+    values = torch.cat([pairs.similarity, similarities[row, column].cpu()])
+    first, second = (
+        torch.cat([pairs.first, row.cpu() + start[0]]),
+        torch.cat([pairs.second, column.cpu() + start[1]]),
+    )
+    order = values.argsort(descending=True, stable=True)[:MAX_PAIRS]
+    return SimilarPairs(first[order], second[order], values[order], pairs.total + len(row))

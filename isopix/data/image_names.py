@@ -1,0 +1,26 @@
+"""The names of images: paths of files, or where they are in a file of many."""
+
+from isopix.data.dataset import DataConfig, default_cache, open_source
+from isopix.data.splits import Split
+
+
+def image_names(config: DataConfig, split: Split) -> list[str]:
+    """Return the name of each image of a split of the dataset of these settings, as its source names it: of a
+    file in a folder the path; empty where the number of the image in the source is not known.
+
+    Raises ValueError if there is no such source, or if it has fewer images than it had.
+    """
+    if split.rows is None:
+        return [""] * len(split)
+    source, names = open_source(config, default_cache())(), []
+    parts = [(each.num_images, each.image_name) for each in source.splits.values()]
+    for row in split.rows.tolist():
+        number = row
+        for count, name in parts:
+            if number < count:
+                names.append(name(number))
+                break
+            number -= count
+        else:
+            raise ValueError(f"dataset '{config.source}' has changed: it has no image {row:,} any more")
+    return names

@@ -1,0 +1,41 @@
+"""Surprise maps: brighter is more nats, and what was not predicted is the image in gray."""
+
+import numpy as np
+import torch
+
+from isopix.plots.duplicates import pair_grid
+from isopix.plots.surprise import MappedImages, surprise_grid
+
+
+def test_more_nats_are_brighter_and_none_is_gray() -> None:
+    images = torch.full((1, 3, 2, 2), 100, dtype=torch.uint8)
+    maps = np.array([[[0.0, 1.0], [2.0, np.nan]]])
+    picture = np.asarray(surprise_grid([MappedImages("least likely", images, maps)]).convert("RGB")).astype(
+        int
+    )
+    side = picture.shape[1] // 2
+    mapped = picture[-side:, -side:]
+    quarter, three = side // 4, 3 * side // 4
+    dark, middle = mapped[quarter, quarter], mapped[quarter, three]
+    bright, missing = mapped[three, quarter], mapped[three, three]
+    assert dark.sum() < middle.sum() < bright.sum()
+    assert missing.tolist() == [100, 100, 100]
+
+
+def test_maps_of_patches_cover_their_pixels() -> None:
+    images = torch.zeros(3, 3, 8, 8, dtype=torch.uint8)
+    maps = np.random.default_rng(0).random((3, 2, 2))
+    picture = surprise_grid([MappedImages(name, images, maps) for name in ("a", "b")])
+    assert picture.width > picture.height
+
+
+def test_maps_without_any_number_are_drawn() -> None:
+    images = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
+    assert surprise_grid([MappedImages("a", images, np.full((1, 4, 4), np.nan))]).width > 0
+
+
+def test_pairs_are_side_by_side() -> None:
+    first, second = torch.zeros(7, 3, 4, 4, dtype=torch.uint8), torch.full((7, 3, 4, 4), 255).byte()
+    picture = np.asarray(pair_grid(first, second))
+    opaque = picture[picture[..., 3] == 255][:, :3].sum(1)
+    assert (opaque == 0).sum() == (opaque == 765).sum() > 0
