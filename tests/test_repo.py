@@ -45,6 +45,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Packages that only some users need, or that take long to load; they may be imported where they are used.
 HEAVY = {"transformers", "huggingface_hub", "datasets", "tensorboard", "submitit", "sklearn", "matplotlib"}
 HEAVY |= {"wandb", "trackio"}
+HEAVY |= {"gradio", "gradio_page", "studio"}  # and the modules of the page, which import it
 HEAVY |= {"distributed", "sharded"}  # PyTorch's engines for many devices, and the module that uses them
 # British spellings, and "data set"; PyTorch, NumPy and Hugging Face write American ones, and "dataset".
 BRITISH = re.compile(

@@ -72,6 +72,10 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
+    "studio": (
+        "isopix.cli.studio:studio",
+        "Try out runs on a local page: complete, compare and inspect images.",
+    ),
     "bench": (
         "isopix.cli.bench:bench",
         "Measure speed next to other libraries, and check the results on this device.",

@@ -125,6 +125,18 @@ def preprocess(
             yield from each.result()
 
 
+def preprocess_image(raw: RawImage, config: PreprocessConfig) -> NDArray[np.uint8]:
+    """Return the pixels [3 rows cols] of one image, cropped at its center. Raises ValueError if it cannot be
+    read, with the reason.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", module=r"PIL\.")
+        found = _preprocess((raw, None), config, unchanged)
+    if isinstance(found, str):
+        raise ValueError(f"the image cannot be read: {found}")
+    return found.image
+
+
 def _work(chunk: list[Job], config: PreprocessConfig, encode: Encode) -> Chunk:
     return [_preprocess(job, config, encode) for job in chunk]
 
