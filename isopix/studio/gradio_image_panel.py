@@ -16,7 +16,7 @@ from isopix.studio.hidden_part import SHAPES, hidden_part
 from isopix.studio.opened_run import ChosenImage, OpenedRun, Pixels, pixels_of
 from isopix.studio.tiles import note_html, problem_html
 
-CANVAS = 416  # pixels, the longer side of the picture that is painted on
+CANVAS = 320  # pixels, the longer side of the picture that is painted on
 BRUSH_COLOR = "#9b59d0"
 SHOWN = 24  # test images
 
@@ -63,17 +63,17 @@ def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[
     chosen = gr.State(start)
     editor = gr.ImageEditor(
         picture,
-        label="Image: paint over what to hide",
+        label="Paint what to hide",
         type="numpy",
         sources=(),
         transforms=(),
         layers=False,
         buttons=[],
-        brush=gr.Brush(default_size=40, colors=[BRUSH_COLOR], color_mode="fixed"),
-        eraser=gr.Eraser(default_size=40),
+        brush=gr.Brush(default_size=30, colors=[BRUSH_COLOR], color_mode="fixed"),
+        eraser=gr.Eraser(default_size=30),
         canvas_size=_canvas_size(first),
         fixed_canvas=True,
-        height=CANVAS + 90,
+        height=CANVAS + 80,
         elem_id="editor",
         elem_classes="pixelated",
     )
