@@ -3,8 +3,8 @@
     python bench/studio_page.py RUN --times 5 > bench/results/studio-cpu.json
     python bench/studio_page.py RUN RUN --times 1 --picture docs/pictures/studio.png
 
-The lower half of the first test image is completed four times at once. "shown" ends when the first row or pass
-is on the page, "first" when the pictures are finished, which all four are together. `--picture` saves a
+The lower half of the first test image is completed four times at once. "shown" ends when the first row or
+pass is on the page, "first" when the pictures are finished, all four together. `--picture` saves a
 screenshot. Needs gradio, playwright and Chromium.
 """
 

@@ -35,7 +35,8 @@ LEVELS = [
     ["studies"],
     ["api"],
     ["benchmarks"],
-    ["studio", "cli"],
+    ["studio"],
+    ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -40,12 +40,12 @@ def enlarged(pixels: Pixels) -> Pixels:
     return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.NEAREST))
 
 
-def read_mask(run: OpenedRun, editor: Any, shape: str) -> MaskLike:
+def mask_of(run: OpenedRun, editor: Any, shape: str) -> MaskLike:
     """Return what is hidden, from the values of the components."""
     return hidden_part(shape, (editor or {}).get("layers") or (), run.size)
 
 
-def read_image(run: OpenedRun, chosen: ChosenImage | None) -> Images:
+def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
     """Return the chosen image as the run reads it. Raises ValueError for none."""
     if chosen is None:
         raise ValueError("choose or drop an image first")
@@ -61,22 +61,7 @@ def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[
         [each.name for each in runs], value=first.name, label="Model", visible=len(runs) > 1, elem_id="model"
     )
     chosen = gr.State(start)
-    editor = gr.ImageEditor(
-        picture,
-        label="Paint what to hide",
-        type="numpy",
-        sources=(),
-        transforms=(),
-        layers=False,
-        buttons=[],
-        brush=gr.Brush(default_size=30, colors=[BRUSH_COLOR], color_mode="fixed"),
-        eraser=gr.Eraser(default_size=30),
-        canvas_size=_canvas_size(first),
-        fixed_canvas=True,
-        height=CANVAS + 80,
-        elem_id="editor",
-        elem_classes="pixelated",
-    )
+    editor = _editor(first, picture)
     shape = gr.Radio(list(SHAPES), value=next(iter(SHAPES)), label="Hide", elem_id="shape")
     message = gr.HTML(padding=False, elem_id="image-message")
     gallery = gr.Gallery(
@@ -108,9 +93,26 @@ POINTER: dict[str, Any] = {
 }
 
 
-def _canvas_size(run: OpenedRun) -> tuple[int, int]:
+def _editor(run: OpenedRun, picture: Pixels | None) -> Any:
+    """Add the canvas, of the size of the enlarged images of a run."""
     rows, cols = run.size
-    return round(cols * CANVAS / max(rows, cols)), round(rows * CANVAS / max(rows, cols))
+    scale = CANVAS / max(rows, cols)
+    return gr.ImageEditor(
+        picture,
+        label="Paint what to hide",
+        type="numpy",
+        sources=(),
+        transforms=(),
+        layers=False,
+        buttons=[],
+        brush=gr.Brush(default_size=30, colors=[BRUSH_COLOR], color_mode="fixed"),
+        eraser=gr.Eraser(default_size=30),
+        canvas_size=(round(cols * scale), round(rows * scale)),
+        fixed_canvas=True,
+        height=CANVAS + 80,
+        elem_id="editor",
+        elem_classes="pixelated",
+    )
 
 
 def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, Any, Any]) -> None:
@@ -119,7 +121,7 @@ def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, A
 
     def show(name: str, chosen: ChosenImage | None, before: ChosenImage | None) -> tuple[Any, ...]:
         try:
-            picture = enlarged(pixels_of(read_image(runs[name], chosen)))
+            picture = enlarged(pixels_of(image_of(runs[name], chosen)))
         except ValueError as error:
             return before, gr.skip(), gr.skip(), problem_html(str(error))
         return chosen, picture, picture, ""

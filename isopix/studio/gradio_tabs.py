@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from isopix.studio.completions import CompletionFrame, CompletionSettings, completion_frames
-from isopix.studio.gradio_image_panel import ImagePanel, read_image, read_mask
+from isopix.studio.gradio_image_panel import ImagePanel, image_of, mask_of
 from isopix.studio.opened_run import Ability, ChosenImage, OpenedRun
 from isopix.studio.tiles import note_html, problem_html, table_html, tiles_html
 from isopix.studio.views import attention_tiles, neighbor_tiles, surprise_tiles
@@ -114,8 +114,8 @@ def _compare(runs: Runs, panel: ImagePanel, settings: list[Any]) -> None:
 def _frames(
     run: OpenedRun, chosen: ChosenImage | None, editor: Any, shape: str, values: Sequence[Any]
 ) -> Iterator[CompletionFrame]:
-    image = read_image(run, chosen)
-    return completion_frames(run, image, read_mask(run, editor, shape), _read_settings(values))
+    image = image_of(run, chosen)
+    return completion_frames(run, image, mask_of(run, editor, shape), _read_settings(values))
 
 
 def _shown(frame: CompletionFrame, *, title: str = "") -> str:
@@ -137,7 +137,7 @@ def _layers(runs: Runs, panel: ImagePanel) -> None:
         if number > run.model.depth:
             raise ValueError(f"layer {number} does not exist; layers are 0 to {run.model.depth}")
         index = None if chosen is None else chosen.test_index
-        image = read_image(run, chosen)
+        image = image_of(run, chosen)
         own = index if run is next(iter(runs.values())) else None
         return tiles_html(neighbor_tiles(run, image, number, index=own), title=f"Layer {number}")
 
@@ -159,7 +159,7 @@ def _attention(runs: Runs, panel: ImagePanel) -> None:
 
     def compute(name: str, chosen: ChosenImage | None, row: float, column: float) -> str:
         run = runs[name]
-        return tiles_html(attention_tiles(run, read_image(run, chosen), int(row or 0), int(column or 0)))
+        return tiles_html(attention_tiles(run, image_of(run, chosen), int(row or 0), int(column or 0)))
 
     def locate(name: str, picture: Any, event: gr.SelectData) -> tuple[int, int]:
         (rows, cols), (height, width) = runs[name].size, picture.shape[:2]
@@ -183,7 +183,7 @@ def _surprise(runs: Runs, panel: ImagePanel) -> None:
     result = _results(runs, panel, "surprise", [start])
 
     def compute(name: str, chosen: ChosenImage | None) -> str:
-        tiles, scores = surprise_tiles(runs[name], read_image(runs[name], chosen))
+        tiles, scores = surprise_tiles(runs[name], image_of(runs[name], chosen))
         return tiles_html(tiles) + table_html(scores)
 
     start.click(_calm(compute), [panel.run, panel.chosen], result, **QUEUED)
