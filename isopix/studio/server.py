@@ -48,7 +48,7 @@ def open_studio(
                 ready(url)
             threading.Event().wait()
         finally:
-            page.close(verbose=False)
+            gradio_page.stop_page(page)
 
 
 def _require_free(port: int) -> None:

@@ -202,6 +202,22 @@ def test_ctrl_c_ends_it_at_once_and_a_taken_port_is_one_line(pristine: Path, iso
     code, _, err = isopix("studio", str(pristine / "ar"), "--port", str(port), "--no-browser")
     assert code == 1
     assert err.splitlines()[-1].startswith(f"isopix: port {port}: address already in use; choose another")
+    end_at_once(process)
+
+
+@needs_browser
+def test_ctrl_c_while_a_page_is_computing(pristine: Path, browser: Any) -> None:
+    process, url = start(pristine / "ar", "--port", free_port())
+    page = browser.new_page()
+    page.goto(url)
+    page.get_by_label("Lower half").check()
+    page.click("#complete")
+    page.wait_for_timeout(100)
+    end_at_once(process)
+    page.close()
+
+
+def end_at_once(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=30)
     assert process.returncode == 130
