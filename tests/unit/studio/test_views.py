@@ -36,7 +36,8 @@ def test_attention_of_a_causal_model_reaches_earlier_pixels_only(opened: dict[st
     assert tuple(tiles[0].pixels[4, 3]) == (255, 0, 64)
     gray = pixels_of(image)  # digits are gray
     assert np.array_equal(tiles[2].pixels[5:], gray[5:])
-    assert not np.array_equal(tiles[2].pixels[:4], gray[:4])
+    assert np.array_equal(tiles[2].pixels[4, 4:], gray[4, 4:])
+    assert not np.array_equal(tiles[2].pixels[4, :4], gray[4, :4])
     assert "pixel 8,0 does not exist; rows are 0 to 7" in refusal(lambda: attention_tiles(run, image, 8, 0))
 
 
