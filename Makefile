@@ -3,13 +3,15 @@ PYTHON ?= python3
 SHELL := /bin/bash
 BIN := .venv/bin
 EXTRAS_READY := .venv/dev-ready
+STUDIO_BIN := .venv-studio/bin
+STUDIO_READY := .venv-studio/ready
 READY := .venv/ready
 DOCS_READY := .venv/docs-ready
 # With compiled modules kept: tests start the package in many new processes.
 TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-reliability audit lint types docs docs-links clean
+.PHONY: demo test test-slow test-reliability test-studio audit lint types docs docs-links clean
 
 demo: $(READY)
 	$(BIN)/isopix demo
@@ -23,6 +25,10 @@ test-slow: $(EXTRAS_READY)
 # Kills, signals, full disks, damaged and hostile files; prints what was counted.
 test-reliability: $(EXTRAS_READY)
 	$(TEST) -rP tests/reliability tests/laws/test_resume.py
+
+# The page of `isopix studio` in a browser; tests are skipped without Chromium (Debian: apt-get install chromium).
+test-studio: $(STUDIO_READY)
+	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 $(STUDIO_BIN)/python -m pytest -p no:xdist tests/smoke/test_studio.py
 
 audit: $(EXTRAS_READY)
 	$(PIP) pip-audit
@@ -58,5 +64,14 @@ $(DOCS_READY): $(READY)
 	$(PIP) --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
+# Gradio needs an older Pillow: an environment on top of the other one, whose packages it sees.
+$(STUDIO_READY): $(EXTRAS_READY) constraints-studio.txt
+	test -x $(STUDIO_BIN)/python || $(PYTHON) -m venv .venv-studio
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+		> "$$($(STUDIO_BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/isopix.pth"
+	$(STUDIO_BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-studio.txt gradio playwright
+	touch $@
+
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv .venv-studio build dist

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.registry import load_plugin
+    from isopix.studio.server import open_studio
 
 __version__ = "0.2.0.dev0"
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "load_plugin",
     "low_data",
     "neighbors",
+    "open_studio",
     "palette",
     "parts",
     "plan",
@@ -93,6 +95,7 @@ _MODULES = {
     "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
+    "isopix.studio.server": ("open_studio",),
 }
 _EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 

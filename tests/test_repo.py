@@ -35,7 +35,8 @@ LEVELS = [
     ["studies"],
     ["api"],
     ["benchmarks"],
-    ["studio", "cli"],
+    ["studio"],
+    ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -48,6 +49,7 @@ PAGES = [
 # Packages that only some users need, or that take long to load; they may be imported where they are used.
 HEAVY = {"transformers", "huggingface_hub", "datasets", "tensorboard", "submitit", "sklearn", "matplotlib"}
 HEAVY |= {"wandb", "trackio"}
+HEAVY |= {"gradio", "gradio_page", "studio"}  # and the modules of the page, which import it
 HEAVY |= {"distributed", "sharded"}  # PyTorch's engines for many devices, and the module that uses them
 # British spellings, and "data set"; PyTorch, NumPy and Hugging Face write American ones, and "dataset".
 BRITISH = re.compile(

@@ -80,6 +80,10 @@ COMMANDS = {
         "isopix.cli.doctor:doctor",
         "Check the installation, the device, memory and disks, and train a tiny network.",
     ),
+    "studio": (
+        "isopix.cli.studio:studio",
+        "Try out runs on a local page: complete, compare and inspect images.",
+    ),
     "bench": (
         "isopix.cli.bench:bench",
         "Measure speed next to other libraries, and check the results on this device.",

@@ -216,23 +216,25 @@ def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], S
     return find_reader(config.source, Canvas(config.rows, config.cols, config.placements), index)
 
 
+def preprocess_config(config: DataConfig) -> PreprocessConfig:
+    """Return how an image becomes pixels at the center crop, without a full-resolution version."""
+    return PreprocessConfig(
+        rows=config.rows,
+        cols=config.cols,
+        resample=config.resample,
+        crop_seed=None,
+        crop_fraction=config.crop_fraction,
+        squash=config.crop == "squash",
+        resize_first=config.crop == "resized_center",
+    )
+
+
 def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, PreprocessConfig]:
     """Full-resolution images are kept only for splits that are trained on."""
     side = config.augment.source_side(config.rows, config.cols)
     trained = ("train", "validation") if config.train_on_validation else ("train",)
-    return {
-        name: PreprocessConfig(
-            rows=config.rows,
-            cols=config.cols,
-            resample=config.resample,
-            crop_seed=config.seed if config.crop == "random" else None,
-            full_side=side if name in trained else None,
-            crop_fraction=config.crop_fraction,
-            squash=config.crop == "squash",
-            resize_first=config.crop == "resized_center",
-        )
-        for name in source.splits
-    }
+    own = replace(preprocess_config(config), crop_seed=config.seed if config.crop == "random" else None)
+    return {name: replace(own, full_side=side if name in trained else None) for name in source.splits}
 
 
 def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path | None:

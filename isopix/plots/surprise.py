@@ -39,13 +39,13 @@ def surprise_grid(columns: list[MappedImages]) -> Image.Image:
     for each in columns:
         groups += [
             Group(each.caption, [enlarge(each.images, scale)]),
-            Group(f"0 to {top:.1f} nats", [_overlay(each, top or 1.0, scale)]),
+            Group(f"0 to {top:.1f} nats", [overlay_maps(each, top or 1.0, scale)]),
         ]
     return image_grid(groups, blocks=blocks)
 
 
-def _overlay(mapped: MappedImages, top: float, scale: int) -> Tiles:
-    """Return the maps in color over the images in gray; pixels without a number are gray."""
+def overlay_maps(mapped: MappedImages, top: float, scale: int) -> Tiles:
+    """Return the maps in color, 0 to `top`, over the images in gray; pixels without a number are gray."""
     pixels = rearrange(mapped.images.cpu().numpy(), "b c h w -> b h w c")
     gray = (pixels @ np.array([0.299, 0.587, 0.114]))[..., None].repeat(3, 3)
     side = pixels.shape[1] // mapped.maps.shape[1]

@@ -1,0 +1,1 @@
+"""The local web page on which a trained model is tried out."""
