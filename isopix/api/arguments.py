@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from torch import Tensor
 
 from isopix.core.ranges import Range
 
@@ -21,6 +22,7 @@ NonNegative = Annotated[int, Range(low=0)]
 NUMBERS: dict[Any, tuple[type, ...]] = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}
 NAMES: dict[Any, str] = {int: "an integer", float: "a number", bool: "True or False", str: "a string"}
 NAMES |= {os.PathLike: "a path", Callable: "a function", NoneType: "None"}
+NAMES |= {np.ndarray: "a NumPy array", Tensor: "a tensor"}
 PLURALS: dict[Any, str] = {int: "integers", float: "numbers", str: "strings"}
 MAX_SHOWN = 60  # characters of a wrong value
 
@@ -34,7 +36,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     Choices (`Literal`), numbers and their ranges (`Annotated` with a `Range`), strings, paths, classes of
     this package, and sequences of them are checked. Numbers of NumPy become those of Python, sequences
-    tuples. Arrays are left to the function.
+    tuples. What is in an array is left to the function.
     """
     parameters = inspect.signature(function).parameters.values()
     places = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]

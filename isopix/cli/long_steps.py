@@ -49,7 +49,7 @@ class LongStep:
         if now - self.shown < (INTERVAL if self.terminal is None else REFRESH) or self.total is None:
             return
         self.shown = now
-        rate = (count - self.before) / (now - self.begun)
+        rate = (count - self.before) / max(now - self.begun, 1e-9)  # a clock may be coarse
         left = format_duration((self.total - count) / rate) if rate else "unknown"
         text = f"{count:,} of {self.total:,}  {format_rate(rate)}/s  eta {left}"
         if self.terminal is None:

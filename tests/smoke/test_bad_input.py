@@ -258,7 +258,6 @@ def test_a_masked_model_cannot_sample_and_names_what_applies(isopix: Run) -> Non
         "it can reconstruct masked pixels (isopix reconstruct) and be probed (isopix probe)"
     )
     refused(isopix("sample", "r"), message)
-    refused(isopix("complete", "r"), message)
 
 
 @pytest.mark.parametrize("rows", ["0", "8"])

@@ -12,7 +12,7 @@ from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 
 OPTIONS = "options of isopix sample: --count, -n, --temperature, --top-k, --top-p, --seed, "
-OPTIONS += "--precision, --compile, --no-compile, --plugin, "
+OPTIONS += "--precision, --compile, --no-compile, --nearest, --plugin, "
 OPTIONS += "--device, --json"
 
 
