@@ -31,7 +31,7 @@ from isopix.plots import style
 
 SIDE, TRAINED_SIDE = 32, 16  # pixels
 PER_SHARD = 10_000
-PREPARED = ("read source", "prepare")
+STAGES = {"prepare": "preparing", "train": "the whole run, 100 steps"}
 CLASSES = 10
 SETTINGS = ["depth=2", "width=32", "batch_size=64", "steps=100", "evaluate_images=64", "num_test_images=64"]
 
@@ -69,27 +69,19 @@ def main() -> None:
 
 @style.figure_style()
 def plot(found: dict[str, Any]) -> style.Figure:
-    """Plot images prepared a second, and the peak of memory, by the number of images."""
-    figure = style.new_figure(2.6)
-    left, right = figure.subplots(1, 2)
+    """Plot the peak of memory by the number of images."""
+    figure = style.new_figure(2.8, 5.0)
+    axes = figure.subplots()
     for color, store in zip(style.COLORS, ("encoded", "pixels"), strict=False):
         rows = [each for each in found["conditions"] if each["store"] == store]
         images = [each["images"] for each in rows]
-        seconds = [sum(each["stages"][name]["seconds"] for name in PREPARED) for each in rows]
-        rates = [count / each for count, each in zip(images, seconds, strict=True)]
-        left.plot(images, rates, "o-", color=color, label=f"data.store={store}")
         for marker, stage in (("s--", "prepare"), ("o-", "train")):
             peaks = [each["stages"][stage]["peak_bytes"] / 1e9 for each in rows]
-            right.plot(images, peaks, marker, color=color, label=f"{store}: {stage}")
-    right.axhline(2, color=style.MUTED_COLOR, linestyle=style.DOTTED)
-    left.set(xlabel="Images", ylabel="Images prepared per second", xscale="log")
-    right.set(xlabel="Images", ylabel="Peak memory (GB)", xscale="log")
-    for axes in (left, right):
-        axes.set_ylim(bottom=0)
-        axes.legend()
-    style.add_key(
-        figure, f"tar shards of JPEG images, {found['side']}x{found['side']}; one run each, 2 CPU cores"
-    )
+            axes.plot(images, peaks, marker, color=color, label=f"{store}: {STAGES[stage]}")
+    axes.set(xlabel="Images", ylabel="Peak of resident memory (GB)", xscale="log", ylim=(0, None))
+    axes.legend()
+    side = found["side"]
+    style.add_key(figure, f"tar shards of JPEG images of {side}x{side} pixels; one run each")
     return figure
 
 
