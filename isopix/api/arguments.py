@@ -9,7 +9,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from torch import Tensor
 
 from isopix.core.ranges import Range
 
@@ -22,7 +21,7 @@ NonNegative = Annotated[int, Range(low=0)]
 NUMBERS: dict[Any, tuple[type, ...]] = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}
 NAMES: dict[Any, str] = {int: "an integer", float: "a number", bool: "True or False", str: "a string"}
 NAMES |= {os.PathLike: "a path", Callable: "a function", NoneType: "None"}
-NAMES |= {np.ndarray: "a NumPy array", Tensor: "a tensor"}
+NAMES |= {np.ndarray: "a NumPy array"}
 PLURALS: dict[Any, str] = {int: "integers", float: "numbers", str: "strings"}
 MAX_SHOWN = 60  # characters of a wrong value
 
@@ -96,12 +95,17 @@ def _is_instance(hint: Any, value: Any) -> bool:
         return isinstance(value, bool | np.bool_)
     if origin is Callable:
         return callable(value)
-    known = origin in NAMES or _is_own(origin)
+    known = origin in NAMES or _is_own(origin) or _is_tensor(origin)
     return isinstance(value, origin) if known else True
 
 
 def _is_own(cls: Any) -> bool:
     return isinstance(cls, type) and cls.__module__.startswith("isopix.")
+
+
+def _is_tensor(cls: Any) -> bool:
+    """Return whether it is PyTorch's class, which is not imported for this."""
+    return isinstance(cls, type) and (cls.__module__, cls.__name__) == ("torch", "Tensor")
 
 
 def _within(name: str, extras: Sequence[Any], value: Any) -> Any:

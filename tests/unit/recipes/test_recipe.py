@@ -20,7 +20,11 @@ for imports in sys.argv[1:]:
     exec(imports)
     print(json.dumps({noun: sorted(kinds(noun)) for noun in nouns()}))
 """
-EVERY = "for each in pkgutil.walk_packages(isopix.__path__, 'isopix.'): importlib.import_module(each.name)"
+EVERY = """
+for each in pkgutil.walk_packages(isopix.__path__, 'isopix.'):
+    if not each.name.startswith("isopix.studio"):  # it needs gradio, and has no parts
+        importlib.import_module(each.name)
+"""
 
 
 def registered(*imports: str) -> list[dict[str, list[str]]]:
