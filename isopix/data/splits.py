@@ -14,6 +14,7 @@ from isopix.core.random import generator
 from isopix.core.types import Groups, Labels
 from isopix.data.encoded import EncodedFullResolution, EncodedImages
 from isopix.data.full_resolution import FullResolution
+from isopix.data.mapped import MappedImages
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
@@ -96,7 +97,10 @@ class Split:
 
     def to(self, device: torch.device) -> "Split":
         """Return the split on the device; images that are stored encoded stay on the disk."""
-        images = self.images.to(device) if isinstance(self.images, Tensor) else self.images
+        images = self.images
+        if isinstance(images, MappedImages) and device.type != "cpu":
+            images = images[:]
+        images = images.to(device) if isinstance(images, Tensor) else images
         labels = None if self.labels is None else self.labels.to(device)
         full = None if self.full_resolution is None else self.full_resolution.to(device)
         return Split(images, labels, full, self.hashes, self.groups, self.total, self.rows)
@@ -104,13 +108,12 @@ class Split:
     @property
     def is_decoded(self) -> bool:
         """Whether the pixels are in memory, or mapped into it."""
-        return isinstance(self.images, Tensor)
+        return not isinstance(self.images, EncodedImages)
 
     def decoding_only(self, indices: Indices) -> "Split":
         """Return the split of which, if its images are encoded, only those with these indices are decoded."""
-        if isinstance(self.images, Tensor):
+        if not isinstance(self.images, EncodedImages):
             return self
-        assert isinstance(self.images, EncodedImages), "images are decoded or encoded"
         full = self.full_resolution
         full = full.only(indices) if isinstance(full, EncodedFullResolution) else full
         return replace(self, images=self.images.only(indices), full_resolution=full)

@@ -12,6 +12,7 @@ from isopix.data.decode import is_jpeg
 from isopix.data.encoded import EncodedFullResolution, EncodedImages
 from isopix.data.encoded_file import EncodedFile, EncodedWriter, encode_pixels
 from isopix.data.full_resolution import FullResolution
+from isopix.data.mapped import open_images
 from isopix.data.preprocess import PreprocessConfig
 from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.npy import NpyWriter, open_memmap
@@ -72,7 +73,7 @@ class PixelStore(ImageStore):
         return NpyWriter(folder.file(f"{split}.pixels.npy"), ())
 
     def open_images(self, folder: Path, split: str, config: PreprocessConfig) -> ImageSequence:
-        return open_memmap(folder / f"{split}.images.npy")
+        return open_images(folder / f"{split}.images.npy")
 
     def open_full(self, folder: Path, split: str) -> FullResolution:
         heights, widths = open_memmap(folder / f"{split}.shapes.npy").unbind(1)
