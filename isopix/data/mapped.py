@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class MappedImages:
+class MappedPixels:
     """Images [B 3 H W] of one resolution: image i is `rows[i]` of the file number `numbers[i]`. Indexing
     copies those that are asked for.
     """
@@ -46,15 +46,15 @@ class MappedImages:
             images[own] = file[rows[own]]
         return images
 
-    def select(self, indices: Int[Tensor, " n"]) -> "MappedImages":
+    def select(self, indices: Int[Tensor, " n"]) -> "MappedPixels":
         """Return the images with these indices; none is read."""
-        return MappedImages(self.files, self.numbers[indices], self.rows[indices])
+        return MappedPixels(self.files, self.numbers[indices], self.rows[indices])
 
-    def concat(self, other: StoredImages) -> "MappedImages":
+    def concat(self, other: StoredImages) -> "MappedPixels":
         """Return these images and the others, of the same resolution; none is read."""
-        assert isinstance(other, MappedImages), "both are of one store"
+        assert isinstance(other, MappedPixels), "both are of one store"
         numbers = torch.cat([self.numbers, other.numbers + len(self.files)])
-        return MappedImages((*self.files, *other.files), numbers, torch.cat([self.rows, other.rows]))
+        return MappedPixels((*self.files, *other.files), numbers, torch.cat([self.rows, other.rows]))
 
 
 def open_images(path: Path) -> ImageSequence:
@@ -63,4 +63,4 @@ def open_images(path: Path) -> ImageSequence:
     if images.nbytes <= COPIED_BYTES:
         return images
     count = torch.arange(len(images))
-    return MappedImages((images,), torch.zeros_like(count), count)
+    return MappedPixels((images,), torch.zeros_like(count), count)

@@ -14,7 +14,7 @@ from isopix.core.random import generator
 from isopix.core.types import Groups, Labels
 from isopix.data.encoded import EncodedFullResolution, EncodedImages
 from isopix.data.full_resolution import FullResolution
-from isopix.data.mapped import MappedImages
+from isopix.data.mapped import MappedPixels
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
@@ -98,7 +98,7 @@ class Split:
     def to(self, device: torch.device) -> "Split":
         """Return the split on the device; images that are stored encoded stay on the disk."""
         images = self.images
-        if isinstance(images, MappedImages) and device.type != "cpu":
+        if isinstance(images, MappedPixels) and device.type != "cpu":
             images = images[:]
         images = images.to(device) if isinstance(images, Tensor) else images
         labels = None if self.labels is None else self.labels.to(device)

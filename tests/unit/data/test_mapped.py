@@ -13,7 +13,7 @@ from isopix.core.images import StoredImages, concat_images, select_images
 from isopix.core.random import generator
 from isopix.data import mapped
 from isopix.data.dataset import load_dataset
-from isopix.data.mapped import MappedImages, open_images
+from isopix.data.mapped import MappedPixels, open_images
 from isopix.data.splits import Split
 from isopix.recipes import registry
 
@@ -31,10 +31,10 @@ def _pixels(count: int) -> torch.Tensor:
     return torch.randint(0, 256, (count, 3, 4, 5), generator=generator(count, "pixels"), dtype=torch.uint8)
 
 
-def _open(path: Path, pixels: torch.Tensor) -> MappedImages:
+def _open(path: Path, pixels: torch.Tensor) -> MappedPixels:
     np.save(path, pixels.numpy())
     images = open_images(path)
-    assert isinstance(images, MappedImages)
+    assert isinstance(images, MappedPixels)
     return images
 
 
@@ -54,18 +54,18 @@ def test_indexing_selecting_and_joining_are_those_of_tensors(
     assert isinstance(one, StoredImages)
     order = torch.tensor([20, 3, 11, 0, 8, 9, 15, 1, 19])
     both = select_images(concat_images(select_images(one, torch.arange(9)), other), order)
-    assert isinstance(both, MappedImages)
+    assert isinstance(both, MappedPixels)
     assert torch.equal(both[index], torch.cat([first, second])[order][index])
 
 
 def test_a_selection_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = _open(tmp_path / "a.npy", _pixels(9))
     with monkeypatch.context() as patch:
-        patch.setattr(MappedImages, "__getitem__", lambda images, index: pytest.fail("it reads"))
+        patch.setattr(MappedPixels, "__getitem__", lambda images, index: pytest.fail("it reads"))
         split = Split(images, torch.arange(9)).select(torch.tensor([4, 2, 7])).sample(2)
     assert split.is_decoded
     assert len(split.to(torch.device("cpu")).images) == 2
-    assert isinstance(split.to(torch.device("cpu")).images, MappedImages)
+    assert isinstance(split.to(torch.device("cpu")).images, MappedPixels)
 
 
 def test_small_files_are_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_splits_and_weights_are_the_same(tmp_path: Path, monkeypatch: pytest.Mon
         [weights] = run.folder.glob("checkpoints/step-00000003/model.safetensors")
         found.append((loaded, load_file(weights)))
     (ours, own), (theirs, other) = found
-    assert isinstance(ours.train.images, MappedImages)
+    assert isinstance(ours.train.images, MappedPixels)
     for split in ("train", "validation", "test"):
         assert torch.equal(getattr(ours, split).images[:], getattr(theirs, split).images[:])
     assert ours.fingerprint == theirs.fingerprint
