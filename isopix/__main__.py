@@ -4,6 +4,7 @@ import importlib
 import sys
 
 from isopix.cli.stop_signals import exit_code, handle_stop_signals, ignore_stop_signals
+from isopix.core.ranks import end_process
 from isopix.train.signals import errors_as_stops
 
 
@@ -18,6 +19,7 @@ def main() -> None:
         sys.exit(exit_code(stopped))
     command_line.main()
     ignore_stop_signals()
+    end_process()
 
 
 if __name__ == "__main__":

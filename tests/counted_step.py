@@ -21,6 +21,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from isopix.core import ranks
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
@@ -126,6 +127,7 @@ def main() -> None:
     with process_group("cpu"):
         for words in sys.argv[1:]:
             os.write(2, f"{json.dumps(count(words))}\n".encode())  # one write, as ranks share the file
+    ranks.end_process()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 Without them there is one process, of rank 0.
 """
 
+import atexit
 import os
+import sys
 
 PARENT = os.getppid()  # that started this process
 
@@ -44,3 +46,16 @@ def num_restarts() -> int:
     """
     names = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
     return sum(int(os.environ.get(name, "0")) for name in names)
+
+
+def end_process() -> None:
+    """End this process with exit code 0, if torchrun has started it, without the interpreter's own end.
+
+    Caches of PyTorch's FSDP keep the threads of its process group running, and one that still holds a tensor
+    when the interpreter ends aborts the process: a finished command would seem to have failed.
+    """
+    if are_started():
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -73,3 +73,4 @@ if __name__ == "__main__":
     with process_group("cpu"):
         result = {name: [found, calls] for name, found, calls in reports()}
         Path(sys.argv[1], f"rank-{ranks.rank()}.json").write_text(json.dumps(result))
+    ranks.end_process()

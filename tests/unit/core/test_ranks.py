@@ -1,0 +1,39 @@
+"""The end of a process among several."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import atexit, sys
+from isopix.core.ranks import end_process
+
+class Last:
+    def __del__(self):
+        print("interpreter's end")
+
+last = Last()
+last.itself = last
+atexit.register(print, "at exit")
+print("output")
+end_process()
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"RANK": "0", "MASTER_ADDR": "localhost"}, "output\nat exit\n"),
+        ({}, "output\nat exit\ninterpreter's end\n"),
+    ],
+)
+def test_a_rank_ends_after_its_output_and_exit_functions_without_the_interpreters_end(
+    variables: dict[str, str], expected: str
+) -> None:
+    plain = {name: value for name, value in os.environ.items() if name not in ("RANK", "MASTER_ADDR")}
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=plain | variables, capture_output=True, text=True, check=True
+    )
+    assert found.stdout == expected
