@@ -15,6 +15,11 @@ import torch
 
 from isopix.core.device_specs import DEVICE_SPECS, SPEC_BY_DRIVER_NAME
 
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
+
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 2**30
 # Versions 2 and 1, of the group at the root of a container.
@@ -113,6 +118,11 @@ def describe_device(device: torch.device) -> str:
     return f"{device} ({_processor()})"
 
 
+def gpu_uuid(device: torch.device) -> str:
+    """Return how NVIDIA's tools name a GPU; their numbers and those of CUDA may differ."""
+    return f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+
+
 def spec_name(device: torch.device) -> str | None:
     """Return the name in `DEVICE_SPECS` of a device, or None if it has none."""
     return SPEC_BY_DRIVER_NAME.get(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
@@ -177,6 +187,18 @@ def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
     call()
     torch.cuda.synchronize(device)
     return int(torch.cuda.max_memory_allocated(device))
+
+
+def peak_memory_so_far(device: torch.device) -> int | None:
+    """Return the most bytes that tensors on a GPU have taken, or that this process has on other devices; None
+    where the system does not count them.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    if resource is None:
+        return None
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def total_memory(device: torch.device) -> int:

@@ -1,6 +1,5 @@
 """One self-contained HTML page about one or several runs, without scripts and network access."""
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,15 +8,15 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from isopix.plots import svg
-from isopix.recipes.cost import recipe_cost
 from isopix.reporting import headline, template
 from isopix.reporting.baselines import baselines_section
+from isopix.reporting.cost import training_cost
 from isopix.reporting.curve_sections import loss_section, probe_curve
 from isopix.reporting.data_section import data_section
 from isopix.reporting.finetuning_section import finetuning_section
 from isopix.reporting.gallery import color_strip, gallery_sections, palette_section
 from isopix.reporting.low_data_section import low_data_section
-from isopix.reporting.metrics import images_seen, num_steps
+from isopix.reporting.metrics import num_steps
 from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe_differences, probe_section
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord, SavedMetrics
@@ -27,7 +26,6 @@ from isopix.reporting.settings_section import differences_section, settings_sect
 from isopix.storage.run_folder import RunFolder
 
 Values = Mapping[str, Any]
-PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 ENVIRONMENT_NAMES = {"data": "data (hash of images and splits)"}
 
 
@@ -140,22 +138,7 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
     if run.imported_from:
         step = run.weights.step if run.weights else 0
         return [*facts, ("steps", f"{step:,}" if step else "not known"), ("imported from", run.imported_from)]
-    seconds = max((each["seconds"] for each in run.log if each["kind"] == "train"), default=0.0)
-    hours, minutes = divmod(round(seconds / 60), 60)
-    took = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
-    facts += [("steps", f"{num_steps(run):,}"), ("images seen", f"{images_seen(run):,}")]
-    facts += [("training time", took)]
-    facts += [("images a second", f"{images_seen(run) / seconds:,.3g}")] if seconds else []
-    return [*facts, *_compute(run)]
-
-
-def _compute(run: RunRecord) -> list[tuple[str, str]]:
-    """Return the floating-point operations of pre-training, as `isopix plan` counts them."""
-    if run.recipe is None or run.recipe.finetune is not None or not images_seen(run):
-        return []
-    flops = images_seen(run) * recipe_cost(run.recipe).training_flops
-    power = min(6, int(math.log10(flops)) // 3)
-    return [("computation", f"{flops / 1000**power:.3g} {PREFIXES[power]}FLOP")]
+    return [*facts, ("steps", f"{num_steps(run):,}"), *training_cost(run)]
 
 
 def _analyses(run: RunRecord, name: str) -> Section | None:

@@ -160,7 +160,8 @@ class TrainingRun:
             if self.model:
                 self.model.head.load_state_dict(found.tensors[CLASSIFIER])
             optimizer = found.tensors["optimizer"]
-            trainer.restore(found.records["state"], seconds=self.log.seconds(), optimizer=optimizer)
+            used = {"seconds": self.log.total("seconds"), "joules": self.log.total("energy_joules")}
+            trainer.restore(found.records["state"], **used, optimizer=optimizer)
         self._measure_baselines(trainer.step)
         try:
             trainer.start()

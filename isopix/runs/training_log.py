@@ -43,9 +43,9 @@ class TrainingLog:
         """Whether the log has a record of this kind, and of this split if one is given."""
         return any(each["kind"] == kind and split in (None, each.get("split")) for each in self.read())
 
-    def seconds(self) -> float:
-        """Return the seconds of training so far."""
-        return max((each.get("seconds", 0.0) for each in self.read()), default=0.0)
+    def total(self, name: str) -> float:
+        """Return the `seconds` or `energy_joules` of training so far."""
+        return max((each.get(name, 0.0) for each in self.read()), default=0.0)
 
     def rewind(self, step: int) -> None:
         """Delete what was written of later steps, here and in the history of probes."""

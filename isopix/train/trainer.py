@@ -10,6 +10,7 @@ from torch import Tensor
 
 from isopix.core import ranks
 from isopix.core.device import free_cached_memory
+from isopix.core.energy import energy_counter
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
 from isopix.data.batches import Batches
@@ -76,13 +77,17 @@ class Trainer:
         self.saved_at = time.monotonic()
         self.watched: list[Tensor] = []  # losses on the device
         self.watch_every = 1 if self.train_step.device.type == "cpu" else WATCH_EVERY
-        self.throughput = Throughput(batches.batch_size)
+        energy = None if is_parallel() else energy_counter(batches.device)  # a rank knows its own alone
+        self.throughput = Throughput(batches.batch_size, batches.device, energy)
 
-    def restore(self, state: Mapping[str, Any], *, seconds: float, optimizer: dict[str, Tensor]) -> None:
-        """Continue from the `step` of a checkpoint with what `recovered` returned then, after `seconds` of
-        training; the task has its weights.
+    def restore(
+        self, state: Mapping[str, Any], *, seconds: float, joules: float, optimizer: dict[str, Tensor]
+    ) -> None:
+        """Continue from the `step` of a checkpoint with what `recovered` returned then, after `seconds` and
+        `joules` of training; the task has its weights.
         """
-        self.step, self.throughput.seconds, self.started = state["step"], seconds, True
+        self.step, self.started = state["step"], True
+        self.throughput.seconds, self.throughput.joules = seconds, joules
         self.skipped_batches = state.get("skipped_batches", 0)
         self.train_step.accumulate = state.get("accumulate", self.config.accumulate)
         self.train_step.load(optimizer)

@@ -25,6 +25,8 @@ VOLATILE = {
     "started",
     "seconds",
     "images_per_second",
+    "peak_memory_bytes",
+    "energy_joules",
     "path",
     "record",
     "run",

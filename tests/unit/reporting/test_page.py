@@ -246,3 +246,33 @@ def test_the_cost_of_pre_training_is_on_the_page(tmp_path: Path) -> None:
     assert float(number) * {"GFLOP": 1e9, "TFLOP": 1e12}[unit] == pytest.approx(
         images * plan.training_flops, rel=5e-3
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "joules", "names", "values"),
+    [
+        ("cpu (x)", 9000, ("memory of the process", "of the machine&#39;s processors"), "2.5 Wh"),
+        ("cuda:0 (x)", 4.5e9, ("GPU memory", "of the GPU"), "1.25e+03 kWh"),
+    ],
+)
+def test_memory_and_energy_are_on_the_page_where_all_steps_counted_them(
+    tmp_path: Path, device: str, joules: float, names: tuple[str, str], values: str
+) -> None:
+    run = whole(tmp_path / "run")
+    lines = [json.loads(line) for line in run.log.read_text().splitlines()]
+    train = [each for each in lines if each["kind"] == "train"]
+    for number, each in enumerate(train, 1):
+        each |= {"peak_memory_bytes": 3 * 2**20 * number, "energy_joules": joules * number / len(train)}
+    environment = json.loads(run.environment.read_text())
+    run.environment.write_text(json.dumps({**environment, "device": device}))
+    memory, energy = names
+
+    def facts() -> dict[str, str]:
+        run.log.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+        return dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page.build([run])))
+
+    assert facts()[f"peak {memory}"] == f"{3 * len(train):.1f} MiB"
+    assert facts()[f"energy {energy}"] == values
+    del train[0]["energy_joules"]  # begun on another machine
+    assert f"energy {energy}" not in facts()
+    assert "energy" not in " ".join(facts())
