@@ -38,10 +38,11 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, images_hash
 from isopix.data.splits import Split
 from isopix.generate.complete import choose_mask, make_passes, require_completion
-from isopix.generate.completion_mask import MaskLike
+from isopix.generate.completion_mask import MaskLike, nearest_visible_pixels
 from isopix.generate.filling import Order, Passes
 from isopix.generate.reconstruct import require_masked_inputs
 from isopix.generate.sampling_config import SamplingConfig
+from isopix.objectives.visible_baselines import NearestVisible
 from isopix.plots import images as pictures
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_json
@@ -142,10 +143,19 @@ def complete(
     if loaded.recipe.objective.can_sample and later_known(found.mask, loaded.network.codec):
         logger.warning("%s", LATER_PIXELS)
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
-    numbers |= {"each": each, **origin, **recorded_mask(chosen, found), **_recorded(sampling)}
+    numbers |= {
+        "baseline": NearestVisible.name,
+        "each": each,
+        **origin,
+        **recorded_mask(chosen, found),
+        **_recorded(sampling),
+    }
     if not loaded.recipe.objective.can_sample:
         numbers |= (make_passes(order, iterations) or Passes())._asdict()
-    grid = pictures.completion_grid(inputs, found.mask, found.images)
+    nearest = nearest_visible_pixels(found.images[:, 0], found.mask)
+    grid = pictures.completion_grid(
+        inputs, found.mask, found.images, baselines={NearestVisible.name: nearest}
+    )
     name = f"completions-{loaded.step:08d}-{mask_name(chosen)}-seed{seed}"
     results = {"likelihood": found.likelihood, "log_likelihood": found.log_likelihood.tolist()}
     return CompletionOutput(found, inputs, *_save_grid(folder, name, grid, numbers, results))
@@ -175,13 +185,18 @@ def reconstruct(
         inputs, origin, measured = _inputs(loaded, images, data, split, count, limit)
         result = model.reconstruct(inputs, seed=seed)
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}
-    numbers |= {**origin, "accuracy": result.accuracy, "baselines": dict(result.baselines)}
+    numbers |= {
+        "baseline": NearestVisible.name,
+        **origin,
+        "accuracy": result.accuracy,
+        "baselines": dict(result.baselines),
+    }
     measured = replace(measured, baselines=result.baselines)
     numbers |= {"measurement": measured.to_dict()}
     name = f"reconstructions-{loaded.step:08d}-seed{seed}"
-    grid = pictures.reconstruction_grid(
-        result.original, result.pixel_mask, {"prediction": result.prediction}, result.target
-    )
+    nearest = nearest_visible_pixels(result.original, result.pixel_mask)
+    predictions = {NearestVisible.name: nearest, "prediction": result.prediction}
+    grid = pictures.reconstruction_grid(result.original, result.pixel_mask, predictions, result.target)
     return ReconstructionOutput(result, measured, *_save_grid(folder, name, grid, numbers))
 
 

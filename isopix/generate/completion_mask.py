@@ -13,6 +13,7 @@ import torch
 from einops import rearrange, reduce, repeat
 from jaxtyping import Bool
 from numpy.typing import NDArray
+from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 
 from isopix.codecs.base import Codec
@@ -96,6 +97,19 @@ def hidden_pixels(hidden: Mask, images: Images) -> PixelMask:
     height, width = images.shape[-2:]
     side = math.isqrt(height * width // hidden.shape[1])
     return repeat(hidden.any(-1), "b (h w) -> b (h p) (w q)", h=height // side, p=side, q=side)
+
+
+def nearest_visible_pixels(images: Images, hidden: PixelMask) -> Images:
+    """Return images on the CPU in which hidden pixels are as the nearest visible one of their image, which is
+    a completion without learning; images of which nothing is visible are left as they are.
+    """
+    filled = images.cpu().clone()
+    for image, mask in zip(filled, hidden.cpu(), strict=True):
+        if not mask.all():
+            places = distance_transform_edt(mask.numpy(), return_distances=False, return_indices=True)
+            row, col = torch.from_numpy(places).long()
+            image[:] = image[:, row, col]
+    return filled
 
 
 def _touched_positions(pixels: Bool[Tensor, "_ H W"], codec: Codec) -> Mask:

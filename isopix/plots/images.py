@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -66,19 +67,22 @@ def completion_grid(
     pixel_mask: Bool[Tensor, "B H W"],
     completions: UInt8[Tensor, "B each 3 H W"],
     *,
+    baselines: Mapping[str, Images] = MappingProxyType({}),
     scale: int | None = None,
 ) -> Image.Image:
-    """Return for each image the original, the masked image, and its completions.
+    """Return for each image the original, the masked image, completions without learning by name, and those
+    of the model.
 
     The masked image is that of the completions: as the network reads it, in the colors of its codec.
     """
-    columns = 2 + completions.shape[1]
+    columns = 2 + len(baselines) + completions.shape[1]
     blocks = _num_blocks(len(originals), columns)
     scale = scale or fit_scale(originals, blocks * columns)
     tiles = [enlarge(each, scale) for each in completions.unbind(1)]
     groups = [
         Group("original", [enlarge(originals, scale)]),
         Group("masked", [_cover_masked(tiles[0], pixel_mask, scale)]),
+        *(Group(name, [enlarge(images, scale)]) for name, images in baselines.items()),
         Group("completion" if len(tiles) == 1 else "completions", tiles),
     ]
     return image_grid(groups, blocks=blocks)
@@ -92,8 +96,8 @@ def reconstruction_grid(
     *,
     scale: int | None = None,
 ) -> Image.Image:
-    """Return for each image the original, the masked image, the predictions of one or several models by name
-    (inductive biases of small isotropic nets, figure 1), and the target where it differs from the original.
+    """Return for each image the original, the masked image, predictions by name, of models (inductive biases
+    of small isotropic nets, figure 1) or without learning, and the target where it differs from the original.
     """
     results = dict(predictions)
     if not torch.equal(targets, originals):

@@ -118,7 +118,7 @@ def _completions(facts: Facts, run: RunRecord) -> str:
     passes = f"; {facts['order']} positions first, {facts['iterations']} passes" if "order" in facts else ""
     return (
         f"{shown}, as the network reads them; {each} completion{'s' * (each != 1)} of each{passes}"
-        f"{_sampling(facts)} {_when(facts)}"
+        f"{_sampling(facts)}{_baseline(facts)} {_when(facts)}"
     )
 
 
@@ -135,8 +135,16 @@ def _reconstructions(facts: Facts, run: RunRecord) -> str:
     decoded = " Predicted codes are shown decoded, next to the decoded targets." if patches else ""
     return (
         f"{_count(facts)}{_source(facts)}; masked {'patches' if patches else 'pixels'} in gray-violet."
-        f" Prediction: the most likely value of each masked {unit}{exact}.{decoded} {_when(facts)}"
+        f" Prediction: the most likely value of each masked {unit}{exact}.{decoded}"
+        f"{_baseline(facts)} {_when(facts)}"
     )
+
+
+def _baseline(facts: Facts) -> str:
+    """Say what the column of the baseline shows; older pictures have none."""
+    name = facts.get("baseline")
+    text = f" {str(name).capitalize()}: each hidden pixel as the nearest visible one, without learning."
+    return text if name else ""
 
 
 GALLERIES = {

@@ -115,9 +115,9 @@ def test_complete_keeps_the_given_rows_and_samples_the_others(
     drawn = []
     real = pictures.completion_grid
 
-    def spy(originals, mask, completed):
+    def spy(originals, mask, completed, *, baselines):
         drawn.append((originals, mask, completed))
-        return real(originals, mask, completed)
+        return real(originals, mask, completed, baselines=baselines)
 
     monkeypatch.setattr(pictures, "completion_grid", spy)
     values = saved_record("samples", trained, "complete", "-n", "2", "--each", "2", *words)

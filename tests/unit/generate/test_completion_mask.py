@@ -11,8 +11,14 @@ from torch import Tensor
 from isopix.codecs import GrayThumbnailSpec, MeanColorSpec
 from isopix.codecs.base import Codec
 from isopix.codecs.bytes import Bytes
+from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.generate.completion_mask import MaskLike, completion_mask, hidden_pixels
+from isopix.generate.completion_mask import (
+    MaskLike,
+    completion_mask,
+    hidden_pixels,
+    nearest_visible_pixels,
+)
 from isopix.objectives.masks import BlockMask, PerChannelMask
 
 PIXELS = Bytes(Grid(6, 8), 1)
@@ -172,3 +178,19 @@ def test_wrong_arrays_and_files_are_refused(tmp_path: Path) -> None:
 def test_a_thumbnail_of_patches_is_hidden_by_patch() -> None:
     codec = GrayThumbnailSpec(patch_size=8).build(Grid(2, 2))
     assert picture("brush:0,15,0", codec) == ["..", "#."]
+
+
+def test_hidden_pixels_are_filled_with_the_nearest_visible_one() -> None:
+    images = torch.randint(256, (3, 3, 7, 5), generator=generator(0, "images"), dtype=torch.uint8)
+    hidden = torch.rand(3, 7, 5, generator=generator(0, "mask")) < 0.8
+    hidden[1, :, :] = False
+    hidden[2] = True  # nothing to fill from
+    filled = nearest_visible_pixels(images, hidden)
+    assert (filled[1:] == images[1:]).all()
+    visible = [(row, col) for row in range(7) for col in range(5) if not hidden[0, row, col]]
+    for row in range(7):
+        for col in range(5):
+            distances = [(row - r) ** 2 + (col - c) ** 2 for r, c in visible]
+            nearest = [place for place, d in zip(visible, distances, strict=True) if d == min(distances)]
+            found = filled[0, :, row, col]
+            assert any((found == images[0, :, r, c]).all() for r, c in nearest)

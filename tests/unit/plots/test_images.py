@@ -108,6 +108,13 @@ def test_completions_show_the_original_then_what_is_visible_then_each_completion
     }
     assert (first == enlarged(completed[0], 8)).all()
     assert (second == enlarged(completed[1], 8)).all()
+    third = 255 - originals
+    more = images.completion_grid(
+        originals, lower(originals, 3), completed[None], baselines={"x": third}, scale=8
+    )
+    assert more.width == grid.width + side + images.GROUP_GUTTER
+    assert (crop(more, lefts[2], top, 32)[..., :3] == enlarged(third[0], 8)).all()
+    assert (crop(more, lefts[3] + images.GROUP_GUTTER, top, 32)[..., :3] == enlarged(completed[0], 8)).all()
     assert (original == enlarged(originals[0], 8)).all()
 
 
