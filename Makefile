@@ -11,7 +11,7 @@ DOCS_READY := .venv/docs-ready
 TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-reliability test-studio audit lint types docs docs-links clean
+.PHONY: demo test test-slow test-reliability test-studio test-lowest test-newest audit lint types docs docs-links package clean
 
 demo: $(READY)
 	$(BIN)/isopix demo
@@ -29,6 +29,13 @@ test-reliability: $(EXTRAS_READY)
 # The page of `isopix studio` in a browser; tests are skipped without Chromium (Debian: apt-get install chromium).
 test-studio: $(STUDIO_READY)
 	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 $(STUDIO_BIN)/python -m pytest -p no:xdist tests/smoke/test_studio.py
+
+# Other versions of what isopix needs than the pinned ones, each in an environment of its own.
+test-lowest: .venv-lowest/ready
+	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n 2 -m "not slow" tests/unit tests/laws tests/golden
+
+test-newest: .venv-newest/ready
+	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n 2 -m "not slow" tests/unit tests/laws tests/golden
 
 audit: $(EXTRAS_READY)
 	$(PIP) pip-audit
@@ -50,6 +57,19 @@ docs: $(DOCS_READY)
 docs-links: $(DOCS_READY)
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b linkcheck docs build/docs-links
 
+# The wheel and the source distribution, in dist; the wheel is installed in an environment of its own and tried.
+package: $(EXTRAS_READY)
+	$(PIP) build twine
+	rm -rf dist build/package
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv build/package
+	build/package/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt torch==2.13.0 dist/*.whl
+	cd build/package && bin/isopix doctor --device cpu
+	cd build/package && bin/isopix pretrain igpt.digits steps=20 --device cpu --out run
+	cd build/package && bin/isopix sample run --device cpu -n 4 && bin/isopix report run
+
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --constraint constraints.txt torch==2.13.0
@@ -58,6 +78,13 @@ $(READY): pyproject.toml constraints.txt
 
 $(EXTRAS_READY): $(READY)
 	$(PIP) --constraint constraints.txt --editable '.[dev,bench,tensorboard,slurm]'
+	touch $@
+
+.venv-lowest/ready .venv-newest/ready: .venv-%/ready: pyproject.toml
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(@D)/bin/uv pip install --quiet --python $(@D) --resolution $(if $(filter lowest,$*),lowest-direct,highest) --editable .
+	$(@D)/bin/uv pip install --quiet --python $(@D) hatchling pytest pytest-xdist pytest-timeout hypothesis beartype
 	touch $@
 
 $(DOCS_READY): $(READY)
@@ -74,4 +101,4 @@ $(STUDIO_READY): $(EXTRAS_READY) constraints-studio.txt
 	touch $@
 
 clean:
-	rm -rf .venv .venv-studio build dist
+	rm -rf .venv .venv-studio .venv-lowest .venv-newest build dist
