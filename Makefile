@@ -84,7 +84,8 @@ $(EXTRAS_READY): $(READY)
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(@D)/bin/uv pip install --quiet --python $(@D) --resolution $(if $(filter lowest,$*),lowest-direct,highest) --editable .
-	$(@D)/bin/uv pip install --quiet --python $(@D) hatchling pytest pytest-xdist pytest-timeout hypothesis beartype
+	$(@D)/bin/uv pip install --quiet --python $(@D) hatchling pyyaml $(if $(filter lowest,$*),'pytest<9',pytest) \
+		pytest-xdist pytest-timeout hypothesis beartype
 	touch $@
 
 $(DOCS_READY): $(READY)
