@@ -13,6 +13,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.initial_weights import changed_settings, initial_weights
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import TrainingStart
+from isopix.runs.shipped import find_model
 
 # What the meaning of the weights depends on: the network, which codes it predicts, and what it is shown.
 NETWORK = ("model.", "objective.kind", "objective.corruption.")
@@ -33,7 +34,7 @@ def prepare_continued(
     Raises ValueError for a recipe of another network, for a fine-tuned run without one, and for wrong
     settings.
     """
-    loaded = load_run(Path(weights), device=torch.device("cpu"))
+    loaded = load_run(find_model(Path(weights)), device=torch.device("cpu"))
     if recipe is None and loaded.recipe.finetune is not None:
         command = command_line("pretrain", "RECIPE", "--from", weights)
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")

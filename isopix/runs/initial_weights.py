@@ -11,6 +11,7 @@ from isopix.model.pos_embed_resize import resize_pos_embed
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun
 from isopix.runs.pretrain import InitialWeights
+from isopix.runs.shipped import find_model
 
 
 def initial_weights(source: str, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:
@@ -21,7 +22,7 @@ def initial_weights(source: str, recipe: Recipe, loaded: LoadedRun) -> InitialWe
     """
     return InitialWeights(
         _resized(recipe, loaded),
-        {"pretrained": {"run": str(Path(source).resolve()), "step": loaded.step}},
+        {"pretrained": {"run": str(find_model(Path(source)).resolve()), "step": loaded.step}},
         seen=loaded.seen,
         seen_known=loaded.seen_known,
         labels_seen=loaded.labels_seen,
