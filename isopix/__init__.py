@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.loading import load, save
     from isopix.api.machine import doctor
+    from isopix.api.model_list import list_models
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
@@ -45,6 +46,7 @@ __all__ = [
     "doctor",
     "evaluate",
     "finetune",
+    "list_models",
     "load",
     "load_plugin",
     "low_data",
@@ -84,6 +86,7 @@ _MODULES = {
     "isopix.api.palette": ("palette",),
     "isopix.api.loading": ("load", "save"),
     "isopix.api.machine": ("doctor",),
+    "isopix.api.model_list": ("list_models",),
     "isopix.api.pretrained": ("PretrainedModel",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),

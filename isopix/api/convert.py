@@ -22,6 +22,7 @@ from isopix.interop.vit.timm import read_timm
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.model_card import model_card
 from isopix.reporting.run_reader import read_run_or_model
+from isopix.runs.shipped import find_model
 
 
 @checked
@@ -133,11 +134,10 @@ def to_huggingface(run: str | os.PathLike[str], out: PathLike) -> ConvertOutput:
     ValueError for a model that these cannot represent, or if the folder is not empty.
     """
     path = Path(out)
-    loaded = load_network(Path(run), "cpu")
-    exported = exported_model(loaded, Path(run))
-    exported.write(
-        path, card=model_card(read_run_or_model(Path(run)), name=path.name, library="transformers")
-    )
+    source = find_model(Path(run))
+    loaded = load_network(source, "cpu")
+    exported = exported_model(loaded, source)
+    exported.write(path, card=model_card(read_run_or_model(source), name=path.name, library="transformers"))
     own = loaded.network.tensors()
     tensors = [name for name in own if not name.startswith("codec.") and name not in exported.skipped]
     return _output(

@@ -12,6 +12,7 @@ from isopix.interop import hub
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.runs.load import load_run
+from isopix.runs.shipped import find_model
 from isopix.storage.run_folder import reject_huggingface_model
 
 
@@ -25,12 +26,13 @@ def load(
     device: str = "auto",
     precision: Precision = "fp32",
 ) -> PretrainedModel:
-    """Load a model from a run folder, a folder written by `save`, or the Hugging Face Hub (`owner/name`).
+    """Load a model from a run folder, a folder written by `save`, one that comes with the package
+    (`list_models`), or the Hugging Face Hub (`owner/name`).
 
     `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
     Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
     """
-    folder = hub.resolve_path(name_or_path)
+    folder = hub.resolve_path(find_model(Path(name_or_path)))
     reject_huggingface_model(folder, name_or_path)
     loaded = load_run(folder, device=devices.select_device(device))
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)

@@ -22,6 +22,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import LoadedRun, find_checkpoint, load_run
 from isopix.runs.seen import leave_out_seen
+from isopix.runs.shipped import writable_model
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
@@ -110,8 +111,11 @@ class Interrupted(KeyboardInterrupt, Generic[T]):
 
 
 def run_folder(run: str | os.PathLike[str]) -> RunFolder:
-    """Return the run folder at a path or of a Run. Raises ValueError if it is not one."""
-    return RunFolder.open(Path(run))
+    """Return the run folder at a path, of a Run, or of the copy of a model that comes with the package.
+
+    Raises ValueError if it is not one.
+    """
+    return RunFolder.open(writable_model(Path(run)))
 
 
 def require_writable(path: Path) -> None:

@@ -15,21 +15,24 @@ from isopix.data.known_sources import require_known_source
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.finetune import FineTuneStart, prepare_finetune
+from isopix.runs.continued import prepare_continued
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import find_checkpoint
 from isopix.runs.lr_search import check_search_folder, trial_recipe
 from isopix.runs.metric_loggers import check_loggers
+from isopix.runs.pretrain import TrainingStart
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.lr_search import lr_grid
 
 LEARNING_RATE = "train.optimizer.lr"
 
-Prepare = Callable[[], FineTuneStart]  # called for each run, as training changes the weights
+Prepare = Callable[[], TrainingStart]  # called for each run, as training changes the weights
 
 
-def pretrain_recipe(
-    recipe: str | Recipe,
+def pretrain_start(
+    recipe: str | Recipe | None,
     *,
+    weights: PathLike | None,
     data: PathLike | None,
     overrides: Sequence[str],
     file: PathLike | None,
@@ -37,11 +40,28 @@ def pretrain_recipe(
     limit: int | None,
     seed: int | None,
     probe_every: int | None,
-) -> Recipe:
-    """Return the recipe that `pretrain` trains with these arguments. Raises ValueError for a wrong one."""
+) -> TrainingStart:
+    """Return the recipe that `pretrain` trains with these arguments, and the weights to start from.
+
+    Raises ValueError for a wrong one, and for neither a recipe nor weights.
+    """
     shared = shared_overrides(data=data, limit=limit, seed=seed, palette=palette)
     options = {**shared, "probe_every": probe_every}
-    return resolve_recipe(recipe, file=file, options=options, overrides=overrides)
+    if weights is None:
+        if recipe is None:
+            raise ValueError("pretrain needs the name of a recipe (isopix recipe list), or --from RUN")
+        return TrainingStart(resolve_recipe(recipe, file=file, options=options, overrides=overrides), None)
+    settings = None if file is None else Path(file)
+    start = prepare_continued(
+        os.fspath(weights), recipe, file=settings, options=options, assignments=overrides
+    )
+    if recipe is None and data is None and file is None and not _chooses_source(overrides):
+        require_known_source(start.recipe.data.source)
+    return start
+
+
+def _chooses_source(overrides: Sequence[str]) -> bool:
+    return any(word.partition("=")[0].endswith("source") for word in overrides)
 
 
 def finetune_start(
@@ -61,11 +81,10 @@ def finetune_start(
     shared = shared_overrides(data=data, limit=limit, seed=seed)
     options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
     settings = None if file is None else Path(file)
-    chosen = any(word.partition("=")[0].endswith("source") for word in overrides)
 
-    def prepare() -> FineTuneStart:
+    def prepare() -> TrainingStart:
         start = prepare_finetune(os.fspath(source), file=settings, options=options, assignments=overrides)
-        if data is None and file is None and not chosen:
+        if data is None and file is None and not _chooses_source(overrides):
             require_known_source(start.recipe.data.source)
         return start
 
@@ -112,7 +131,7 @@ def _prepare_trial(
     if finetune:
         raise ValueError("finetune=True needs a run folder or the name of a recipe")
     recipe = source if isinstance(source, Recipe) else os.fspath(source)
-    return lambda: FineTuneStart(
+    return lambda: TrainingStart(
         resolve_recipe(recipe, file=file, options=options, overrides=overrides), None
     )
 

@@ -22,7 +22,7 @@ from isopix.api.starts import (
     LEARNING_RATE,
     check_new_run,
     finetune_start,
-    pretrain_recipe,
+    pretrain_start,
     search_start,
 )
 from isopix.core import device as devices
@@ -34,7 +34,7 @@ from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import find_checkpoint
 from isopix.runs.lr_search import run_lr_search
 from isopix.runs.metric_loggers import check_loggers
-from isopix.runs.pretrain import train_recipe
+from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
@@ -46,8 +46,9 @@ from isopix.train.parallel import process_group
 
 @checked
 def pretrain(
-    recipe: str | Recipe,
+    recipe: str | Recipe | None = None,
     *,
+    weights: Run | PathLike | None = None,
     data: PathLike | None = None,
     out: PathLike,
     overrides: Sequence[str] = (),
@@ -62,14 +63,17 @@ def pretrain(
 ) -> Run:
     """Pre-train a recipe on images, into the new run folder `out`.
 
-    `overrides` are settings as `path=value`, which win over the arguments and over those in `file`. Metrics
-    also go to the `loggers`: "tensorboard", "wandb", "trackio". `progress` is called with the recipe and
-    every record of the log. Raises ValueError for wrong settings, data or folders, before training;
-    RuntimeError if the disk is full or the loss is not finite; Interrupted if asked to stop, after saving.
+    With `weights`, training goes on from those of a run or checkpoint folder, with its codec and a new
+    optimizer; the recipe, by default that of the run, must have the same network. `overrides` are settings as
+    `path=value`, which win over the arguments and over those in `file`. Metrics also go to the `loggers`:
+    "tensorboard", "wandb", "trackio". `progress` is called with the recipe and every record of the log.
+    Raises ValueError for wrong settings, data or folders, before training; RuntimeError if the disk is full
+    or the loss is not finite; Interrupted if asked to stop, after saving.
     """
     check_loggers(loggers)
-    resolved = pretrain_recipe(
+    start = pretrain_start(
         recipe,
+        weights=weights,
         data=data,
         overrides=overrides,
         file=file,
@@ -81,11 +85,13 @@ def pretrain(
     if _is_restarted(out):
         return resume(out, device=device, loggers=loggers, progress=progress)
     with process_group(device) as where:
+        resolved, initial = start
         check_new_run(resolved, out)
         _check_memory(resolved, where)
-        text = f"{resolved.name} on {_work(resolved)}, {_devices(where)}"
+        text = f"{resolved.name}{_origin(weights, initial)} on {_work(resolved)}, {_devices(where)}"
         watch = observer(resolved, text, progress, loggers=loggers)
-        return finished(train_recipe(resolved, Path(out), device=where, observer=watch), device)
+        status = train_recipe(resolved, Path(out), device=where, observer=watch, initial=initial)
+        return finished(status, device)
 
 
 @checked
@@ -213,13 +219,12 @@ def finetune(
     if _is_restarted(out) and not refit_on_validation:
         return resume(out, device=device, loggers=loggers, progress=progress)
     recipe, initial = prepare()
-    step = None if initial is None else initial.provenance["pretrained"]["step"]
-    weights = "from scratch" if step is None else f"from step {step} of {os.fspath(source)}"
+    weights = _origin(source, initial) or " from scratch"
     with process_group(device) as where:
         _check_memory(recipe, where)
 
         def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
-            text = f"{trained.name} {weights} on {_work(trained)}, {_devices(where)}"
+            text = f"{trained.name}{weights} on {_work(trained)}, {_devices(where)}"
             text += f"; augmentation: {trained.data.augment.label()}"
             return nullcontext(observer(trained, text, progress, loggers=loggers))
 
@@ -235,6 +240,13 @@ def finetune(
 def _is_restarted(out: PathLike) -> bool:
     """Whether torchrun or SLURM has started this command again, and the run can be resumed."""
     return ranks.num_restarts() > 0 and RunFolder(Path(out)).has_checkpoints
+
+
+def _origin(source: Run | PathLike | None, initial: InitialWeights | None) -> str:
+    """Return where the initial weights are from; empty for untrained ones."""
+    if source is None or initial is None:
+        return ""
+    return f" from step {initial.provenance['pretrained']['step']} of {os.fspath(source)}"
 
 
 def _devices(device: torch.device) -> str:

@@ -66,6 +66,7 @@ COMMANDS = {
         "isopix.cli.verify:verify",
         "Check a model's files and compare its loss with the published one.",
     ),
+    "models": ("isopix.cli.models:models", "List the models that come with isopix."),
     "study": ("isopix.cli.study:app", "Run a study: train, probe and compare many networks."),
     "compare": (
         "isopix.cli.compare:compare",

@@ -2,6 +2,9 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from isopix.api import starts, training
 from isopix.cli.console import (
@@ -30,9 +33,10 @@ from isopix.core.command_line import command_line
 
 
 def pretrain(
-    recipe: str,
+    recipe: str | None = None,
     *settings: str,
     out: Path,
+    weights: Annotated[Path | None, Parameter(name="--from")] = None,
     data: Source = None,
     palette: PaletteFile = None,
     file: SettingsFile = None,
@@ -53,30 +57,28 @@ def pretrain(
 
     Example: isopix pretrain igpt.tiny --data photos/ --out runs/photos steps=300 depth=6
 
+    Example: isopix pretrain --from runs/photos --out runs/longer steps=1000
+
     Parameters
     ----------
     recipe
-        Name from `isopix recipe list`.
+        Name from `isopix recipe list`; with --from, the default is that of the run.
     settings
         Settings to override, as name=value; `isopix recipe show` lists them.
     out
         Run folder to create; it must be new or empty.
+    weights
+        Run or checkpoint folder to go on from: its weights and codec, with a new optimizer.
     probe_every
         Interval in steps of a linear probe on a few labeled images; training itself is not affected.
     """
+    if recipe is not None and "=" in recipe:
+        settings, recipe = (recipe, *settings), None
+    given: dict[str, Any] = {"weights": weights, "data": data, "overrides": settings, "file": file}
+    given |= {"palette": palette, "limit": limit, "seed": seed, "probe_every": probe_every}
     if is_to_submit(slurm):
         load_plugins(plugin)
-        start = starts.pretrain_recipe(
-            recipe,
-            data=data,
-            overrides=settings,
-            file=file,
-            palette=palette,
-            limit=limit,
-            seed=seed,
-            probe_every=probe_every,
-        )
-        check = partial(starts.check_job, start, out, logger or ())
+        check = partial(starts.check_job, starts.pretrain_start(recipe, **given).recipe, out, logger or ())
         submit(slurm, out, check, devices=devices, json=json)
         return
     launch_ranks(devices, device)
@@ -86,18 +88,7 @@ def pretrain(
     with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
         run = unless_stopped(
             lambda: training.pretrain(
-                recipe,
-                data=data,
-                out=out,
-                overrides=settings,
-                file=file,
-                palette=palette,
-                limit=limit,
-                seed=seed,
-                probe_every=probe_every,
-                device=device,
-                loggers=logger or (),
-                progress=display,
+                recipe, out=out, **given, device=device, loggers=logger or (), progress=display
             )
         )
     print_summary(run, again, options=follow_up_options(plugin=plugin), json=json)

@@ -66,7 +66,7 @@ class Network(nn.Module):
         return {name: tensor.detach() for name, tensor in self.state_dict(keep_vars=True).items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Use these tensors as weights and buffers, without copying them.
+        """Use these tensors as weights and buffers, without copying those of the network's types.
 
         The network may be on the meta device (`torch.device("meta")`). Raises ValueError that names the first
         unexpected, missing or misshapen tensor, or one of another codec.
@@ -83,7 +83,8 @@ class Network(nn.Module):
                 )
             if name.startswith("codec.") and not torch.equal(tensor.cpu(), tensors[name].cpu()):
                 raise ValueError(f"tensor '{name}' of this model's codec differs from the checkpoint's")
-        self.load_state_dict(dict(tensors), strict=True, assign=True)
+        same_type = {name: tensor.to(own[name].dtype) for name, tensor in tensors.items()}  # of bf16 files
+        self.load_state_dict(same_type, strict=True, assign=True)
 
 
 def without_start_token(network: Network) -> Network:

@@ -16,6 +16,7 @@ from isopix.recipes.recipe import Recipe
 
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
+PALETTE_OF_DATA = "palette of the data"  # the origin of settings
 ALIASES = {"seed": "train.seed"}  # and not data.seed, which only its full path names
 
 # Recipes by the group before the dot of their names; the function's name comes after it.
@@ -116,7 +117,7 @@ def resolve(
     with_palette = with_palette_of_data(changed, origins)
     if with_palette.model.codec != changed.model.codec:
         changed = with_palette
-        origins |= {f"model.codec.{name}": "palette of the data" for name in PALETTE_SETTINGS}
+        origins |= {f"model.codec.{name}": PALETTE_OF_DATA for name in PALETTE_SETTINGS}
     affordable = with_affordable_evaluation(changed, origins) if isinstance(recipe, str) else changed
     for name in EVALUATION_SETTINGS:
         if getattr(affordable.train, name) != getattr(changed.train, name):

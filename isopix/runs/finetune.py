@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -15,16 +15,15 @@ from isopix.data.patch_augment import NoPatchAugment
 from isopix.data.sources.read_source import finetune_augmentation
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
-from isopix.model.network import Network
 from isopix.model.pool import default_pool
-from isopix.model.pos_embed_resize import resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.data_palette import with_palette_of_data
 from isopix.recipes.evaluation_size import with_affordable_evaluation
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.pretrain import InitialWeights
+from isopix.runs.initial_weights import changed_settings, initial_weights
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import TrainingStart
 from isopix.train.schedule import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
@@ -33,20 +32,13 @@ LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section
 FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
 
 
-class FineTuneStart(NamedTuple):
-    """What to train, and the weights to start from; None: from scratch."""
-
-    recipe: Recipe
-    initial: InitialWeights | None
-
-
 def prepare_finetune(
     source: str,
     *,
     file: Path | None = None,
     options: Mapping[str, Any] | None = None,
     assignments: Sequence[str] = (),
-) -> FineTuneStart:
+) -> TrainingStart:
     """Return how to fine-tune the run folder `source`, or the recipe of that name from scratch.
 
     The names of `FineTuneConfig` go without their group (`generative_weight=1`), even where other groups have
@@ -69,19 +61,7 @@ def prepare_finetune(
     keep = ["num_test_images", *(path for changes in layers for path in changes)]
     recipe = with_affordable_evaluation(recipe, keep)
     _check_parts(recipe)
-    if loaded is None:
-        return FineTuneStart(recipe, None)
-    provenance = {"pretrained": {"run": str(Path(source).resolve()), "step": loaded.step}}
-    initial = InitialWeights(
-        _resized(recipe, loaded),
-        provenance,
-        seen=loaded.seen,
-        seen_known=loaded.seen_known,
-        labels_seen=loaded.labels_seen,
-        labeled=loaded.labeled,
-        decoder_valid=loaded.decoder_valid,
-    )
-    return FineTuneStart(recipe, initial)
+    return TrainingStart(recipe, None if loaded is None else initial_weights(source, recipe, loaded))
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
@@ -128,17 +108,12 @@ def _full_path(path: str, recipe: Recipe) -> str:
 
 
 def _check_same_network(recipe: Recipe, pretrained: Recipe) -> None:
-    """Raises ValueError for a changed setting of the pre-trained network other than a dropout, which has no
-    weights.
-    """
-    given = flatten(to_dict(recipe))
-    for path, value in flatten(to_dict(pretrained)).items():
-        weighs = path.partition(".")[0] in NETWORK and not path.endswith("dropout")
-        if weighs and given.get(path) != value:
-            raise ValueError(
-                f"{path.removesuffix('.kind')} cannot be changed: the pre-trained network has "
-                f"{json.dumps(value)}; fine-tune a recipe by its name to start from scratch"
-            )
+    """Raises ValueError for a changed setting of the pre-trained network."""
+    for path, (own, _) in changed_settings(NETWORK, recipe, pretrained).items():
+        raise ValueError(
+            f"{path.removesuffix('.kind')} cannot be changed: the pre-trained network has {json.dumps(own)}; "
+            "fine-tune a recipe by its name to start from scratch"
+        )
 
 
 def _check_parts(recipe: Recipe) -> None:
@@ -146,16 +121,3 @@ def _check_parts(recipe: Recipe) -> None:
     network = recipe.outline()
     if recipe.finetune is not None:
         FineTuneModel(PretrainModel(network, recipe.objective), recipe.model.width, 2, recipe.finetune)
-
-
-def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
-    """Return the network of the recipe, with interpolated position embeddings for another grid (ViT section
-    3.2).
-
-    Raises ValueError if a block has weights per position.
-    """
-    if recipe.grid == loaded.recipe.grid and recipe.model == loaded.recipe.model:
-        return loaded.network
-    mode = (recipe.finetune or FineTuneConfig()).interpolation
-    tensors = resize_pos_embed(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
-    return recipe.restore(recipe.model.codec.from_state(tensors, recipe.grid), tensors)

@@ -43,6 +43,13 @@ class InitialWeights(NamedTuple):
     decoder_valid: bool = True  # whether its decoder was trained with its backbone
 
 
+class TrainingStart(NamedTuple):
+    """What to train, and the weights to start from; None: from scratch."""
+
+    recipe: Recipe
+    initial: InitialWeights | None
+
+
 def train_recipe(
     recipe: Recipe,
     out: Path,

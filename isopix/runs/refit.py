@@ -12,10 +12,15 @@ from isopix.core.config import to_dict
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import codec_of, recipe_of
-from isopix.runs.finetune import FineTuneStart
 from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.measurements import validation_measurement
-from isopix.runs.pretrain import InitialWeights, check_same_settings, train_recipe, with_absolute_paths
+from isopix.runs.pretrain import (
+    InitialWeights,
+    TrainingStart,
+    check_same_settings,
+    train_recipe,
+    with_absolute_paths,
+)
 from isopix.runs.resume import resume_run, train_or_resume
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import log
@@ -26,7 +31,7 @@ from isopix.train.early_stopping import CAUSES, best_evaluation
 
 LOCK = "refit.lock"  # of the folder; each of the two runs has a lock of its own
 
-Prepare = Callable[[], FineTuneStart]  # called for each run, as training changes the weights
+Prepare = Callable[[], TrainingStart]  # called for each run, as training changes the weights
 ObserverFactory = Callable[[Recipe], AbstractContextManager[RunObserver]]
 
 
@@ -113,7 +118,7 @@ def selected_step(run: RunFolder) -> SelectedStep:
 
 
 def _select(
-    run: RunFolder, start: FineTuneStart, device: torch.device, observer_for: ObserverFactory
+    run: RunFolder, start: TrainingStart, device: torch.device, observer_for: ObserverFactory
 ) -> RunStatus:
     if RunFolder(run.selection).has_checkpoints:
         _check_same_start(run, start)
@@ -122,7 +127,7 @@ def _select(
         return train_or_resume(recipe, run.selection, device=device, observer=observer, initial=start.initial)
 
 
-def _initial_weights(start: FineTuneStart, selected: SelectedStep) -> InitialWeights:
+def _initial_weights(start: TrainingStart, selected: SelectedStep) -> InitialWeights:
     """Return the weights that the selection started from, with the palette fitted to training images only."""
     text = (
         f"step {selected.step} selected on validation, accuracy {selected.accuracy:.1%} ({selected.run}); "
@@ -138,7 +143,7 @@ def _initial_weights(start: FineTuneStart, selected: SelectedStep) -> InitialWei
     return InitialWeights(start.recipe.build(codec), provenance, (text,))
 
 
-def _check_same_start(run: RunFolder, start: FineTuneStart) -> None:
+def _check_same_start(run: RunFolder, start: TrainingStart) -> None:
     """Raises ValueError unless the selection was made with these settings, from these weights."""
     selection = RunFolder(run.selection)
     if not selection.has_checkpoints:

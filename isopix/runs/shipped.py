@@ -1,0 +1,79 @@
+"""Models that come with the package: finished runs in `isopix/shipped`, without what only training needs."""
+
+import shutil
+from logging import getLogger
+from pathlib import Path
+from tempfile import mkdtemp
+
+from isopix.core.command_line import command_line
+from isopix.core.suggestions import did_you_mean
+from isopix.recipes import registry
+from isopix.storage.checkpoint import MANIFEST
+
+FOLDER = Path(__file__).parents[1] / "shipped"
+COPIES = Path("runs")  # in the current folder: the package cannot be written
+
+logger = getLogger("isopix")
+
+
+def shipped_models() -> dict[str, Path]:
+    """Return the folders of all models by name."""
+    return {path.parent.name: path.parent for path in sorted(FOLDER.glob("*/recipe.json"))}
+
+
+def find_model(path: Path) -> Path:
+    """Return a path that exists as it is, the folder in the package for the name of a model, and any other
+    path as it is.
+    """
+    return path if path.exists() else shipped_models().get(str(path), path)
+
+
+def writable_model(path: Path) -> Path:
+    """Return a path that exists as it is; for the name of a model a copy of it, `runs/NAME`, made if there is
+    none yet; any other path as it is.
+
+    Raises ValueError if `runs/NAME` is another run, and for a recipe without weights.
+    """
+    source = find_model(path)
+    if source == path:
+        _check_name(path)
+        return path
+    copy = COPIES / path
+    if not copy.exists():
+        _copy(source, copy)
+        logger.warning("%s comes with isopix; its copy %s keeps what is made with it", path, copy)
+    elif _manifests(copy) != _manifests(source):
+        raise ValueError(
+            f"{copy} is another run than the model {path} that comes with isopix; give its path, or move it"
+        )
+    return copy
+
+
+def _check_name(path: Path) -> None:
+    """Raise ValueError for a path that does not exist, if it is almost the name of a model, or a recipe."""
+    name, models = str(path), shipped_models()
+    if path.exists():
+        return
+    if name in registry.RECIPES:
+        train = command_line("pretrain", name, "--out", COPIES / name)
+        raise ValueError(f"'{name}' is a recipe, of which no weights come with isopix; to train it: {train}")
+    if hint := did_you_mean(name, models):
+        raise ValueError(f"no run folder or model '{name}'; {hint}models: {', '.join(models)}")
+
+
+def _copy(source: Path, copy: Path) -> None:
+    """Copy a folder; of several processes one succeeds, and a kill leaves no part of it under its name."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(mkdtemp(prefix=f".{copy.name}-", dir=copy.parent))
+    try:
+        shutil.copytree(source, temporary / "run")
+        (temporary / "run").rename(copy)
+    except OSError:
+        if not copy.exists():  # else another process has made it
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _manifests(run: Path) -> list[bytes]:
+    return [each.read_bytes() for each in sorted(run.glob(f"checkpoints/*/{MANIFEST}"))]

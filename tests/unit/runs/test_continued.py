@@ -1,0 +1,161 @@
+"""Pre-training from the weights of a run: where it starts, what may differ, and what it remembers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+import isopix
+from isopix.data.dataset import load_dataset
+from isopix.recipes import registry
+from isopix.runs.batches import training_batches
+from isopix.runs.continued import prepare_continued
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
+from isopix.runs.training import RunObserver
+from isopix.storage import checkpoint, log
+
+CPU = torch.device("cpu")
+SMALL = [
+    *("depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_every=2", "checkpoint_every=1"),
+    *("evaluate_images=60", "num_test_images=60", "data.limit=200"),
+]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "first"
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=4"]).recipe
+    train_recipe(recipe, out, device=CPU, observer=RunObserver())
+    return out
+
+
+def continued(first: Path, out: Path, *words: str) -> list[dict[str, object]]:
+    recipe, initial = prepare_continued(str(first), None, assignments=words)
+    assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
+    return list(log.read_log(out / "log.jsonl"))
+
+
+def validation(records: list[dict[str, object]]) -> dict[int, object]:
+    return {each["step"]: each["loss_nats"] for each in records if each.get("split") == "validation"}
+
+
+def test_it_starts_with_the_last_loss_of_the_run_and_a_new_optimizer(first: Path, tmp_path: Path) -> None:
+    records = continued(first, tmp_path / "second", "steps=1")
+    assert validation(records)[0] == validation(log.read_log(first / "log.jsonl"))[4]
+    start = checkpoint.load_checkpoint(tmp_path / "second/checkpoints/step-00000000").tensors
+    weights = load_run(first, device=CPU).network.tensors()
+    assert all(torch.equal(start["model"][name], tensor) for name, tensor in weights.items())
+    assert not any(tensor.any() for name, tensor in start["optimizer"].items() if "exp_avg" in name)
+
+
+def test_its_first_step_is_adam_from_the_weights_of_the_run(first: Path, tmp_path: Path) -> None:
+    """Against PyTorch's Adam on the whole loss, on the batches of the same seed."""
+    words = ["steps=1", "train.schedule.kind=constant", "lr=0.01", "precision=fp32", "batch_size=8"]
+    continued(first, tmp_path / "second", *words)
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, *words]).recipe
+    network = load_run(first, device=CPU).network.train()
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-8)
+    batch, _ = training_batches(recipe, load_dataset(recipe.data).train, CPU).batch(0)
+    codes = network.codec.encode(batch)
+    logits = network(codes, None)
+    torch.nn.functional.cross_entropy(logits.flatten(0, -2), codes.flatten()).backward()
+    optimizer.step()
+    found = load_run(tmp_path / "second", device=CPU).network.tensors()
+    for name, tensor in network.tensors().items():
+        assert torch.allclose(found[name], tensor, atol=1e-5), name
+
+
+def test_a_stopped_one_resumes_bit_for_bit(first: Path, tmp_path: Path) -> None:
+    continued(first, tmp_path / "whole", "steps=4")
+    recipe, initial = prepare_continued(str(first), None, assignments=["steps=4"])
+    count = []
+
+    def stop(record: dict[str, object]) -> None:
+        if record["kind"] == "train":
+            count.append(record)
+            if len(count) == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_recipe(
+            recipe, tmp_path / "stopped", device=CPU, observer=RunObserver(record=stop), initial=initial
+        )
+    resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
+    one, other = (load_run(tmp_path / name, device=CPU).network.tensors() for name in ("whole", "stopped"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_its_record_names_the_run(first: Path, tmp_path: Path) -> None:
+    continued(first, tmp_path / "second", "steps=1")
+    environment = json.loads((tmp_path / "second/environment.json").read_text())
+    assert environment["pretrained"] == {"run": str(first), "step": 4}
+
+
+def test_test_images_that_the_first_run_has_trained_on_are_left_out(first: Path, tmp_path: Path) -> None:
+    """The folder's test images are digits, of which the first run has seen 200."""
+    images, labels = load_digits(return_X_y=True)
+    pixels = np.repeat(np.rint(images * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1), 3, -1)
+    np.savez(
+        tmp_path / "digits.npz",
+        x_train=pixels[:300],
+        y_train=labels[:300],
+        x_test=pixels[300:],
+        y_test=labels[300:],
+    )
+    words = ["steps=1", f"data.source={tmp_path / 'digits.npz'}", "data.limit=null"]
+    records = continued(first, tmp_path / "second", *words)
+    notes = [str(each["text"]) for each in records if "left out" in str(each.get("text"))]
+    seen = {
+        row.tobytes() for row in load_dataset(load_run(first, device=CPU).recipe.data).train.images.numpy()
+    }
+    copies = sum(np.moveaxis(row, -1, 0).tobytes() in seen for row in pixels[300:])
+    assert 0 < copies <= 200
+    assert len(notes) == 1
+    assert notes[0].startswith(f"{copies} of 1,497 test images")
+
+
+def test_images_may_have_another_size(first: Path) -> None:
+    recipe, initial = prepare_continued(str(first), None, assignments=["data.size=12"])
+    assert recipe.grid.positions == 144
+    assert initial is not None
+    assert initial.network.codec.grid == recipe.grid
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words", "message"),
+    [
+        (None, ["depth=3"], "the weights of .* have model.depth=2, not 3; only the same network"),
+        ("igpt.digits", [], "have model.depth=2, not 4; model.width=16, not 64; only"),
+        ("igpt.digits_bert", SMALL, 'have objective.kind="autoregressive", not "masked"'),
+        (None, ["num_colors=9"], "have model.codec.num_colors=17, not 9"),
+    ],
+)
+def test_another_network_is_refused(first: Path, recipe: str | None, words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        prepare_continued(str(first), recipe, assignments=words)
+
+
+def test_a_named_recipe_of_the_same_network_gives_the_settings_of_training(first: Path) -> None:
+    recipe, _ = prepare_continued(str(first), "igpt.digits", assignments=["depth=2", "width=16"])
+    assert recipe.train.steps == registry.find("igpt.digits").train.steps
+    assert recipe.model == load_run(first, device=CPU).recipe.model
+
+
+def test_a_fine_tuned_run_needs_the_name_of_a_recipe(first: Path, tmp_path: Path) -> None:
+    words = [*SMALL, "steps=2", "data.augment=none"]
+    isopix.finetune(first, out=tmp_path / "tuned", overrides=words[6:], device="cpu")
+    with pytest.raises(
+        ValueError, match="is fine-tuned; name the recipe of pre-training: isopix pretrain RECIPE --from"
+    ):
+        prepare_continued(str(tmp_path / "tuned"), None)
+    prepare_continued(str(tmp_path / "tuned"), "igpt.digits", assignments=["depth=2", "width=16"])
+
+
+def test_neither_recipe_nor_weights_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs the name of a recipe"):
+        isopix.pretrain(out=tmp_path / "run")

@@ -1,0 +1,115 @@
+"""Models that come with the package: what they are, and how their names are used."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch.nn import functional as F
+
+import isopix
+from isopix.data.dataset import load_dataset
+from isopix.runs.load import load_run
+from isopix.runs.shipped import COPIES, find_model, shipped_models, writable_model
+
+CPU = torch.device("cpu")
+MODELS = shipped_models()
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_recorded_loss_is_that_of_the_weights() -> None:
+    """By a sum over the logits, on the images that the dataset holds out."""
+    [model] = [each for each in isopix.list_models() if each.name == "igpt.digits"]
+    loaded = load_run(model.folder, device=CPU)
+    network = loaded.network.eval()
+    images = load_dataset(loaded.recipe.data).test.images
+    assert len(images) == model.test_images == 180
+    with torch.inference_mode():
+        codes = network.codec.encode(torch.as_tensor(images))
+        log_probs = F.log_softmax(network(codes, None).double().flatten(1, -2), -1)
+    nats = -log_probs.gather(-1, codes.flatten(1)[..., None]).mean()
+    assert float(nats) == pytest.approx(model.test_loss, abs=1e-5)
+    assert model.best_baseline[0] == "top neighbor"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_are_bf16_in_the_file_and_float32_in_the_network(name: str) -> None:
+    network = load_run(MODELS[name], device=CPU).network
+    assert {each.dtype for each in network.parameters()} == {torch.float32}
+    [file] = MODELS[name].glob("checkpoints/*/model.safetensors")
+    with safe_open(file, "pt") as tensors:
+        types = {key: tensors.get_tensor(key).dtype for key, _ in network.named_parameters()}
+    assert set(types.values()) == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_files_are_small_and_name_no_folder_of_their_authors(name: str) -> None:
+    files = [path for path in MODELS[name].rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 5e6
+    assert not list(MODELS[name].glob("checkpoints/*/optimizer.safetensors"))
+    for path in files:
+        if path.suffix in (".json", ".jsonl", ".md"):
+            assert not re.search(r"(?<![\w.:/])/(?:home|root|tmp|work|Users|mnt)/", path.read_text()), path
+
+
+def test_a_name_is_loaded_from_the_package_and_nothing_is_written(tmp_path: Path) -> None:
+    samples = isopix.load("igpt.digits", device="cpu").sample(2, seed=1)
+    assert samples.shape == (2, 3, 8, 8)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_made_with_a_model_is_in_a_copy(caplog: pytest.LogCaptureFixture) -> None:
+    first = isopix.sample("igpt.digits", count=1, device="cpu")
+    assert first.path.parent == COPIES / "igpt.digits/samples"
+    assert [each.message for each in caplog.records if "comes with isopix" in each.message]
+    caplog.clear()
+    second = isopix.sample("igpt.digits", count=1, seed=3, device="cpu")
+    assert second.path.parent == first.path.parent
+    assert not [each.message for each in caplog.records if "comes with isopix" in each.message]
+    assert not list(COPIES.glob(".*"))
+
+
+def test_a_folder_of_that_name_is_used_instead() -> None:
+    shutil.copytree(MODELS["igpt.digits"], "igpt.digits")
+    assert find_model(Path("igpt.digits")) == writable_model(Path("igpt.digits")) == Path("igpt.digits")
+    assert not COPIES.exists()
+
+
+def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
+    copy = COPIES / "igpt.digits"
+    isopix.pretrain("igpt.digits", out=copy, overrides=["steps=1"], limit=60, device="cpu")
+    with pytest.raises(ValueError, match=r"runs/igpt.digits is another run than the model igpt.digits"):
+        isopix.sample("igpt.digits", count=1, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "igpt.digit",
+            "no run folder or model 'igpt.digit'; did you mean 'igpt.digits'? models:",
+        ),
+        (
+            "igpt.s",
+            "'igpt.s' is a recipe, of which no weights come with isopix; to train it: isopix",
+        ),
+        ("photos", "run folder photos does not exist"),
+    ],
+)
+def test_a_wrong_name_is_one_line(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        isopix.sample(name, count=1, device="cpu")
+
+
+def test_pre_training_goes_on_from_a_model(tmp_path: Path) -> None:
+    run = isopix.pretrain(
+        weights="igpt.digits", out=tmp_path / "run", overrides=["steps=1"], limit=60, device="cpu"
+    )
+    assert run.recipe.name == "igpt.digits"
+    assert not COPIES.exists()
