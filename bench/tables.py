@@ -1,4 +1,4 @@
-"""Writes the tables of the README and the docs from the files in `bench/results`.
+"""Writes the tables of the README and the docs from the files in `bench/results` and `isopix/shipped`.
 
 python bench/tables.py            # rewrite the text between the markers of each page
 python bench/tables.py --check    # exit with 1 if a page differs from its files
@@ -15,6 +15,7 @@ from typing import Any
 from cells import mean_std, read, threads
 from data_table import decode, large_data
 from demo_table import demo
+from model_table import shipped_models
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_costs, vit_numbers
 from reliability_table import reliability
 from scale_table import parallel_model, plans, scale
@@ -253,6 +254,7 @@ TABLES = {
     "vit_costs": vit_costs,
     "decode": decode,
     "large_data": large_data,
+    "shipped_models": shipped_models,
 }
 
 if __name__ == "__main__":
