@@ -25,6 +25,7 @@ from isopix.api.run import (
 )
 from isopix.api.starts import resolve_recipe
 from isopix.core import device as hardware
+from isopix.core.choices import MFU
 from isopix.core.device_specs import GB
 from isopix.core.ranges import Count
 from isopix.plots import style
@@ -123,7 +124,7 @@ def plan(
     devices: Sequence[str] = (),
     node_bandwidth: float | None = None,
     price: float | None = None,
-    mfu: float = cost.MFU,
+    mfu: float = MFU,
 ) -> PlanOutput:
     """Estimate parameters, FLOPs, memory and time of a recipe on this device, the hours on each known device,
     and the strategies on `devices` that train together, such as "64xH100" or "8".

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import PIL
 import torch
 
+from isopix.core import choices
 from isopix.core.device_specs import DEVICE_SPECS, SPEC_BY_DRIVER_NAME
 
 try:
@@ -26,8 +26,7 @@ KEPT_BYTES = 2**30
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 OLD_MAX_THRESHOLD = 2**25  # of older versions of glibc, which refuse a larger one
 
-Precision = Literal["fp32", "bf16"]
-
+Precision = choices.Precision
 
 PRECISIONS: dict[Precision, str] = {
     "fp32": "fp32",
