@@ -26,6 +26,7 @@ from isopix.api.run import (
 from isopix.api.starts import resolve_recipe
 from isopix.core import device as hardware
 from isopix.core.choices import MFU
+from isopix.core.device import DeviceLike
 from isopix.core.device_specs import GB
 from isopix.core.ranges import Count
 from isopix.plots import style
@@ -52,7 +53,7 @@ def analyze(
     positions: Sequence[QueryPosition] = (),
     renormalize: bool = True,
     only: Sequence[str] = (),
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: Progress | None = None,
 ) -> AnalysisOutput:
     """Analyze attention, position embeddings, the embedding and inductive biases, or `only` the analyses of
@@ -120,7 +121,7 @@ def plan(
     *,
     overrides: Sequence[str] = (),
     file: PathLike | None = None,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     devices: Sequence[str] = (),
     node_bandwidth: float | None = None,
     price: float | None = None,

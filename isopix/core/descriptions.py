@@ -47,8 +47,10 @@ def meanings(settings: object) -> dict[str, str]:
     That of a `kind` is the first sentence of the part's docstring.
     """
     assert dataclasses.is_dataclass(settings), settings
-    cls = type(settings)
-    found = {"kind": _first_sentence(inspect.getdoc(cls) or "")} if isinstance(settings, Part) else {}
+    cls: type = type(settings)
+    found: dict[str, str] = (
+        {"kind": _first_sentence(inspect.getdoc(cls) or "")} if isinstance(settings, Part) else {}
+    )
     for item in dataclasses.fields(settings):
         value = getattr(settings, item.name)
         if dataclasses.is_dataclass(value):
