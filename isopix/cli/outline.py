@@ -23,7 +23,7 @@ OPTIONS = (
     "isopix.train.signals",
 )
 PACKAGES = ("isopix.core", "isopix.train")  # of some of these modules
-HEAVY = ("isopix", "matplotlib", "numpy", "scipy", "torch")
+OUTLINED = ("isopix", "torch")
 
 
 class _NameType(type):
@@ -52,7 +52,7 @@ class _Finder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in HEAVY or fullname in PACKAGES:
+        if fullname.partition(".")[0] not in OUTLINED or fullname in PACKAGES:
             return None
         if any(fullname == each or fullname.startswith(f"{each}.") for each in OPTIONS):
             return None
@@ -85,7 +85,7 @@ def outlines() -> Iterator[None]:
     finally:
         sys.meta_path.remove(finder)
         for name in sys.modules.keys() - before:
-            if name.partition(".")[0] in HEAVY:
+            if name.partition(".")[0] in OUTLINED:
                 _forget(name)
         importlib.invalidate_caches()
 
