@@ -11,10 +11,15 @@ DOCS_READY := .venv/docs-ready
 TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-reliability test-studio test-lowest test-newest audit lint types docs docs-links package clean
+.PHONY: demo shell test test-slow test-reliability test-studio test-lowest test-newest audit lint types docs docs-links package clean
 
 demo: $(READY)
 	$(BIN)/isopix demo
+
+# Your shell with `isopix` on its path; `exit` leaves it.
+shell: $(READY)
+	@echo "isopix is on the path of this shell; exit leaves it"
+	@source $(BIN)/activate && exec "$${SHELL:-/bin/bash}"
 
 test: lint types $(EXTRAS_READY)
 	$(TEST) -m "not slow"

@@ -4,7 +4,7 @@ import re
 from math import ceil, log2
 from typing import NamedTuple
 
-from isopix.analysis.cost import MFU
+from isopix.core.choices import MFU
 from isopix.core.device import Precision, peak_flops_by_device
 from isopix.core.device_specs import DEVICE_SPECS, GB, NETWORK_HOP, NODE_DEVICES, LinkSpec
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from isopix.codecs.base import Codec
+from isopix.core.choices import MFU
 from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
 from isopix.core.random import generator
 from isopix.model.network import Network
@@ -15,7 +16,6 @@ from isopix.objectives.base import ObjectiveSpec, PretrainModel
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
 SMALL_BATCH, LARGE_BATCH = 8, 16  # memory per image is the slope between steps of these two sizes
-MFU = 0.4  # model FLOPs utilization: what well-tuned code reaches at these widths
 
 
 class ModelCost(NamedTuple):

@@ -55,7 +55,7 @@ def patch_filters(stem: Stem, side: int) -> Filters | None:
     pixels = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
     device = next(stem.parameters()).device
     patches = rearrange(pixels, "n (c h w) -> n c h w", c=3, h=side).to(device)
-    tokens = sum_components(stem(patches))[:, 0].double().cpu()
+    tokens = sum_components(stem(patches))[:, 0].cpu().double()
     black, white = tokens[-2], tokens[-1]
     filters = tokens[:-2] - black
     if (filters.sum(0) - (white - black)).norm() > LINEARITY_TOLERANCE * filters.norm():

@@ -156,7 +156,7 @@ def receptive_field(
         right = index % grid.cols - position[:, None] % grid.cols + grid.cols - 1
         samples.index_put_((down, right), torch.ones_like(down), accumulate=True)
         for layer, (a, b) in enumerate(_feature_pairs(network, batch, _to_images(patches, grid))):
-            change = (b.double() - a.double()).norm(dim=-1).cpu()
+            change = (b.cpu().double() - a.cpu().double()).norm(dim=-1)
             change /= change.sum(1, keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
             totals[layer].index_put_((down, right), change, accumulate=True)
     sums = totals.sum((1, 2), keepdim=True)  # 0 where no feature depends on the image
@@ -183,7 +183,7 @@ class RelativeError:
 
     def add(self, a: Float[Tensor, "M D"], b: Float[Tensor, "M D"]) -> None:
         """Add corresponding rows."""
-        a, b = a.double(), b.double()
+        a, b = a.cpu().double(), b.cpu().double()  # not every device has float64
         self.count += len(a)
         self.squared_error += float((a - b).square().sum())
         self.squares += float(a.square().sum() + b.square().sum())

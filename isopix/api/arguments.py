@@ -95,7 +95,7 @@ def _is_instance(hint: Any, value: Any) -> bool:
         return isinstance(value, bool | np.bool_)
     if origin is Callable:
         return callable(value)
-    known = origin in NAMES or _is_own(origin) or _is_tensor(origin)
+    known = origin in NAMES or _is_own(origin) or _is_torch(origin)
     return isinstance(value, origin) if known else True
 
 
@@ -103,9 +103,9 @@ def _is_own(cls: Any) -> bool:
     return isinstance(cls, type) and cls.__module__.startswith("isopix.")
 
 
-def _is_tensor(cls: Any) -> bool:
-    """Return whether it is PyTorch's class, which is not imported for this."""
-    return isinstance(cls, type) and (cls.__module__, cls.__name__) == ("torch", "Tensor")
+def _is_torch(cls: Any) -> bool:
+    """Return whether it is a tensor's or device's class of PyTorch, which is not imported for this."""
+    return isinstance(cls, type) and cls.__module__ == "torch" and cls.__name__ in ("Tensor", "device")
 
 
 def _within(name: str, extras: Sequence[Any], value: Any) -> Any:

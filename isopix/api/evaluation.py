@@ -24,7 +24,7 @@ from isopix.api.run import (
 )
 from isopix.core import config
 from isopix.core import device as devices
-from isopix.core.device import Precision
+from isopix.core.device import DeviceLike, Precision
 from isopix.core.overrides import parse
 from isopix.core.ranges import Count
 from isopix.core.registry import kinds_of
@@ -63,7 +63,7 @@ def probe(
     l2_grid: Sequence[float] | None = None,
     precision: Precision | None = None,
     seed: int = 0,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: Progress | None = None,
 ) -> ProbeOutput:
     """Linear-probe every layer (iGPT section 2.4), with untrained, shuffled-label and raw-pixel baselines.
@@ -113,7 +113,7 @@ def evaluate(
     limit: Count | None = None,
     precision: Precision | None = None,
     seed: int = 0,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: Progress | None = None,
 ) -> EvaluationOutput:
     """Evaluate a fine-tuned run on the test images of its dataset, or of another with the same classes.

@@ -23,7 +23,7 @@ from isopix.api.run import (
     sample_of_each,
 )
 from isopix.api.score_output import results_folder
-from isopix.core.device import Precision
+from isopix.core.device import DeviceLike, Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count, Range
 from isopix.core.text import printable
@@ -101,7 +101,7 @@ def neighbors(
     out: PathLike | None = None,
     pictures: NonNegative = 24,
     precision: Precision = "fp32",
-    device: str = "auto",
+    device: DeviceLike = "auto",
 ) -> NeighborsOutput:
     """Find near-duplicates, pairs of images whose features have a cosine similarity of at least `threshold`,
     and outliers, by the mean cosine distance to the `num_neighbors` nearest images.

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isopix.api.inputs import image_size
 from isopix.api.loading import load
 from isopix.api.pretrained import PretrainedModel
+from isopix.core.device import DeviceLike
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 
@@ -37,7 +38,7 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         pool: Pool | None = None,
         features: FeatureKind | None = None,
         batch_size: int | None = None,
-        device: str = "auto",
+        device: DeviceLike = "auto",
     ):
         self.model = model
         self.layer = layer

@@ -24,7 +24,7 @@ from isopix.api.run import (
     save_record,
 )
 from isopix.core import device as devices
-from isopix.core.device import Precision
+from isopix.core.device import DeviceLike, Precision
 from isopix.core.ranges import Count
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, majority_baseline
@@ -58,7 +58,7 @@ def low_data(
     finetune_steps: NonNegative = 0,
     overrides: Sequence[str] = (),
     precision: Precision | None = None,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: Progress | None = None,
     training_progress: TrainingProgress | None = None,
 ) -> LowDataOutput:
@@ -162,7 +162,7 @@ def _finetune_job(
     data: DataLike | None,
     limit: int | None,
     images: ImageDataset,
-    device: str,
+    device: DeviceLike,
 ) -> FineTuneJob:
     if folder is None or isinstance(data, ImageDataset):
         raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")

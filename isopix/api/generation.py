@@ -31,7 +31,7 @@ from isopix.api.run import (
     open_run,
     require_writable,
 )
-from isopix.core.device import Precision
+from isopix.core.device import DeviceLike, Precision
 from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
@@ -62,7 +62,7 @@ def sample(
     precision: Precision | None = None,
     compile: bool | None = None,
     nearest: bool = False,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: Progress | None = None,
 ) -> SampleOutput:
     """Sample images from an autoregressive run, as many at a time as the free memory allows; saves a PNG grid
@@ -110,7 +110,7 @@ def complete(
     seed: int = 0,
     precision: Precision | None = None,
     compile: bool | None = None,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: Progress | None = None,
 ) -> CompletionOutput:
     """Complete what a mask hides of images, or all but their first `rows` rows, by default half of them;
@@ -171,7 +171,7 @@ def reconstruct(
     count: Count = 8,
     limit: Count | None = None,
     seed: int = 0,
-    device: str = "auto",
+    device: DeviceLike = "auto",
 ) -> ReconstructionOutput:
     """Mask pixels or patches as in training and predict them with a masked run; saves a PNG grid in its
     `samples` folder.
@@ -223,7 +223,7 @@ def _recorded(sampling: SamplingConfig) -> dict[str, Any]:
 
 
 @contextmanager
-def _opened(run: RunLike, device: str) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
+def _opened(run: RunLike, device: DeviceLike) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
     """Yield the folder and the network of a run, whose `samples` folder can be written."""
     with open_run(run, device) as (folder, model):
         if folder is not None:

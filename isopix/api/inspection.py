@@ -25,6 +25,8 @@ from isopix.api.run import (
 )
 from isopix.api.starts import resolve_recipe
 from isopix.core import device as hardware
+from isopix.core.choices import MFU
+from isopix.core.device import DeviceLike
 from isopix.core.device_specs import GB
 from isopix.core.ranges import Count
 from isopix.plots import style
@@ -51,7 +53,7 @@ def analyze(
     positions: Sequence[QueryPosition] = (),
     renormalize: bool = True,
     only: Sequence[str] = (),
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: Progress | None = None,
 ) -> AnalysisOutput:
     """Analyze attention, position embeddings, the embedding and inductive biases, or `only` the analyses of
@@ -119,11 +121,11 @@ def plan(
     *,
     overrides: Sequence[str] = (),
     file: PathLike | None = None,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     devices: Sequence[str] = (),
     node_bandwidth: float | None = None,
     price: float | None = None,
-    mfu: float = cost.MFU,
+    mfu: float = MFU,
 ) -> PlanOutput:
     """Estimate parameters, FLOPs, memory and time of a recipe on this device, the hours on each known device,
     and the strategies on `devices` that train together, such as "64xH100" or "8".

@@ -7,7 +7,7 @@ from isopix.api.arguments import checked
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.saved_model import write_model
 from isopix.core import device as devices
-from isopix.core.device import Precision
+from isopix.core.device import DeviceLike, Precision
 from isopix.interop import hub
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
@@ -23,7 +23,7 @@ def load(
     layer: int = -1,
     pool: Pool | None = None,
     features: FeatureKind = "normed",
-    device: str = "auto",
+    device: DeviceLike = "auto",
     precision: Precision = "fp32",
 ) -> PretrainedModel:
     """Load a model from a run folder, a folder written by `save`, one that comes with the package

@@ -38,9 +38,10 @@ class DoctorOutput:
 
 
 @checked
-def doctor(*, device: str = "auto") -> DoctorOutput:
+def doctor(*, device: object = "auto") -> DoctorOutput:
     """Check versions, the device, memory, disks and the cache folder, and train a tiny network on `device`,
-    which takes a few seconds. Raises ValueError for a device that is not available.
+    the name of one or a `torch.device`, which takes a few seconds. Raises ValueError for a device that is not
+    available.
     """
     found = installation()
     checks = [Check("isopix", "ok", f"{__version__}, Python {platform.python_version()}"), *_packages(found)]
@@ -52,11 +53,11 @@ def doctor(*, device: str = "auto") -> DoctorOutput:
         checks += _torchvision()
         # It imports PyTorch, which may be what is broken.
         tests = importlib.import_module("isopix.api.self_test")
-        checks += tests.device_checks(device)
+        checks += tests.device_checks(str(device))
     cache = default_cache()
     checks += _disks(cache)
     if not torch_error:
-        checks += tests.training_checks(device)
+        checks += tests.training_checks(str(device))
     record = {
         "isopix": __version__,
         "python": platform.python_version(),

@@ -10,11 +10,10 @@ from isopix.api.exporting import exported_model
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.results import PublishOutput
 from isopix.api.run import load_network
+from isopix.core.choices import ExportFormat
 from isopix.interop import hub
 from isopix.reporting.model_card import model_card
 from isopix.reporting.run_reader import read_run_or_model
-
-Format = Literal["isopix", "huggingface"]
 
 
 @checked
@@ -22,7 +21,7 @@ def publish(
     run: PretrainedModel | str | os.PathLike[str],
     name: str,
     *,
-    format: Format = "isopix",
+    format: ExportFormat = "isopix",
     private: bool = False,
 ) -> PublishOutput:
     """Upload the model of a run to the Hub model `name` (owner/name).

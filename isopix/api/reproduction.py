@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from isopix.api import evaluation, few_labels, training
 from isopix.api.arguments import PathLike, checked
 from isopix.api.run import TrainingProgress
+from isopix.core.device import DeviceLike
 from isopix.recipes.recipe import Recipe
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.protocols import igpt, patchformer, vit  # noqa: F401  registers them
@@ -39,7 +40,7 @@ def reproduce(
     pretrain_data: PathLike | None = None,
     pretrained: Sequence[str] = (),
     overrides: Sequence[str] = (),
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: TrialProgress | None = None,
     training_progress: TrainingProgress | None = None,
 ) -> ProtocolTable:
@@ -88,7 +89,7 @@ def plan_reproduction(
 class _Api:
     """The commands of trials, by the Python functions of the same names."""
 
-    device: str
+    device: DeviceLike
     progress: TrainingProgress | None
 
     def train(self, recipe: Recipe, out: Path) -> Path:

@@ -13,7 +13,7 @@ from isopix.api.arguments import checked
 from isopix.api.inputs import image_size
 from isopix.api.pretrained import PretrainedModel
 from isopix.core import device as devices
-from isopix.core.device import Precision
+from isopix.core.device import DeviceLike, Precision
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source
@@ -60,7 +60,7 @@ class Run:
 
     @checked
     def __init__(
-        self, folder: str | os.PathLike[str], *, device: str = "auto", status: RunStatus | None = None
+        self, folder: str | os.PathLike[str], *, device: DeviceLike = "auto", status: RunStatus | None = None
     ):
         self.folder, self.device, self.status = Path(folder), device, status
         RunFolder.open(self.folder)
@@ -127,7 +127,7 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def open_run(
-    source: RunLike, device: str, precision: Precision = "fp32"
+    source: RunLike, device: DeviceLike, precision: Precision = "fp32"
 ) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
     """Yield the folder and the newest intact network of a run as a model of this precision, or a model as it
     is, without a folder, in evaluation mode; afterwards it is in its own mode again.
@@ -145,7 +145,7 @@ def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
     return model.precision if source is model else model.loaded.recipe.train.precision
 
 
-def load_network(path: Path, device: str) -> LoadedRun:
+def load_network(path: Path, device: DeviceLike) -> LoadedRun:
     """Return the newest intact network at a path; damaged checkpoints and changed plugins are logged as
     warnings.
     """
@@ -237,7 +237,7 @@ def observer(
     return RunObserver(partial(progress, recipe), loggers=loggers)
 
 
-def finished(status: RunStatus, device: str) -> Run:
+def finished(status: RunStatus, device: DeviceLike) -> Run:
     """Return the run. Raises Interrupted, with the run, if it was asked to stop before its end."""
     path = status.run.path
     result = Run(path, device=device, status=status)

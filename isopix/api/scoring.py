@@ -28,7 +28,7 @@ from isopix.api.run import (
     open_run,
 )
 from isopix.api.score_output import ScoredImages, ScoreOutput, results_folder
-from isopix.core.device import Precision
+from isopix.core.device import DeviceLike, Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count
 from isopix.core.types import Images
@@ -58,7 +58,7 @@ def score(
     masks: Count = 8,
     precision: Precision = "fp32",
     seed: int = 0,
-    device: str = "auto",
+    device: DeviceLike = "auto",
 ) -> ScoreOutput:
     """Score images by their likelihood under an autoregressive run, in nats per code and bits per dimension,
     or by the loss of a masked run under `masks` random masks, beside the sizes of PNG and WebP files and the

@@ -13,6 +13,7 @@ from isopix.api.training import pretrain
 from isopix.api.verification import verify
 from isopix.core import device as hardware
 from isopix.core.check import Check
+from isopix.core.device import DeviceLike
 from isopix.core.text import format_bytes
 from isopix.data.prefetch import SHARED_MEMORY
 
@@ -21,7 +22,7 @@ MAX_DIFFERENCE = 1e-4  # nats: the same weights, in batches of other sizes
 TINY = ("steps=30", "depth=2", "width=32", "batch_size=32", "lr=0.01", "log_every=1", "data.limit=200")
 
 
-def device_checks(device: str) -> Iterator[Check]:
+def device_checks(device: DeviceLike) -> Iterator[Check]:
     """Yield what is known of the device, its driver, the threads and the memory.
 
     Raises ValueError if the device is not available.
@@ -68,7 +69,7 @@ def _shared_memory() -> Check:
     return Check("shared memory", "ok", found)
 
 
-def training_checks(device: str) -> Iterator[Check]:
+def training_checks(device: DeviceLike) -> Iterator[Check]:
     """Yield whether the loss of a tiny training falls, and whether its weights are saved and read unchanged.
 
     Errors become failures.
@@ -91,7 +92,7 @@ def _loss(run: Run) -> Check:
     return Check("training", "failed", found, f"{run.device} computes wrong numbers: try --device cpu")
 
 
-def _weights(run: Run, folder: Path, device: str) -> Check:
+def _weights(run: Run, folder: Path, device: DeviceLike) -> Check:
     """Check that the saved network has the loss of the trained one, and that a copy has the same weights."""
     trained, saved = run.metrics.test["loss_nats"], verify(run, device=device).loss_nats
     save(run.model, folder / "copy")

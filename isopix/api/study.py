@@ -8,6 +8,7 @@ from typing import Literal
 from isopix.api.arguments import PathLike, checked
 from isopix.api.results import StudyOutput, StudyProgress
 from isopix.api.run import Interrupted
+from isopix.core.device import DeviceLike
 from isopix.core.overrides import parse
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import Study, cost, plan_study
@@ -29,7 +30,7 @@ def inductive_bias(
     seeds: int | None = None,
     probe: str | None = None,
     jobs: int | None = None,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     slurm: Sequence[str] | None = None,
     overrides: Sequence[str] = (),
     report_only: bool = False,
@@ -65,7 +66,7 @@ def inductive_bias(
 
 
 def _executor(
-    study: Study, count: int, *, jobs: int | None, device: str, slurm: Sequence[str] | None
+    study: Study, count: int, *, jobs: int | None, device: DeviceLike, slurm: Sequence[str] | None
 ) -> Executor[TrialSpec]:
     """Return what runs that many trials. Raises ValueError for an unavailable device."""
     if slurm is not None:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import PathLike, checked
+from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.ranges import Count
 from isopix.core.text import printable
 from isopix.data.duplicates import DuplicateGroup
 from isopix.data.sources.base import SPLIT_NAMES
-from isopix.data.survey import DEFAULT_LIMIT, Survey, survey_source
+from isopix.data.survey import Survey, survey_source
 from isopix.plots import style
 from isopix.plots.contact_sheet import SheetLine, class_lines, plot_contact_sheet
 from isopix.plots.image_sizes import plot_image_sizes
@@ -41,7 +42,7 @@ def data_show(
     *,
     out: PathLike | None = None,
     size: tuple[int, int] = (32, 32),
-    limit: Count = DEFAULT_LIMIT,
+    limit: Count = EXAMINED_IMAGES,
 ) -> DataOutput:
     """Examine a dataset: sizes, formats, classes, duplicates, images in several splits, unreadable images.
 

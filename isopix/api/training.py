@@ -27,6 +27,7 @@ from isopix.api.starts import (
 )
 from isopix.core import device as devices
 from isopix.core import ranks
+from isopix.core.device import DeviceLike
 from isopix.core.overrides import override
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
@@ -57,7 +58,7 @@ def pretrain(
     limit: int | None = None,
     seed: int | None = None,
     probe_every: int | None = None,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     loggers: Sequence[str] = (),
     progress: TrainingProgress | None = None,
 ) -> Run:
@@ -98,7 +99,7 @@ def pretrain(
 def resume(
     run: Run | PathLike,
     *,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     loggers: Sequence[str] = (),
     progress: TrainingProgress | None = None,
 ) -> Run:
@@ -137,7 +138,7 @@ def search_lr(
     finetune: bool = False,
     max_lr: float = 0.01,
     min_lr: float = 0.00001,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: TrainingProgress | None = None,
 ) -> LRSearch:
     """Search for a learning rate over a decreasing grid, 0.01, 0.003, 0.001 ..., in the folder `out`.
@@ -194,7 +195,7 @@ def finetune(
     subset: int | None = None,
     refit_on_validation: bool = False,
     seed: int | None = None,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     loggers: Sequence[str] = (),
     progress: TrainingProgress | None = None,
 ) -> Run:

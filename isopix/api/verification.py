@@ -11,7 +11,7 @@ from isopix.api.progress import Progress, count_progress
 from isopix.api.results import VerifyOutput
 from isopix.api.run import DataLike, evaluation_images, load_network, save_record
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
-from isopix.core.device import Precision
+from isopix.core.device import DeviceLike, Precision
 from isopix.core.ranges import Count
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.papers.published import find_published
@@ -31,7 +31,7 @@ def verify(
     limit: Count | None = None,
     precision: Precision = "fp32",
     seed: int = 0,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     progress: Progress | None = None,
 ) -> VerifyOutput:
     """Check the hash of every file of the newest checkpoint, and compare its test loss with the published

@@ -2,9 +2,10 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import IO, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter, validators
@@ -155,6 +156,16 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
         table.add_row(*(Text(printable(str(value))) for value in row))
     console.print(Text(printable(title), style="bold"), soft_wrap=True)
     console.print(table)
+
+
+def show_entries(title: str, entries: Iterable[tuple[str, str]]) -> None:
+    """Print a title and, for each entry, a line that is not wrapped and its description below it."""
+    console.print(Text(printable(title), style="bold"), soft_wrap=True)
+    for entry, description in entries:
+        console.print(Text(f"  {printable(entry)}"), soft_wrap=True)
+        indent = " " * 6
+        wrapped = fill(printable(description), console.width, initial_indent=indent, subsequent_indent=indent)
+        console.print(Text(wrapped, style="dim"), soft_wrap=True)
 
 
 def show_saved(record: Mapping[str, Any], path: object, *, json: bool) -> None:

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from isopix.api import survey
 from isopix.api.survey import DataOutput
 from isopix.cli.console import Json, Positive, say, show_json, show_table
-from isopix.data.survey import DEFAULT_LIMIT
+from isopix.core.choices import EXAMINED_IMAGES
 
 app = App(
     name="data",
@@ -42,7 +42,7 @@ def data_show(
     source: str,
     *,
     out: Path | None = None,
-    limit: Examined = DEFAULT_LIMIT,
+    limit: Examined = EXAMINED_IMAGES,
     size: Size = (32, 32),
     json: Json = False,
 ) -> None:

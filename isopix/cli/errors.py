@@ -1,5 +1,6 @@
 """Command-line errors as one line: what was given, and what is allowed."""
 
+import importlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
@@ -46,9 +47,12 @@ def _(error: UnknownOptionError) -> str:
     given = (error.token.keyword or error.token.value).split("=")[0]
     arguments = [each for each in error.argument_collection if each.parse]
     options = [name for each in arguments if not _positional(each) for name in each.names]
-    hint = _suggestion(given, options)
-    if not hint and any(each.name == SETTINGS for each in arguments):
-        hint = f"if it is a setting, write {_as_setting(given, error.root_input_tokens or [])}; "
+    takes_settings = any(each.name == SETTINGS for each in arguments)
+    setting = _as_setting(given, error.root_input_tokens or [])
+    if takes_settings and _is_setting(setting.partition("=")[0]):
+        hint = f"it is a setting: write {setting}; "
+    else:
+        hint = _suggestion(given, options) or (f"if it is a setting, write {setting}; " * takes_settings)
     return f"unknown option '{given}'; {hint}options of {_command(error)}: {', '.join(options)}"
 
 
@@ -99,6 +103,12 @@ def with_option_names(message: str, parameters: Iterable[str]) -> str:
         start = r"(?<![\w.'-])" if "_" in name else "^"
         message = re.sub(rf"{start}{name}(?![\w.:'])", f"--{name.replace('_', '-')}", message)
     return message
+
+
+def _is_setting(path: str) -> bool:
+    """Whether a path may be the end of that of a setting, such as `depth` or `model.depth`."""
+    # Imported here, since it takes as long as PyTorch.
+    return importlib.import_module("isopix.recipes.setting_names").is_setting(path)
 
 
 def _as_setting(option: str, words: Sequence[str]) -> str:

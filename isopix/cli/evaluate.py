@@ -17,7 +17,7 @@ from isopix.cli.console import (
     show_table,
 )
 from isopix.cli.progress import progress_bar
-from isopix.core.device import Precision
+from isopix.core.choices import Precision
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 

@@ -20,10 +20,10 @@ from isopix.cli.console import (
 )
 from isopix.cli.probe import Pooling
 from isopix.cli.progress import progress_bar
-from isopix.core.device import Precision
+from isopix.core.choices import Precision, Selection
 from isopix.papers.igpt import LOW_DATA, PublishedLowData
 from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
-from isopix.probing.low_data import LowDataResult, Selection
+from isopix.probing.low_data import LowDataResult
 from isopix.recipes.recipe import Recipe
 from isopix.train.trainer import Record
 

@@ -7,6 +7,7 @@ from cyclopts import App, CycloptsError
 
 from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
+from isopix.cli.outline import outlines
 from isopix.cli.rank_errors import check_command, of_rank
 from isopix.cli.stop_signals import exit_code, stop_message
 from isopix.core import ranks
@@ -97,20 +98,24 @@ COMMANDS = {
 if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
     os.environ.update(OMP_WAIT_POLICY="PASSIVE", GOMP_SPINCOUNT="2000")  # for GNU's OpenMP the second counts
 
-app = App(
-    name="isopix",
-    help="Pre-train image models by predicting pixels, measure what they have learned, and report it.",
-    version=__version__,
-    default_parameter=None,
-    print_error=False,
-    exit_on_error=False,
-    suppress_keyboard_interrupt=False,
-)
-for i, (name, (target, text)) in enumerate(COMMANDS.items()):
-    # The list of commands needs no import; the help page of one command is its own docstring.
-    selected = sys.argv[1:2] == [name]
-    app.command(target, name=name, help=None if selected else text, sort_key=i)
-app.register_install_completion_command(help="Install completion of commands and options in your shell.")
+
+def command_app() -> App:
+    """Return the commands, of which none is imported yet."""
+    app = App(
+        name="isopix",
+        help="Pre-train image models by predicting pixels, measure what they have learned, and report it.",
+        version=__version__,
+        default_parameter=None,
+        print_error=False,
+        exit_on_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+    for i, (name, (target, text)) in enumerate(COMMANDS.items()):
+        # The list of commands needs no import; the help page of one command is its own docstring.
+        selected = sys.argv[1:2] == [name]
+        app.command(target, name=name, help=None if selected else text, sort_key=i)
+    app.register_install_completion_command(help="Install completion of commands and options in your shell.")
+    return app
 
 
 def main() -> None:
@@ -120,11 +125,7 @@ def main() -> None:
     options: list[str] = []
     try:
         with errors_as_stops():
-            command, given, _ = app.parse_args(sys.argv[1:])
-            check_command(next(iter(sys.argv[1:]), ""))
-            parameters = given.signature.parameters.values()
-            options = [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
-            command(*given.args, **given.kwargs)
+            _run(options)
     except CycloptsError as error:
         _exit(error, format_error(error), 2)
     except ValueError as error:
@@ -140,6 +141,23 @@ def main() -> None:
         if ranks.rank() > 0:  # rank 0 says it
             sys.exit(exit_code(error))
         _exit(error, stop_message(error), exit_code(error))
+
+
+def _run(options: list[str]) -> None:
+    """Run a command; add the names of its options to the list, for messages.
+
+    Help is shown and wrong words are refused before the modules of the command, and PyTorch, are imported.
+    """
+    with outlines():
+        command, given, _ = command_app().parse_args(sys.argv[1:])
+        if not command.__module__.startswith("isopix."):
+            command(*given.args, **given.kwargs)
+            return
+    command, given, _ = command_app().parse_args(sys.argv[1:])
+    check_command(next(iter(sys.argv[1:]), ""))
+    parameters = given.signature.parameters.values()
+    options += [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
+    command(*given.args, **given.kwargs)
 
 
 def _exit(error: BaseException, message: str, code: int) -> None:

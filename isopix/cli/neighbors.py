@@ -21,9 +21,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.core.device import Precision
-from isopix.data.sources.base import SplitName
-from isopix.model.pool import Pool
+from isopix.core.choices import Pool, Precision, SplitName
 
 SHOWN = 10  # rows of a table
 Splits = Annotated[SplitName | None, Parameter(help="Split of the dataset. Default: all images.")]

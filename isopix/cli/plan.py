@@ -20,6 +20,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.formats import format_duration
 from isopix.cli.parallel_tables import format_amount, print_parallel_plans
+from isopix.core.choices import MFU
 from isopix.core.device import PRECISIONS
 from isopix.core.text import format_bytes
 from isopix.papers import vit
@@ -53,7 +54,7 @@ def plan(
     devices: Clusters = None,
     node_bandwidth: float | None = None,
     price: float | None = None,
-    mfu: float = cost.MFU,
+    mfu: float = MFU,
     plugin: Plugins = None,
     review: Review = False,
     json: Json = False,
@@ -126,7 +127,7 @@ def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
     ]
     show_table(title, ["quantity", "value"], rows)
     device = numbers["device"]
-    say(f"The time assumes {cost.MFU:.0%} of the measured matmul throughput of {device}.")
+    say(f"The time assumes {MFU:.0%} of the measured matmul throughput of {device}.")
 
 
 def _print_device_hours(costs: Sequence[cost.DeviceCost], precision: str, mfu: float) -> None:

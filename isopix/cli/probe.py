@@ -21,9 +21,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.launch import Devices, launch_ranks
 from isopix.cli.progress import progress_bar
-from isopix.core.device import Precision
-from isopix.model.backbone import FeatureKind
-from isopix.model.pool import Pool
+from isopix.core.choices import FeatureKind, Pool, Precision
 from isopix.probing.baselines import baseline_title
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatResult, LayerScore, ProbeReport

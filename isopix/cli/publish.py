@@ -7,9 +7,10 @@ from cyclopts import Parameter
 
 from isopix.api import publishing
 from isopix.cli.console import Json, Plugins, load_plugins, say, show_json
+from isopix.core.choices import ExportFormat
 
 Format = Annotated[
-    publishing.Format,
+    ExportFormat,
     Parameter(help="isopix: load with isopix.load; huggingface: load with transformers."),
 ]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from isopix.analysis.cost import MFU, device_costs
+from isopix.analysis.cost import device_costs
 from isopix.api.reproduction import PlannedTrial, plan_reproduction
 from isopix.api.reproduction import reproduce as run_protocol
 from isopix.api.run import Interrupted
@@ -14,6 +14,7 @@ from isopix.cli.console import Device, Json, Plugins, load_plugins, say, show_js
 from isopix.cli.parallel_tables import format_amount
 from isopix.cli.run_display import TrainingDisplay, with_resume_hint
 from isopix.cli.stop_signals import STOPPED
+from isopix.core.choices import MFU
 from isopix.core.command_line import command_line
 from isopix.studies.protocols.protocol import PROTOCOLS, find_protocol
 from isopix.studies.protocols.reproduction import TrialState

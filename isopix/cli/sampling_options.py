@@ -1,10 +1,10 @@
-"""Options of the commands that sample; not with those of all commands, since `Precision` loads PyTorch."""
+"""Options of the commands that sample."""
 
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.device import Precision
+from isopix.core.choices import Precision
 
 Temperature = Annotated[
     float, Parameter(help="Softmax temperature; values below 1 sharpen the distribution.")

@@ -23,7 +23,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.core.device import Precision
+from isopix.core.choices import Precision
 
 Against = Annotated[
     str | None, Parameter(help="Second dataset: AUROC of every score between the two datasets.")

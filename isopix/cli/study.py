@@ -44,6 +44,13 @@ Trials = Annotated[
     ),
 ]
 
+TrialJobs = Annotated[
+    SlurmParameters,
+    Parameter(
+        help="Run trials as SLURM jobs with submitit parameters, e.g. --slurm partition=gpu timeout_min=60."
+    ),
+]
+
 
 @app.command
 def inductive_bias(
@@ -56,7 +63,7 @@ def inductive_bias(
     probe: str | None = None,
     jobs: int | None = None,
     device: Device = "auto",
-    slurm: SlurmParameters = None,
+    slurm: TrialJobs = None,
     report_only: bool = False,
     json: Json = False,
 ) -> None:
@@ -82,8 +89,6 @@ def inductive_bias(
         Probe method: adam (that of the paper), ridge, lbfgs, sgd or knn. Default: that of the scale.
     jobs
         Number of parallel trials. Default: one per CPU core or GPU; all at once with SLURM.
-    slurm
-        Run trials as SLURM jobs with submitit parameters, e.g. --slurm partition=gpu timeout_min=60.
     report_only
         Do not train; write the figures and the page from existing results.
     """

@@ -18,7 +18,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.core.device import Precision
+from isopix.core.choices import Precision
 from isopix.data.measurement import Measurement
 from isopix.papers.published import PublishedResult
 

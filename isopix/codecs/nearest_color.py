@@ -22,7 +22,7 @@ MAX_DISTANCES = 2**16  # distances computed at a time, also for the cache
 
 def fixed_point(colors: Float[Tensor, "K 3"]) -> FixedPointColors:
     """Return colors in levels of 0..255 in 1/65536 of a level."""
-    return (colors.double() * FIXED_POINT_SCALE).round().int()
+    return (colors * FIXED_POINT_SCALE).round().int()  # exact in float32: a power of two, below 2^24
 
 
 def nearest_codes(colors: FixedPointColors, pixels: Pixels) -> Int[Tensor, " P"]:

@@ -92,9 +92,10 @@ class Palette(Codec):
 
     def notes(self) -> Sequence[str]:
         """Return the number of colors that are encoded as another one, if there are any."""
-        index = torch.arange(self.vocab_size, device=self.colors.device)[None, :, None]
-        levels = rearrange(self.decode(index, Grid(1, self.vocab_size)), "1 c 1 k -> k c")
-        changed = int((nearest_color.nearest_codes(self.fixed_point_colors, levels) != index.flatten()).sum())
+        index = torch.arange(self.vocab_size)[None, :, None]
+        decoded = self.decode(index.to(self.colors.device), Grid(1, self.vocab_size)).cpu()
+        levels, colors = rearrange(decoded, "1 c 1 k -> k c"), self.fixed_point_colors.cpu()
+        changed = int((nearest_color.nearest_codes(colors, levels) != index.flatten()).sum())
         if not changed:
             return ()
         text = f"{changed:,} of {self.vocab_size:,} colors of the palette, once rounded to whole levels, are "

@@ -1,9 +1,13 @@
 """What each setting means: the docstring below its field in the settings class."""
 
 import ast
+import dataclasses
 import inspect
+import re
 import textwrap
 from functools import cache
+
+from isopix.core.registry import Part
 
 
 @cache
@@ -35,3 +39,30 @@ def _of_source(source: str) -> dict[str, str]:
         and isinstance(text.value, ast.Constant)
         and isinstance(text.value.value, str)
     }
+
+
+def meanings(settings: object) -> dict[str, str]:
+    """Return the description of every setting by its path, empty for one without.
+
+    That of a `kind` is the first sentence of the part's docstring.
+    """
+    assert dataclasses.is_dataclass(settings), settings
+    cls: type = type(settings)
+    found: dict[str, str] = (
+        {"kind": _first_sentence(inspect.getdoc(cls) or "")} if isinstance(settings, Part) else {}
+    )
+    for item in dataclasses.fields(settings):
+        value = getattr(settings, item.name)
+        if dataclasses.is_dataclass(value):
+            found |= {f"{item.name}.{path}": text for path, text in meanings(value).items()}
+        else:
+            found[item.name] = " ".join(descriptions(cls).get(item.name, "").split())
+    return found
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of the first paragraph; a period within parentheses ends none."""
+    words = " ".join(text.split("\n\n", maxsplit=1)[0].split())
+    ends = (end.start() for end in re.finditer(r"[.](?= |$)", words))
+    whole = (words[:end] for end in ends if words[:end].count("(") == words[:end].count(")"))
+    return f"{next(whole, words).rstrip('.')}."

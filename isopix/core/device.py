@@ -3,16 +3,17 @@
 import ctypes
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import PIL
 import torch
 
+from isopix.core import choices
 from isopix.core.device_specs import DEVICE_SPECS, SPEC_BY_DRIVER_NAME
 
 try:
@@ -26,8 +27,8 @@ KEPT_BYTES = 2**30
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 OLD_MAX_THRESHOLD = 2**25  # of older versions of glibc, which refuse a larger one
 
-Precision = Literal["fp32", "bf16"]
-
+Precision = choices.Precision
+DeviceLike = str | torch.device
 
 PRECISIONS: dict[Precision, str] = {
     "fp32": "fp32",
@@ -35,8 +36,9 @@ PRECISIONS: dict[Precision, str] = {
 }
 
 
-def select_device(name: str = "auto") -> torch.device:
+def select_device(name: DeviceLike = "auto") -> torch.device:
     """Return the device; `auto` prefers CUDA, then MPS, then the CPU. Raises ValueError if not available."""
+    name = re.sub("^(cpu|mps):0$", r"\1", str(name))  # of these there is one
     available = ["cpu"]
     if torch.cuda.is_available():
         available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
@@ -55,7 +57,7 @@ def use_device(device: torch.device) -> None:
         torch.cuda.set_device(device)
 
 
-def list_devices(name: str = "auto") -> list[torch.device]:
+def list_devices(name: DeviceLike = "auto") -> list[torch.device]:
     """Return all GPUs for `cuda`, and for `auto` if there are any, or else the device of `select_device`.
 
     Raises ValueError if it is not available.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.progress import Count, long_step
 from isopix.core.text import printable
 from isopix.data.cache import BadFile
@@ -21,7 +22,6 @@ from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, SplitName
 from isopix.data.threads import map_images
 from isopix.storage.cache_folder import default_cache
 
-DEFAULT_LIMIT = 50_000  # images of each split: all of CIFAR, a minute or two of photographs
 NUM_RANGES = 100  # into which the images of a larger split are divided
 MAX_CLASSES, PER_CLASS, UNLABELED = 40, 10, 60  # of the pictures that are kept
 PICTURE_SIDE = 96  # pixels
@@ -78,7 +78,7 @@ class Survey:
 
 
 def survey_source(
-    source: str, *, size: tuple[int, int] = (32, 32), limit: int = DEFAULT_LIMIT, cache: Path | None = None
+    source: str, *, size: tuple[int, int] = (32, 32), limit: int = EXAMINED_IMAGES, cache: Path | None = None
 ) -> Survey:
     """Examine up to `limit` images of each split of the source of that name or path.
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from isopix.core import choices
 from isopix.core.device import Precision
 from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import AttentionAxis, AttentionWeights
@@ -20,7 +21,7 @@ from isopix.model.positions import PositionEmbedding
 from isopix.model.stems.base import Inputs, Stem
 from isopix.model.token_dropping import group_by_length, visible_positions
 
-FeatureKind = Literal["normed", "residual"]
+FeatureKind = choices.FeatureKind
 HiddenState = Float[Tensor, "B _ D"]  # of all positions or of some, with or without a class token before them
 
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from isopix.core import choices
 from isopix.core.types import Grid
 
-Pool = Literal["mean", "last", "max", "first", "grid2", "grid4", "flatten"]
+Pool = choices.Pool
 AllTokens = Float[Tensor, "B _ D"]  # prefix tokens (a class token), then all positions in raster order
 Pooled = Float[Tensor, "B _"]  # `pooled_width` features
 

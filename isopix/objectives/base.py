@@ -60,7 +60,7 @@ class TrainingBatch(NamedTuple):
             code_map(each.expand_as(self.targets), codec).cpu()
             for each in (self.targets, ~hidden, self.loss_mask)
         )
-        return MaskedCodes(self.targets, codes, visible, in_loss, self.weights.double().cpu())
+        return MaskedCodes(self.targets, codes, visible, in_loss, self.weights.cpu().double())
 
     def to(self, device: torch.device) -> "TrainingBatch":
         moved: list[Any] = [None if item is None else item.to(device, non_blocking=True) for item in self]

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+from isopix.core import choices
 from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.core.types import Labels
@@ -19,7 +20,7 @@ from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import LayerScore
 
-Selection = Literal["validation", "cross-validation"]
+Selection = choices.Selection
 Progress = Callable[[float], None]  # called with the fraction of all images that have been read
 
 

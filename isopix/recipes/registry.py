@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.config import to_dict
+from isopix.core.descriptions import meanings
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import register_name
 from isopix.core.suggestions import did_you_mean
@@ -17,6 +18,7 @@ from isopix.recipes.recipe import Recipe
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
 PALETTE_OF_DATA = "palette of the data"  # the origin of settings
+UNCHANGED = "recipe"  # the source of values of the recipe
 ALIASES = {"seed": "train.seed"}  # and not data.seed, which only its full path names
 
 # Recipes by the group before the dot of their names; the function's name comes after it.
@@ -57,10 +59,23 @@ RECIPES: dict[str, Make] = SINGLE | {
 
 
 class Resolved(NamedTuple):
-    """A recipe after all changes, and the source of each changed value, by path."""
+    """A recipe after all changes, the source of each changed value, by path, and the recipe before them."""
 
     recipe: Recipe
     origins: dict[str, str]
+    unchanged: Recipe
+
+
+class Setting(NamedTuple):
+    """One setting of a resolved recipe: its value, where that comes from, the value in the unchanged recipe,
+    None also where it has no such setting, and what it means.
+    """
+
+    path: str
+    value: Any
+    source: str
+    default: Any
+    meaning: str
 
 
 def recipe(name: str) -> Callable[[Make], Make]:
@@ -107,7 +122,7 @@ def resolve(
 
     Raises ValueError that names the path of a wrong setting, and of one that a later change made meaningless.
     """
-    changed = find(recipe) if isinstance(recipe, str) else recipe
+    changed = unchanged = find(recipe) if isinstance(recipe, str) else recipe
     origins: dict[str, str] = {}
     for origin, changes in layers(file, options, assignments):
         if changes:
@@ -127,7 +142,7 @@ def resolve(
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):
             raise ValueError(f"'{path}' of the {origins[path]} is no longer a setting after later overrides")
-    return Resolved(changed, origins)
+    return Resolved(changed, origins, unchanged)
 
 
 def layers(
@@ -152,16 +167,17 @@ def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {side: value for side, value in sides.items() if side not in given} | rest
 
 
-def settings(resolved: Resolved) -> list[tuple[str, Any, str]]:
-    """Return every setting as (path, value, origin), in the order of the dataclass; the settings of a part
-    that was replaced have its origin.
-    """
-    values = flatten(to_dict(resolved.recipe))
-    return [(path, value, _origin(path, resolved.origins)) for path, value in values.items()]
+def settings(resolved: Resolved) -> list[Setting]:
+    """Return every setting, in the order of the dataclass; those of a replaced part have its source."""
+    told, defaults = meanings(resolved.recipe), flatten(to_dict(resolved.unchanged))
+    return [
+        Setting(path, value, _origin(path, resolved.origins), defaults.get(path), told.get(path, ""))
+        for path, value in flatten(to_dict(resolved.recipe)).items()
+    ]
 
 
 def _origin(path: str, origins: Mapping[str, str]) -> str:
     """Return where a setting, or the innermost part around it that was set, comes from."""
     names = path.split(".")
     around = (".".join(names[:count]) for count in range(len(names), 0, -1))
-    return next((origins[each] for each in around if each in origins), "recipe")
+    return next((origins[each] for each in around if each in origins), UNCHANGED)

@@ -20,6 +20,7 @@ from isopix.reporting.section import (
     missing,
     percent,
 )
+from isopix.reporting.settings_section import last_path_part
 from isopix.train.early_stopping import best_evaluation
 
 Values = Mapping[str, Any]
@@ -108,7 +109,9 @@ def _evaluation(each: SavedEvaluation) -> Row:
 def _caption(run: RunRecord, settings: FineTuneConfig, best: Values | None) -> str:
     origin = run.environment.get("pretrained")
     start = (
-        f"Fine-tuned from step {origin['step']:,} of {origin['run']}" if origin else "Trained from scratch"
+        f"Fine-tuned from step {origin['step']:,} of {last_path_part(origin['run'])}"
+        if origin
+        else "Trained from scratch"
     )
     layer = "the last layer" if settings.layer is None else f"layer {settings.layer}"
     ring = f" Ring: best step on validation images, {best['step']:,}." if best else ""

@@ -22,7 +22,12 @@ from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord, SavedMetrics
 from isopix.reporting.score_section import score_section
 from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words, percent
-from isopix.reporting.settings_section import differences_section, settings_section
+from isopix.reporting.settings_section import (
+    differences_section,
+    last_path_part,
+    settings_section,
+    without_private_paths,
+)
 from isopix.storage.run_folder import RunFolder
 
 Values = Mapping[str, Any]
@@ -156,7 +161,10 @@ def _probe_curve(name: str, number: int, run: RunRecord) -> Section | None:
 
 
 def _environment(run: RunRecord) -> Section:
-    shown = {key: value for key, value in run.environment.items() if key not in ("command", "majority")}
+    shown = {
+        key: value for key, value in run.environment.items() if key not in ("command", "folder", "majority")
+    }
+    shown = without_private_paths(shown)
     items = [(ENVIRONMENT_NAMES.get(key, key), _text(value)) for key, value in shown.items()]
     if majority := _majority(run):
         items.append(("majority class of train", majority))
@@ -178,7 +186,7 @@ def _majority(run: RunRecord) -> str:
 
 
 def _commands(run: RunRecord) -> list[str]:
-    """Return the commands of all that is shown, each once and under its working directory."""
+    """Return the commands of all that is shown, each once and under the name of its working directory."""
     shown = [*(image.facts for image in run.images), *(each.numbers for each in run.analyses)]
     saved: list[SavedMetrics] = [*run.probes, *run.evaluations, *run.scores]
     evaluated = [{"command": each.command, "folder": each.folder} for each in saved]
@@ -189,7 +197,7 @@ def _commands(run: RunRecord) -> list[str]:
     ):
         if folder and folder != here:
             here = folder
-            lines.append(f"cd {shlex.quote(str(folder))}")
+            lines.append(f"cd {shlex.quote(last_path_part(str(folder)))}")
         lines.append(command)
     return lines
 
@@ -199,7 +207,7 @@ def _requirements(environment: Values) -> list[str]:
     commit, palette = environment.get("commit"), environment.get("palette")
     lines = [f"# isopix at commit {_text(commit)}"] if commit else []
     if isinstance(palette, Mapping):
-        lines.append(f"# palette {palette.get('file')}: {palette.get('source')}")
+        lines.append(f"# palette {last_path_part(palette.get('file'))}: {palette.get('source')}")
     return [" ".join(line.split()) for line in lines]
 
 

@@ -19,7 +19,7 @@ IMPORTED = (
     "objective.kind",
 )
 STATED = ("codec", "block", "depth", "width", "objective", "rows", "cols")
-PATHS = ("source", "palette_file")  # settings that may be the path of a file
+PATHS = ("source", "palette_file", "file", "run")  # settings and records that may be paths
 
 
 def settings_section(run: RunRecord) -> Section:

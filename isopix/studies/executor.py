@@ -14,6 +14,7 @@ from multiprocessing.context import ForkServerProcess
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from isopix.core import device as devices
+from isopix.core.device import DeviceLike
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -52,7 +53,7 @@ class Slot(NamedTuple):
     threads: int | None
 
 
-def slots_on(device: str, count: int | None = None) -> list[Slot]:
+def slots_on(device: DeviceLike, count: int | None = None) -> list[Slot]:
     """Return `count` slots, by default one per GPU or CPU core, that share the cores and the devices of this
     machine. Raises ValueError for an unavailable device.
     """

@@ -18,6 +18,7 @@ from isopix.api.image_selection import select_split
 from isopix.api.inputs import image_size
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.run import DataLike, load_network, run_folder
+from isopix.core.device import DeviceLike
 from isopix.core.images import AnyNumber
 from isopix.core.types import Images
 from isopix.data.dataset import preprocess_config
@@ -89,7 +90,7 @@ class OpenedRun:
 
 
 def open_runs(
-    runs: Sequence[str | os.PathLike[str]], *, data: DataLike | None, device: str
+    runs: Sequence[str | os.PathLike[str]], *, data: DataLike | None, device: DeviceLike
 ) -> list[OpenedRun]:
     """Open run folders and read their test images, or those of `data`.
 
@@ -106,7 +107,7 @@ def pixels_of(images: Images) -> Pixels:
     return np.ascontiguousarray(images[0].permute(1, 2, 0).cpu().numpy())
 
 
-def _open(name: str, path: Path, data: DataLike | None, device: str) -> OpenedRun:
+def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> OpenedRun:
     model = PretrainedModel(load_network(path, device))
     none = torch.zeros(0, 3, *image_size(model.network.codec), dtype=torch.uint8)
     try:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from isopix.api.arguments import checked
 from isopix.api.run import DataLike
+from isopix.core.device import DeviceLike
 from isopix.studio.opened_run import open_runs
 
 HOST = "127.0.0.1"
@@ -21,7 +22,7 @@ def open_studio(
     data: DataLike | None = None,
     port: int | None = None,
     browser: bool = True,
-    device: str = "auto",
+    device: DeviceLike = "auto",
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve a page on which one or two runs complete, compare and inspect images, until Ctrl-C.

@@ -24,7 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from isopix.core import ranks
-from isopix.core.device import Precision, select_device, use_device
+from isopix.core.device import DeviceLike, Precision, select_device, use_device
 from isopix.core.progress import show_progress
 from isopix.core.types import Scalar
 from isopix.train.tasks import Batch, TrainingTask
@@ -40,7 +40,7 @@ _numbers = count()  # of groups and stores; all ranks make them in the same orde
 
 
 @contextmanager
-def process_group(device: str) -> Iterator[torch.device]:
+def process_group(device: DeviceLike) -> Iterator[torch.device]:
     """Join the other ranks, if torchrun has started this process, and yield its device; alone, `device`.
 
     Ranks other than 0 print nothing from then on but errors. Raises ValueError for a device that is not
@@ -75,7 +75,7 @@ def process_group(device: str) -> Iterator[torch.device]:
             dist.destroy_process_group()  # tells them
 
 
-def _own_device(device: str) -> torch.device:
+def _own_device(device: DeviceLike) -> torch.device:
     """Return the device of this rank: `cuda` or `auto` is the GPU of its number."""
     found = select_device(device)
     if found.type != "cuda" or not ranks.are_started():

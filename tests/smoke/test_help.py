@@ -1,10 +1,15 @@
 """`isopix --help` is instant; every command's page has an example and explains its options."""
 
+import importlib
+import inspect
 import json
+import re
 import subprocess
 import sys
 
+import docstring_parser
 import pytest
+from cyclopts import App, Parameter
 
 from isopix.cli.main import COMMANDS
 
@@ -18,45 +23,104 @@ SUBCOMMANDS = {
 PAGES = [[name, *([sub] if sub else [])] for name in COMMANDS for sub in ["", *SUBCOMMANDS.get(name, [])]]
 
 
-def test_the_list_of_commands_imports_no_torch() -> None:
-    program = (
-        "import sys; sys.argv = ['isopix', '--help']; from isopix.cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    *page, imported = done.stdout.splitlines()
-    assert imported == "False"
-    order = [line.split()[1] for line in page if line.startswith("│ ") and line[2] != " "]
-    assert order[: len(COMMANDS)] == list(COMMANDS)
+# Modules that take longer to load than a page of help may.
+HEAVY = ["torch", "numpy", "scipy", "sklearn", "matplotlib", "PIL", "pyarrow", "pydantic", "jinja2"]
+
+
+def test_commands_are_listed_in_the_order_in_which_they_are_needed(pages: dict[str, str]) -> None:
+    lines = [line for line in pages[""].splitlines() if line.startswith("│ ") and line[2] != " "]
+    assert [line.split()[1] for line in lines][: len(COMMANDS)] == list(COMMANDS)
 
 
 # One process shows every page as a process per page would: only isopix.cli.main is imported again.
 SHOW = """
-import contextlib, io, json, runpy, sys
+import contextlib, importlib, io, json, runpy, sys
+all_pages, modules, heavy = map(json.loads, sys.argv[1:])
+for name in modules:
+    importlib.import_module(name)
 pages = []
-for words in json.loads(sys.argv[1]):
-    sys.argv = ["isopix", *words, "--help"]
+for words in all_pages:
+    sys.argv = ["isopix", *words]
     sys.modules.pop("isopix.cli.main", None)
     pages.append(io.StringIO())
-    with contextlib.redirect_stdout(pages[-1]), contextlib.suppress(SystemExit):
-        runpy.run_module("isopix.cli.main", run_name="__main__")
-print(json.dumps([page.getvalue() for page in pages]))
+    with contextlib.redirect_stdout(pages[-1]), contextlib.redirect_stderr(pages[-1]):
+        with contextlib.suppress(SystemExit):
+            runpy.run_module("isopix.cli.main", run_name="__main__")
+print(json.dumps([[page.getvalue() for page in pages], [name for name in heavy if name in sys.modules]]))
 """
+OTHER_WORDS = [["--version"], ["nope"], ["sample"], ["sample", "run", "--nope"], ["sample", "run", "-n", "0"]]
+
+
+def show(calls: list[list[str]], modules: list[str], **environment: str) -> tuple[list[str], list[str]]:
+    """Return what calls print, and which heavy modules are loaded after them; `modules` are loaded before."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW, *map(json.dumps, (calls, modules, HEAVY))],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": "200", "TERM": "dumb"} | environment,
+    )
+    printed, loaded = json.loads(done.stdout)
+    return printed, loaded
 
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     """Return the help pages by command."""
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW, json.dumps(PAGES)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"COLUMNS": "200", "TERM": "dumb"},
-    )
-    return dict(zip(map(" ".join, PAGES), json.loads(done.stdout), strict=True))
+    words = [[], *PAGES]
+    printed, _ = show([[*each, "--help"] for each in words], [])
+    return dict(zip(map(" ".join, words), printed, strict=True))
+
+
+def test_help_and_wrong_words_are_answered_without_heavy_modules() -> None:
+    _, loaded = show([["--help"], *([*words, "--help"] for words in PAGES), *OTHER_WORDS], [])
+    assert loaded == []
+
+
+def test_help_is_that_of_the_modules_of_the_commands(pages: dict[str, str]) -> None:
+    modules = sorted({target.partition(":")[0] for target, _ in COMMANDS.values()})
+    printed, loaded = show([[*words, "--help"] for words in PAGES], modules)
+    assert "torch" in loaded
+    assert dict(zip(map(" ".join, PAGES), printed, strict=True)).items() <= pages.items()
+
+
+def sentences(words: list[str]) -> list[str]:
+    """Return the paragraphs of a command's docstring, and what is said of each parameter."""
+    module, _, name = COMMANDS[words[0]][0].partition(":")
+    found = getattr(importlib.import_module(module), name)
+    function = found
+    if isinstance(found, App):
+        function = found[words[1]].default_command if words[1:] else None
+    if function is None:
+        return (found.help or "").split("\n\n")
+    told = docstring_parser.parse(inspect.cleandoc(function.__doc__ or ""))
+    paragraphs = [told.short_description or "", *(told.long_description or "").split("\n\n")]
+    paragraphs += [each.description or "" for each in told.params]
+    for parameter in inspect.signature(function).parameters.values():
+        notes = getattr(parameter.annotation, "__metadata__", ())
+        helps = [note.help for note in notes if isinstance(note, Parameter) and note.help]
+        paragraphs += helps[-1:]
+    return paragraphs
+
+
+def in_order(words: list[str], shown: list[str]) -> bool:
+    """Whether the words are shown one after another; names of options may be between them."""
+    rest = iter(shown)
+    return all(word in rest for word in words)
+
+
+@pytest.mark.parametrize("width", ["80", "200"])
+@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
+def test_no_character_of_a_description_is_lost(width: str, terminal: bool) -> None:
+    color = {"FORCE_COLOR": "1", "TERM": "xterm-256color"} if terminal else {}
+    printed, _ = show([[*words, "--help"] for words in PAGES], [], COLUMNS=width, **color)
+    lost = {}
+    for words, page in zip(PAGES, printed, strict=True):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", page).replace("│", " ").split()
+        missing = [each for each in sentences(words) if not in_order(each.replace("`", "").split(), shown)]
+        if missing:
+            lost[" ".join(words)] = missing
+    assert lost == {}
 
 
 @pytest.mark.parametrize("words", PAGES, ids=" ".join)

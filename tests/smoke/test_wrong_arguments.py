@@ -72,15 +72,31 @@ def test_a_misspelled_name_is_answered_with_the_nearest(
 
 @pytest.mark.parametrize(
     ("words", "setting"),
-    [("--steps 4", "steps=4"), ("--batch-size=4", "batch_size=4"), ("--lr --json", "lr=VALUE")],
+    [
+        ("--steps 4", "steps=4"),
+        ("--depth 2", "depth=2"),
+        ("--batch-size=4", "batch_size=4"),
+        ("--batch_size 4", "batch_size=4"),
+        ("--lr --json", "lr=VALUE"),
+        ("--model.depth 2", "model.depth=2"),
+        ("--train.batch-size 8", "train.batch_size=8"),
+        ("--size 16", "size=16"),
+    ],
 )
 def test_a_setting_typed_as_an_option_is_shown_as_a_setting(isopix: Run, words: str, setting: str) -> None:
     code, _, err = isopix("pretrain", "igpt.digits", *words.split(), "--out", "r")
     option = words.replace("=", " ").split()[0]
-    start = (
-        f"isopix: unknown option '{option}'; if it is a setting, write {setting}; options of isopix pretrain"
-    )
+    start = f"isopix: unknown option '{option}'; it is a setting: write {setting}; options of isopix pretrain"
     assert (code, err.startswith(start)) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [("--dpeth 2", "if it is a setting, write dpeth=2; "), ("--limti 2", "did you mean '--limit'? ")],
+)
+def test_what_is_no_setting_is_answered_with_the_nearest_option(isopix: Run, words: str, hint: str) -> None:
+    code, _, err = isopix("pretrain", "igpt.digits", *words.split(), "--out", "r")
+    assert (code, f"'; {hint}options of" in err) == (2, True)
 
 
 def test_messages_of_functions_name_options_as_they_are_typed() -> None:

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-SplitName = Literal["train", "validation", "test"]
+from isopix.core import choices
+
+SplitName = choices.SplitName
 RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")

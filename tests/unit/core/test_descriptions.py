@@ -3,12 +3,14 @@
 import dataclasses
 
 import isopix.parts  # noqa: F401  registers all parts
-from isopix.core.config import config
-from isopix.core.descriptions import descriptions
+from isopix.core.config import config, to_dict
+from isopix.core.descriptions import descriptions, meanings
+from isopix.core.overrides import flatten
 from isopix.core.registry import kinds, nouns
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.spec import ModelSpec
+from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 
@@ -47,3 +49,13 @@ def test_every_setting_of_the_package_has_a_description_of_one_or_two_sentences(
         if not descriptions(cls).get(item.name, "").endswith(".")
     ]
     assert missing == []
+
+
+def test_meanings_are_by_path_and_a_kind_means_its_part() -> None:
+    recipe = registry.find("igpt.tiny")
+    found = meanings(recipe)
+    assert found.keys() == flatten(to_dict(recipe)).keys()
+    assert [path for path, text in found.items() if not text.endswith(".")] == []
+    assert found["model.block.heads"] == "Attention heads; they divide the width."
+    assert found["data.augment.kind"] == "The images unchanged."
+    assert found["model.block.norm.kind"].endswith("(OpenAI's released iGPT).")

@@ -28,7 +28,7 @@ def test_a_long_training_evaluates_what_its_recipe_says() -> None:
 def test_a_short_training_says_where_its_numbers_come_from() -> None:
     found = registry.resolve("igpt.tiny", assignments=["steps=20", "batch_size=16"])
     assert (found.recipe.train.evaluate_images, found.recipe.train.num_test_images) == (64, 120)
-    settings = {path: (value, origin) for path, value, origin in registry.settings(found)}
+    settings = {each.path: (each.value, each.source) for each in registry.settings(found)}
     assert settings["train.num_test_images"] == (120, "a fifth of the run")
 
 

@@ -66,7 +66,7 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
         64,
         4,
     )
-    origins = {path: origin for path, _, origin in registry.settings(resolved)}
+    origins = {each.path: each.source for each in registry.settings(resolved)}
     assert origins["model.depth"] == origins["model.block.heads"] == f"file {file}"
     assert origins["model.width"] == "command line"
     assert origins["train.seed"] == "option"
@@ -75,7 +75,7 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
 
 def test_all_settings_of_a_part_that_is_replaced_have_its_origin() -> None:
     resolved = registry.resolve("igpt.tiny", options={"optimizer.lr": 0.5}, assignments=["optimizer=sgd"])
-    origins = {path: origin for path, _, origin in registry.settings(resolved)}
+    origins = {each.path: each.source for each in registry.settings(resolved)}
     assert origins["train.optimizer.kind"] == origins["train.optimizer.momentum"] == "command line"
     assert origins["train.steps"] == origins["model.depth"] == "recipe"
 
@@ -114,7 +114,7 @@ def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
 )
 def test_words_mean_what_they_say(words: list[str], path: str, value: object) -> None:
     resolved = registry.resolve("igpt.tiny", assignments=words)
-    assert {path: value for path, value, _ in registry.settings(resolved)}[path] == value
+    assert {each.path: each.value for each in registry.settings(resolved)}[path] == value
 
 
 @pytest.mark.parametrize(

@@ -190,11 +190,23 @@ def test_commands_are_listed_under_their_working_directory(tmp_path: Path) -> No
     (block,) = re.findall(r"<pre>(.*?)</pre>", page.build([run]), re.DOTALL)
     assert html.unescape(block).splitlines()[:5] == [
         "# isopix at commit abc-dirty",
-        "# palette /data/p.npz: k-means on photos",
-        "cd '/data/my runs'",
+        "# palette p.npz: k-means on photos",
+        "cd 'my runs'",
         "isopix pretrain igpt.tiny",
         "isopix probe 'my run'",
     ]
+
+
+def test_the_page_has_no_absolute_path(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    made = {"folder": "/home/me/work", "command": ["isopix", "pretrain", "igpt.tiny"]}
+    origin = {"run": "/home/me/work/runs/first", "step": 20}
+    run.environment.write_text(
+        json.dumps(made | {"pretrained": origin, "palette": {"file": "/home/me/p.npz"}})
+    )
+    text = page.build([run])
+    assert "/home/me" not in text
+    assert "run first, step 20" in text
 
 
 def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:
