@@ -68,7 +68,7 @@ def analyze(
     Parameters
     ----------
     run
-        Run folder.
+        Run folder, or a model that `isopix models` lists.
     image
         Index of the image to draw attention maps for, counted from 0; below --limit.
     renormalize

@@ -87,7 +87,7 @@ def complete(
     Parameters
     ----------
     run
-        Run folder.
+        Run folder, or a model that `isopix models` lists.
     """
     load_plugins(plugin)
     with progress_bar("sampling") as progress:

@@ -62,7 +62,7 @@ def neighbors(
     Parameters
     ----------
     run
-        Run folder.
+        Run folder, or a model that `isopix models` lists.
     layer
         Layer of the features, 0 to the depth. Default: the best of the run's probe, else the middle one.
     pool

@@ -68,7 +68,8 @@ def pretrain(
     out
         Run folder to create; it must be new or empty.
     weights
-        Run or checkpoint folder to go on from: its weights and codec, with a new optimizer.
+        Run folder, checkpoint folder or model of `isopix models` to go on from: its weights and codec, with a
+        new optimizer.
     probe_every
         Interval in steps of a linear probe on a few labeled images; training itself is not affected.
     """

@@ -78,7 +78,7 @@ def probe(
     Parameters
     ----------
     run
-        Run folder.
+        Run folder, or a model that `isopix models` lists.
     settings
         Settings of the method to override, as name=value: --method knn temperature=0.1.
     iterations

@@ -39,7 +39,7 @@ def reconstruct(
     Parameters
     ----------
     run
-        Run folder.
+        Run folder, or a model that `isopix models` lists.
     """
     load_plugins(plugin)
     found = generation.reconstruct(

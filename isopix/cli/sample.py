@@ -47,7 +47,7 @@ def sample(
     Parameters
     ----------
     run
-        Run folder.
+        Run folder, or a model that `isopix models` lists.
     """
     load_plugins(plugin)
     with progress_bar("sampling") as progress:

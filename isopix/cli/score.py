@@ -62,7 +62,7 @@ def score(
     Parameters
     ----------
     run
-        Run folder.
+        Run folder, or a model that `isopix models` lists.
     maps
         Number of least likely and of most likely images to draw with surprise maps; 0 for none.
     precision

@@ -37,7 +37,7 @@ def studio(
     Parameters
     ----------
     runs
-        One or two run folders.
+        One or two run folders, or models that `isopix models` lists.
     """
     load_plugins(plugin)
     open_studio(*runs, data=data, port=port, browser=browser, device=device, ready=_announce)

@@ -62,10 +62,19 @@ def test_a_model_computes_on_the_device(copy_of: Copy, mps: None, unchecked: Non
     assert model.network.device == features.device == MPS
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("run", ["ar", "bert"])
+QUICK = {"score", "probe ridge", "sample", "complete", "reconstruct", "finetune"}
+
+
+def cases() -> Iterator[Any]:
+    """Every call of both runs; those that take seconds are slow."""
+    for name in CALLS:
+        for run in ("ar", "bert"):
+            if (name, run) not in {("sample", "bert"), ("reconstruct", "ar")}:
+                yield pytest.param(name, run, marks=[] if name in QUICK else [pytest.mark.slow])
+
+
+@pytest.mark.parametrize(("name", "run"), list(cases()))
 def test_no_command_takes_float64_on_the_device(
     name: str, run: str, copy_of: Copy, mps: None, unchecked: None
 ) -> None:
-    if (name, run) not in {("sample", "bert"), ("reconstruct", "ar")}:
-        CALLS[name](copy_of(run, "run"))
+    CALLS[name](copy_of(run, "run"))
