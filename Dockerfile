@@ -1,5 +1,6 @@
 # isopix with the pinned versions: docker build -t isopix .
 # PyTorch is the build of the package index, for GPUs of NVIDIA; --build-arg TORCH_INDEX=URL takes another, as for CPUs alone.
+# The folder of the run is the current one:
 #   docker run --rm --gpus all -v "$PWD:/work" isopix pretrain igpt.digits --out runs/digits
 FROM python:3.11-slim AS build
 ARG TORCH=torch==2.13.0
@@ -9,7 +10,7 @@ RUN python -m venv /opt/isopix
 ENV PATH=/opt/isopix/bin:$PATH
 WORKDIR /src
 COPY constraints.txt ./
-RUN pip install --constraint constraints.txt ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$TORCH"
+RUN pip install --constraint constraints.txt ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} "$TORCH"
 COPY pyproject.toml README.md LICENSE ./
 COPY isopix isopix
 RUN pip install --constraint constraints.txt . && isopix --version

@@ -74,6 +74,7 @@ package: $(EXTRAS_READY)
 	cd build/package && bin/isopix doctor --device cpu
 	cd build/package && bin/isopix pretrain igpt.digits steps=20 --device cpu --out run
 	cd build/package && bin/isopix sample run --device cpu -n 4 && bin/isopix report run
+	cd build/package && bin/isopix complete igpt.digits --device cpu -n 4
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
