@@ -1,5 +1,6 @@
 """`isopix --help` is instant; every command's page has an example and explains its options."""
 
+import functools
 import importlib
 import inspect
 import json
@@ -84,6 +85,28 @@ def test_help_is_that_of_the_modules_of_the_commands(pages: dict[str, str]) -> N
     assert dict(zip(map(" ".join, PAGES), printed, strict=True)).items() <= pages.items()
 
 
+HELP_OF_GROUPS = """
+import importlib, json
+from isopix.cli.main import COMMANDS
+found = {}
+for name, (target, _) in COMMANDS.items():
+    module, _, own = target.partition(":")
+    if own == "app":
+        found[name] = importlib.import_module(module).app.help or ""
+print(json.dumps(found))
+"""
+
+
+@functools.cache
+def help_of_groups() -> dict[str, str]:
+    """Return the help of each group of commands; in this process another test may have registered it since,
+    which gives it the text of the list of commands.
+    """
+    done = subprocess.run([sys.executable, "-c", HELP_OF_GROUPS], capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
 def sentences(words: list[str]) -> list[str]:
     """Return the paragraphs of a command's docstring, and what is said of each parameter."""
     module, _, name = COMMANDS[words[0]][0].partition(":")
@@ -92,7 +115,7 @@ def sentences(words: list[str]) -> list[str]:
     if isinstance(found, App):
         function = found[words[1]].default_command if words[1:] else None
     if function is None:
-        return (found.help or "").split("\n\n")
+        return help_of_groups()[words[0]].split("\n\n")
     told = docstring_parser.parse(inspect.cleandoc(function.__doc__ or ""))
     paragraphs = [told.short_description or "", *(told.long_description or "").split("\n\n")]
     paragraphs += [each.description or "" for each in told.params]
