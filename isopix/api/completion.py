@@ -5,7 +5,7 @@ from functools import partial
 
 from isopix.api.arguments import checked
 from isopix.api.inference import inference
-from isopix.api.inputs import ArrayLike, require_images
+from isopix.api.inputs import ImagesLike, require_images
 from isopix.api.pretrained import PretrainedModel
 from isopix.core.device import report_memory
 from isopix.core.ranges import Count
@@ -24,14 +24,16 @@ from isopix.generate.sampling_config import SamplingConfig
 @checked
 def complete_steps(
     model: PretrainedModel,
-    images: ArrayLike,
+    images: ImagesLike,
     rows: int | None = None,
     *,
     mask: MaskLike | None = None,
     each: Count = 1,
-    sampling: SamplingConfig | None = None,
     order: Order | None = None,
     iterations: Count | None = None,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
     seed: int = 0,
 ) -> Iterator[PartialCompletions]:
     """Yield what `model.complete` returns as it is made: after every row of an autoregressive model, after
@@ -42,11 +44,11 @@ def complete_steps(
     """
     require_completion(model.loaded.model)
     model.loaded.require_decoder("complete")
-    inputs = require_images(model.images(images))
+    inputs = require_images(model.preprocess(images))
     steps = completion_steps(
         model.loaded.model,
         make_prompt(inputs, model.network.codec, rows=rows, mask=mask, each=each, seed=seed),
-        sampling=sampling or SamplingConfig(precision=model.precision),
+        sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, precision=model.precision),
         passes=make_passes(order, iterations),
         seed=seed,
         context=partial(inference, model, "fp32"),

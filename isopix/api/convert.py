@@ -136,7 +136,7 @@ def to_huggingface(run: str | os.PathLike[str], out: PathLike) -> ConvertOutput:
     path = Path(out)
     source = find_model(Path(run))
     loaded = load_network(source, "cpu")
-    exported = exported_model(loaded, source)
+    exported = exported_model(loaded)
     exported.write(path, card=model_card(read_run_or_model(source), name=path.name, library="transformers"))
     own = loaded.network.tensors()
     tensors = [name for name in own if not name.startswith("codec.") and name not in exported.skipped]

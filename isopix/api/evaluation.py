@@ -1,9 +1,7 @@
 """Measure a run from Python: probe, evaluate and low_data."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import checked
@@ -18,12 +16,9 @@ from isopix.api.run import (
     logger,
     open_run,
     require_writable,
-    run_folder,
     save_record,
-    warn_of_damage,
 )
 from isopix.core import config
-from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.overrides import parse
 from isopix.core.ranges import Count
@@ -38,7 +33,7 @@ from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import L2_EXTRA, L2_GRID, ProbeConfig
 from isopix.probing.results import ProbeReport
-from isopix.runs.load import LoadedRun, load_finetuned
+from isopix.runs.load import LoadedRun
 from isopix.runs.probe import probe_run, save_report
 from isopix.storage.provenance import settings_hash
 from isopix.train.parallel import process_group
@@ -106,7 +101,7 @@ def probe(
 
 @checked
 def evaluate(
-    run: str | os.PathLike[str],
+    run: RunLike,
     *,
     data: DataLike | None = None,
     mask_ensemble: int | None = None,
@@ -122,19 +117,19 @@ def evaluate(
     nothing; None is the run's own setting. The metrics are saved in the run's `evaluations` folder. Raises
     ValueError for a run that is not fine-tuned and for other classes.
     """
-    folder = run_folder(run)
-    require_writable(folder.evaluations)
-    tuned = load_finetuned(Path(run), device=devices.select_device(device))
-    loaded = tuned.loaded
-    warn_of_damage(loaded)
-    masks = default_masks(tuned.model) if mask_ensemble is None else mask_ensemble
-    check_masks(tuned.model, masks)
-    images = evaluation_images(loaded, data, limit)
-    precision = precision or loaded.recipe.train.precision
-    done = count_progress(progress, len(images.test) * max(1, masks))
-    metrics = evaluate_finetuned(
-        tuned.model, tuned.classes, images, masks=masks, seed=seed, precision=precision, progress=done
-    )
+    with open_run(run, device) as (folder, model):
+        if folder is not None:
+            require_writable(folder.evaluations)
+        loaded = model.loaded
+        tuned = loaded.finetuned("RUN" if folder is None else folder.path)
+        masks = default_masks(tuned) if mask_ensemble is None else mask_ensemble
+        check_masks(tuned, masks)
+        images = evaluation_images(loaded, data, limit)
+        precision = precision or default_precision(run, model)
+        done = count_progress(progress, len(images.test) * max(1, masks))
+        metrics = evaluate_finetuned(
+            tuned, loaded.classes, images, masks=masks, seed=seed, precision=precision, progress=done
+        )
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
     notes = missing_class_notes(images, loaded.records["state"].get("training_classes"))
     measurement = replace(
@@ -143,12 +138,12 @@ def evaluate(
         warnings=(*(each for each in notes if " test images " in each), *unknown_images_warning(images)),
     )
     facts |= {"precision": precision}
-    record = {"kind": "evaluation", "step": loaded.step, **facts, "classes": list(tuned.classes)}
+    record = {"kind": "evaluation", "step": loaded.step, **facts, "classes": list(loaded.classes)}
     record |= {**config.to_dict(metrics), "measurement": measurement.to_dict()}
     suffix = settings_hash({**facts, "images": measurement.images_hash})
     name = f"evaluate-{loaded.step:08d}-{images.name}-{suffix}.json"
-    path = save_record(folder.evaluations / name, record)
-    output = (metrics, tuned.classes, images.name, loaded.step, masks, measurement, record, path)
+    path = None if folder is None else save_record(folder.evaluations / name, record)
+    output = (metrics, loaded.classes, images.name, loaded.step, masks, measurement, record, path)
     return EvaluationOutput(*output)
 
 

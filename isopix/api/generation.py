@@ -19,7 +19,7 @@ from isopix.api.generation_results import (
     SampleOutput,
 )
 from isopix.api.image_selection import first_images, select_split
-from isopix.api.inputs import ArrayLike, as_images, require_images
+from isopix.api.inputs import ImagesLike, as_images, require_images
 from isopix.api.nearest import compare_with_training
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.progress import Progress
@@ -41,7 +41,6 @@ from isopix.generate.complete import choose_mask, make_passes, require_completio
 from isopix.generate.completion_mask import MaskLike, nearest_visible_pixels
 from isopix.generate.filling import Order, Passes
 from isopix.generate.reconstruct import require_masked_inputs
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.objectives.visible_baselines import NearestVisible
 from isopix.plots import images as pictures
 from isopix.runs.load import LoadedRun
@@ -75,12 +74,12 @@ def sample(
     Raises ValueError for a masked model and for invalid arguments.
     """
     with _opened(run, device) as (folder, model):
-        sampling = _sampling(model, temperature, top_k, top_p, precision, compile)
-        images = model.sample(count, sampling=sampling, seed=seed, progress=progress)
+        sampling = _sampling(model, temperature, top_k, top_p, precision)
+        images = model.sample(count, **sampling, compile=compile, seed=seed, progress=progress)
         found = compare_with_training(model.loaded, images) if nearest else None
     loaded = model.loaded
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= _recorded(sampling)
+    numbers |= sampling
     name = f"samples-{loaded.step:08d}-seed{seed}"
     saved = _save_grid(folder, name, pictures.sample_grid(images), numbers)
     if found is None:
@@ -93,7 +92,7 @@ def sample(
 @checked
 def complete(
     run: RunLike,
-    images: ArrayLike | None = None,
+    images: ImagesLike | None = None,
     *,
     data: DataLike | None = None,
     split: SplitName | None = None,
@@ -129,14 +128,15 @@ def complete(
         loaded.require_decoder("complete")
         chosen = choose_mask(loaded.network.codec, rows=rows, mask=mask)
         inputs, origin, _ = _inputs(loaded, images, data, split, count, limit)
-        sampling = _sampling(model, temperature, top_k, top_p, precision, compile)
+        sampling = _sampling(model, temperature, top_k, top_p, precision)
         found = model.complete(
             inputs,
             mask=chosen,
             each=each,
-            sampling=sampling,
             order=order,
             iterations=iterations,
+            **sampling,
+            compile=compile,
             seed=seed,
             progress=progress,
         )
@@ -148,7 +148,7 @@ def complete(
         "each": each,
         **origin,
         **recorded_mask(chosen, found),
-        **_recorded(sampling),
+        **sampling,
     }
     if not loaded.recipe.objective.can_sample:
         numbers |= (make_passes(order, iterations) or Passes())._asdict()
@@ -164,7 +164,7 @@ def complete(
 @checked
 def reconstruct(
     run: RunLike,
-    images: ArrayLike | None = None,
+    images: ImagesLike | None = None,
     *,
     data: DataLike | None = None,
     split: SplitName | None = None,
@@ -206,20 +206,10 @@ def _sampling(
     top_k: int | None,
     top_p: float | None,
     precision: Precision | None,
-    compile: bool | None,
-) -> SamplingConfig:
-    return SamplingConfig(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        precision=precision or model.precision,
-        compile=compile,
-    )
-
-
-def _recorded(sampling: SamplingConfig) -> dict[str, Any]:
-    """The settings that the numbers of a figure name."""
-    return {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p", "precision")}
+) -> dict[str, Any]:
+    """Return the settings of sampling that the record names."""
+    precision = precision or model.precision
+    return {"temperature": temperature, "top_k": top_k, "top_p": top_p, "precision": precision}
 
 
 @contextmanager
@@ -233,7 +223,7 @@ def _opened(run: RunLike, device: DeviceLike) -> Iterator[tuple[RunFolder | None
 
 def _inputs(
     loaded: LoadedRun,
-    images: ArrayLike | None,
+    images: ImagesLike | None,
     data: DataLike | None,
     split: SplitName | None,
     count: int,
@@ -241,7 +231,7 @@ def _inputs(
 ) -> tuple[Images, dict[str, Any], Measurement]:
     """Return the images to work on, and for the record where they are from and what is measured on them."""
     if images is not None:
-        inputs = require_images(as_images(images, loaded.network.codec, loaded.network.device)).cpu()
+        inputs = require_images(as_images(images, loaded)).cpu()
         given, content = len(inputs), images_hash(Split(inputs))
         measured = Measurement(data="", split=None, images=given, available=given, images_hash=content)
         return inputs, {"data": None, "split": None}, loaded.measured(measured)

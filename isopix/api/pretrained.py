@@ -3,22 +3,26 @@
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, SupportsIndex
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 
-from isopix.api.arguments import checked
+from isopix.api.arguments import NonNegative, checked
+from isopix.api.feature_extractor import FeatureExtractor
 from isopix.api.inference import inference
-from isopix.api.inputs import ArrayLike, as_images, as_mask, require_images
-from isopix.api.pickling import new_with_plugins, used_plugins
+from isopix.api.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.api.progress import Progress
 from isopix.api.saved_model import write_model
 from isopix.core.device import Precision, autocast, report_memory
 from isopix.core.random import generator
 from isopix.core.ranges import Count
-from isopix.core.types import Images, Logits
+from isopix.core.types import Logits
+from isopix.finetuning.evaluate import default_masks, ensemble_logits
+from isopix.finetuning.metrics import EnsembleLogits, majority_vote
 from isopix.generate.complete import (
     Completions,
     complete_images,
@@ -32,18 +36,13 @@ from isopix.generate.reconstruct import Reconstruction, reconstruct_images, requ
 from isopix.generate.sample import SampledImages, sample_images
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.interop import hub
-from isopix.model.backbone import FeatureKind, HiddenState
-from isopix.model.evaluation_mode import evaluation_mode
-from isopix.model.network import Network, without_start_token
-from isopix.model.pool import Pool, pool_tokens, pooled_width
+from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
-from isopix.probing.features import extract_features
-from isopix.runs.load import LoadedRun
 
 BATCH_SIZE = 16
 
 
-class PretrainedModel(nn.Module):
+class PretrainedModel(FeatureExtractor):
     """A pre-trained network: `model(images)` returns features, as a timm model with `num_classes=0` does.
 
     `layer`, 0 to `depth`, and `pool` choose the features of `forward`: those after the next block's first
@@ -52,83 +51,27 @@ class PretrainedModel(nn.Module):
     else the mean over positions. The module starts in evaluation mode with gradients enabled; freeze it with
     `requires_grad_`.
 
-    All methods take uint8 images [B 3 H W] or [B H W 3] of the model's resolution, arrays or tensors, or
-    integer codes [B N] or [B N Q]. All but `forward`, `forward_features` and `forward_head` compute without
-    gradients and return CPU tensors; random draws are a function of `seed`. They raise ValueError for wrong
-    arguments and for what this kind of model does not support.
+    All methods take images as `preprocess` does: uint8 arrays or tensors [B 3 H W], [B H W 3], [3 H W],
+    [H W 3] or [H W], PIL images, paths or lists of these; or integer codes [B N] or [B N Q]. Arrays of the
+    model's size are taken as they are, all other images are cropped and resized as those of its run.
+
+    `forward`, `forward_features`, `forward_intermediates`, `forward_head` and `class_logits` compute with
+    gradients; all others without, and return CPU tensors; random draws are a function of `seed`. They raise
+    ValueError for wrong arguments and for what this kind of model does not support.
+
+        model = isopix.load("igpt.digits")
+        pictures = model.sample(16, temperature=0.9)  # uint8 [16 3 8 8]
+        features = model.features(["a.png", "b.jpg"])  # float32 [2 D]
     """
 
-    @checked
-    def __init__(
-        self,
-        loaded: LoadedRun,
-        *,
-        layer: int = -1,
-        pool: Pool | None = None,
-        features: FeatureKind = "normed",
-        precision: Precision = "fp32",
-    ):
-        super().__init__()
-        self.loaded, self.precision = loaded, precision
-        self.network: Network = loaded.network
-        self.layer, self.feature_kind = self._layer_index(layer), features
-        self.pool: Pool = pool or loaded.recipe.pool
-        self.eval()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        """Have the plugins that the classes of its modules are from loaded before it when it is unpickled."""
-        reduced = super().__reduce_ex__(max(2, int(protocol)))
-        assert isinstance(reduced, tuple), "a module is not a global"
-        return (new_with_plugins, (type(self), used_plugins(self.loaded)), *reduced[2:])
-
-    def extra_repr(self) -> str:
-        recipe, grid = self.loaded.recipe, self.network.codec.grid
-        shape = f"depth={self.depth}, width={recipe.model.width}, grid={grid.rows}x{grid.cols}"
-        return f"{recipe.name}, {recipe.objective.kind}, step={self.loaded.step}, {shape}, layer={self.layer}"
-
     @property
-    def depth(self) -> int:
-        """Number of blocks L; layers are 0 to L."""
-        return self.network.backbone.depth
-
-    @property
-    def num_features(self) -> int:
-        """Number D of features per image: the width, times the number of cells of a pool of several."""
-        return self.num_pooled(self.pool)
-
-    def num_pooled(self, pool: Pool) -> int:
-        """Return the number of features per image under a pool."""
-        return pooled_width(pool, self.network.backbone.grid, self.loaded.recipe.model.width)
-
-    @property
-    def num_prefix_tokens(self) -> int:
-        """Number of tokens before the positions: 1 with a class token, else 0."""
-        return self.network.backbone.num_prefix_tokens
-
-    def images(self, images: ArrayLike) -> Images:
-        """Return uint8 images [B 3 H W] of the model's resolution. Raises ValueError for anything else."""
-        return as_images(images, self.network.codec, self.network.device)
-
-    def forward_features(self, images: ArrayLike) -> HiddenState:
-        """Return the tokens of the chosen layer, [B N D] with any class token first; gradients flow."""
-        device, network = self.network.device, self.network.truncated(self.layer)
-        given = self.images(images).to(device)
-        shown = given if len(given) else given.new_zeros(1, *given.shape[1:])  # no part expects no images
-        with autocast(device, self.precision):
-            *_, tokens = network.features(shown, kind=self.feature_kind)
-        return tokens if len(given) else tokens[:0]
-
-    def forward_head(self, tokens: HiddenState) -> Float[Tensor, "B _"]:
-        """Pool the tokens that `forward_features` returns to one float32 vector per image."""
-        return pool_tokens(tokens, self.pool, self.network.backbone.grid, self.num_prefix_tokens)
-
-    def forward(self, images: ArrayLike) -> Float[Tensor, "B _"]:
-        """Return the pooled features of the chosen layer, float32 on the model's device; gradients flow."""
-        return self.forward_head(self.forward_features(images))
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes of a fine-tuned model, in the order of its logits; none of another."""
+        return self.loaded.classes
 
     @checked
     def logits(
-        self, images: ArrayLike, *, mask: ArrayLike | None = None, batch_size: Count = BATCH_SIZE
+        self, images: ImagesLike, *, mask: ArrayLike | None = None, batch_size: Count = BATCH_SIZE
     ) -> Logits:
         """Return the logits [B N Q K] of every position; those of an autoregressive model at position i
         depend on the positions before i only.
@@ -138,7 +81,7 @@ class PretrainedModel(nn.Module):
         self.loaded.require_decoder("logits")
         if mask is not None and not self.loaded.recipe.objective.masks_input:
             raise ValueError("an autoregressive model takes no mask")
-        inputs, device, logits = require_images(self.images(images)), self.network.device, []
+        inputs, device, logits = require_images(self.preprocess(images)), self.network.device, []
         masks = None if mask is None else as_mask(mask, inputs, self.network.codec)
         with inference(self, self.precision):
             for start in range(0, len(inputs), batch_size):
@@ -148,44 +91,51 @@ class PretrainedModel(nn.Module):
                 logits.append(self.network(network_inputs, masked).cpu())
         return torch.cat(logits)
 
-    @checked
-    def features(
-        self,
-        images: ArrayLike,
-        layer: int | None = None,
-        *,
-        features: FeatureKind | None = None,
-        pool: Pool | None = None,
-        start_token: bool = True,
-        batch_size: Count | None = None,
-    ) -> Float[Tensor, "B _"]:
-        """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32; layer,
-        kind and pool are the model's own by default.
+    def class_logits(self, images: ImagesLike) -> ClassLogits:
+        """Return the class logits [B C] of a fine-tuned model, of images without masks; gradients flow."""
+        model, inputs = self.loaded.finetuned(), require_images(self.preprocess(images))
+        with autocast(self.network.device, self.precision):
+            return model.predict(self.network.inputs_of(inputs.to(self.network.device)))
 
-        `start_token=False` omits the start token of an autoregressive model, as the feature path of
-        `transformers` does.
+    @checked
+    def predict(
+        self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
+    ) -> NDArray[Any]:
+        """Return the name of the most likely class of each image, an array of strings [B], by a fine-tuned
+        model.
+
+        `mask_ensemble` is the number of masks per image whose predictions are combined by majority vote, as
+        by `isopix.evaluate`; 0 masks nothing, None is the model's own setting.
         """
-        network = self.network if start_token else without_start_token(self.network)
-        network = network.truncated(self.layer if layer is None else self._layer_index(layer))
-        with evaluation_mode(network):
-            return extract_features(
-                network,
-                self.images(images),
-                features=features or self.feature_kind,
-                pool=pool or self.pool,
-                batch_size=batch_size,
-                precision=self.precision,
-            )[-1]
+        logits = self._ensemble(images, mask_ensemble, seed)
+        return np.array(self.classes)[majority_vote(logits.argmax(-1), seed=seed).numpy()]
 
     @checked
-    def nll(self, images: ArrayLike, *, seed: int = 0, batch_size: Count = BATCH_SIZE) -> Float[Tensor, " B"]:
+    def predict_proba(
+        self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
+    ) -> Float[Tensor, "B C"]:
+        """Return the probability of each of the `classes` by a fine-tuned model, the mean over masks as
+        `predict` takes them.
+        """
+        return self._ensemble(images, mask_ensemble, seed).softmax(-1).mean(0)
+
+    def _ensemble(self, images: ImagesLike, mask_ensemble: int | None, seed: int) -> EnsembleLogits:
+        model, inputs = self.loaded.finetuned(), require_images(self.preprocess(images))
+        masks = default_masks(model) if mask_ensemble is None else mask_ensemble
+        with inference(self, self.precision):
+            return ensemble_logits(model, inputs, masks=masks, seed=seed, precision=self.precision)
+
+    @checked
+    def nll(
+        self, images: ImagesLike, *, seed: int = 0, batch_size: Count = BATCH_SIZE
+    ) -> Float[Tensor, " B"]:
         """Return the mean negative log-likelihood per predicted code of each image, in nats.
 
         An autoregressive model predicts all codes. A masked model predicts the codes masked at random by
         `seed`, as in training, so that its values are estimates.
         """
         self.loaded.require_decoder("nll")
-        inputs = require_images(self.images(images)).to(self.network.device)
+        inputs = require_images(self.preprocess(images)).to(self.network.device)
         batch = self.loaded.model.make_batch(inputs, generator(seed, "nll"))
         with inference(self, self.precision):
             chunks = batch.chunks(-(-len(inputs) // batch_size))
@@ -196,14 +146,18 @@ class PretrainedModel(nn.Module):
         self,
         count: Count,
         *,
-        sampling: SamplingConfig | None = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
         seed: int = 0,
+        precision: Precision | None = None,
+        compile: bool | None = None,
         batch_size: Count | None = None,
         progress: Progress | None = None,
     ) -> SampledImages:
-        """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. `batch_size` images are
-        sampled at a time, by default as many as the free memory allows. `sampling` is by default in the
-        model's precision. `progress` is called with the number of positions sampled, and the total.
+        """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. The arguments are those
+        of `isopix.sample`. `batch_size` images are sampled at a time, by default as many as the free memory
+        allows. `progress` is called with the number of positions sampled, and the total.
 
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
@@ -212,7 +166,13 @@ class PretrainedModel(nn.Module):
             return sample_images(
                 self.loaded.model,
                 count,
-                sampling=sampling or SamplingConfig(precision=self.precision),
+                sampling=SamplingConfig(
+                    temperature=temperature,
+                    top_k=top_k,
+                    top_p=top_p,
+                    precision=precision or self.precision,
+                    compile=compile,
+                ),
                 seed=seed,
                 batch_size=batch_size,
                 progress=progress,
@@ -221,15 +181,19 @@ class PretrainedModel(nn.Module):
     @checked
     def complete(
         self,
-        images: ArrayLike,
+        images: ImagesLike,
         rows: int | None = None,
         *,
         mask: MaskLike | None = None,
         each: Count = 1,
-        sampling: SamplingConfig | None = None,
         order: Order | None = None,
         iterations: Count | None = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
         seed: int = 0,
+        precision: Precision | None = None,
+        compile: bool | None = None,
         batch_size: Count | None = None,
         progress: Progress | None = None,
     ) -> Completions:
@@ -237,17 +201,24 @@ class PretrainedModel(nn.Module):
         by default half of them. `mask` is bool [H W], or what `isopix.generate.completion_mask` allows.
 
         An autoregressive model sees the pixels before each one only; a masked model fills in the most
-        `confident` or `random` positions first, in 12 passes or `iterations`. `batch_size` are computed at a
-        time. Raises ValueError for a model that can do neither, and for a mask that leaves nothing to do.
+        `confident` or `random` positions first, in 12 passes or `iterations`. The other arguments are those
+        of `sample`. Raises ValueError for a model that can do neither, and for a mask that leaves nothing to
+        do.
         """
         require_completion(self.loaded.model)
         self.loaded.require_decoder("complete")
-        inputs = require_images(self.images(images))
+        inputs = require_images(self.preprocess(images))
         with inference(self, "fp32"), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
             return complete_images(
                 self.loaded.model,
                 make_prompt(inputs, self.network.codec, rows=rows, mask=mask, each=each, seed=seed),
-                sampling=sampling or SamplingConfig(precision=self.precision),
+                sampling=SamplingConfig(
+                    temperature=temperature,
+                    top_k=top_k,
+                    top_p=top_p,
+                    precision=precision or self.precision,
+                    compile=compile,
+                ),
                 passes=make_passes(order, iterations),
                 seed=seed,
                 batch_size=batch_size,
@@ -255,13 +226,13 @@ class PretrainedModel(nn.Module):
             )
 
     @checked
-    def reconstruct(self, images: ArrayLike, *, seed: int = 0) -> Reconstruction:
+    def reconstruct(self, images: ImagesLike, *, seed: int = 0) -> Reconstruction:
         """Mask positions at random by `seed`, as in training, and predict their most likely codes. Raises
         ValueError for an autoregressive model.
         """
         require_masked_inputs(self.loaded.model)
         self.loaded.require_decoder("reconstruct")
-        inputs = require_images(self.images(images)).to(self.network.device)
+        inputs = require_images(self.preprocess(images)).to(self.network.device)
         with inference(self, self.precision):
             return reconstruct_images(
                 self.loaded.model, inputs, generator=generator(seed, "hide"), modes=self.loaded.modes
@@ -282,10 +253,3 @@ class PretrainedModel(nn.Module):
             if card:
                 (folder / "README.md").write_text(card, encoding="utf-8")
             return hub.upload(folder, name, private=private)
-
-    def _layer_index(self, layer: int) -> int:
-        """Return the layer, from 0. Raises ValueError if it does not exist."""
-        depth = self.loaded.network.backbone.depth
-        if not -depth - 1 <= layer <= depth:
-            raise ValueError(f"layer {layer!r} does not exist; layers are 0 to {depth}")
-        return layer % (depth + 1)

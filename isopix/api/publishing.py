@@ -41,6 +41,5 @@ def publish(
         return PublishOutput(model.publish(name, card=text, private=private), model.loaded.step)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
-        path = None if isinstance(run, PretrainedModel) else Path(run)
-        exported_model(model.loaded, path).write(folder, card=text)
+        exported_model(model.loaded).write(folder, card=text)
         return PublishOutput(hub.upload(folder, name, private=private), model.loaded.step)

@@ -4,12 +4,13 @@ from pathlib import Path
 
 from isopix.core import device as devices
 from isopix.core.config import to_dict
+from isopix.runs.checkpoint_content import CLASSIFIER, MODEL
 from isopix.runs.load import LoadedRun
 from isopix.storage import checkpoint
 
 
 def write_model(loaded: LoadedRun, folder: Path) -> None:
-    """Write weights, recipe, palette and hashes as a checkpoint.
+    """Write weights, those of the class head too, recipe, palette and hashes as a checkpoint.
 
     Raises ValueError if the folder is not empty, RuntimeError if the disk is full.
     """
@@ -22,4 +23,7 @@ def write_model(loaded: LoadedRun, folder: Path) -> None:
         "recipe": to_dict(loaded.recipe),
         "state": {**loaded.records["state"], "step": loaded.step, "codec": codec},
     }
-    checkpoint.save_checkpoint(folder, {"model": loaded.network.tensors()}, records)
+    tensors = {MODEL: loaded.network.tensors()}
+    if loaded.class_head is not None:
+        tensors[CLASSIFIER] = loaded.class_head.state_dict()
+    checkpoint.save_checkpoint(folder, tensors, records)

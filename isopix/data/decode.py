@@ -49,8 +49,15 @@ def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
         return _to_rgb(Image.fromarray(content))
     with _opened(content) as image:
         image.draft(None, (min_side, min_side))
-        transpose = UPRIGHT.get(_orientation(image))
-        rgb = _to_rgb(image)
+        return upright_rgb(image)
+
+
+def upright_rgb(image: Image.Image) -> Image.Image:
+    """Return an opened image as `decode_image` does. Raises ValueError for samples of unknown range, or
+    whatever Pillow raises.
+    """
+    transpose = UPRIGHT.get(_orientation(image))
+    rgb = _to_rgb(image)
     return rgb if transpose is None else rgb.transpose(transpose)
 
 

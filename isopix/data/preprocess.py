@@ -1,7 +1,6 @@
 """Preprocessing: raw images to uint8 arrays at the model's resolution, on every core."""
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -103,18 +102,6 @@ def preprocess(
     jobs = zip(split.images(start), _crop_positions(split, config, start), strict=True)
     work = partial(_preprocess, config=config, encode=encode)
     yield from map_images(jobs, work, itemgetter(0), kept_bytes=config.nbytes)
-
-
-def preprocess_image(raw: RawImage, config: PreprocessConfig) -> NDArray[np.uint8]:
-    """Return the pixels [3 rows cols] of one image, cropped at its center. Raises ValueError if it cannot be
-    read, with the reason.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", module=r"PIL\.")
-        found = _preprocess((raw, None), config, unchanged)
-    if isinstance(found, str):
-        raise ValueError(f"the image cannot be read: {found}")
-    return found.image
 
 
 def _crop_positions(

@@ -52,7 +52,7 @@ class FineTuneModel(nn.Module):
     """A pre-trained network with a class head.
 
     The output layer starts at zero, so that the untrained loss is exactly ln C; a residual block before it
-    starts as `seed` decides. Parameters that the loss does not depend on are frozen.
+    starts as `seed` decides.
     """
 
     def __init__(
@@ -72,7 +72,6 @@ class FineTuneModel(nn.Module):
         if self.head.block is not None:
             draw = seeded(seed, "classifier")
             initialize(self.head.block, {"": Bottleneck.INIT}, width=inputs, depth=depth, generator=draw)
-        self._freeze_unused()
 
     def make_batch(
         self,
@@ -172,7 +171,7 @@ class FineTuneModel(nn.Module):
         visible = None if batch.mask is None else self.objective.num_visible(*batch.targets.shape[1:])
         return self.network.backbone.forward_intermediates(layers, batch.inputs, batch.mask, visible)
 
-    def _freeze_unused(self) -> None:
+    def freeze_unused(self) -> None:
         """Freeze what the loss does not depend on, so that the optimizer keeps no state of it."""
         unused: set[nn.Parameter] = set()
         backbone = self.network.backbone

@@ -9,7 +9,7 @@ from isopix.core.images import ImageSequence
 from isopix.core.types import Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.metrics import ClassificationMetrics, evaluate_predictions
+from isopix.finetuning.metrics import ClassificationMetrics, EnsembleLogits, evaluate_predictions
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probing.features import draw_masks, eval_batch_size
@@ -35,16 +35,38 @@ def evaluate_finetuned(
     data.require_labels("evaluate")
     check_classes(data, classes)
     check_masks(model, masks)
-    test, logits = data.test, list[ClassLogits]()
+    test = data.test
     if not len(test) or test.labels is None:
         raise ValueError(f"dataset '{data.name}' has no test images to evaluate on")
 
-    def count(done: int) -> None:
-        progress(len(logits) * len(test) + done)
+    logits = ensemble_logits(
+        model, test.images, masks=masks, seed=seed, precision=precision, progress=progress
+    )
+    return evaluate_predictions(logits, test.labels, test.groups, seed=seed)
 
-    for mask in _masks(model, test.images, masks, seed):
-        logits.append(predict_logits(model, test.images, mask, precision=precision, progress=count))
-    return evaluate_predictions(torch.stack(logits), test.labels, test.groups, seed=seed)
+
+def ensemble_logits(
+    model: FineTuneModel,
+    images: ImageSequence,
+    *,
+    masks: int,
+    seed: int,
+    precision: Precision,
+    progress: Progress = lambda done: None,
+) -> EnsembleLogits:
+    """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks.
+
+    Raises ValueError for masks of a network that masks nothing.
+    """
+    check_masks(model, masks)
+    logits = list[ClassLogits]()
+
+    def count(done: int) -> None:
+        progress(len(logits) * len(images) + done)
+
+    for mask in _masks(model, images, masks, seed):
+        logits.append(predict_logits(model, images, mask, precision=precision, progress=count))
+    return torch.stack(logits)
 
 
 def _masks(model: FineTuneModel, images: ImageSequence, masks: int, seed: int) -> Iterator[Mask | None]:

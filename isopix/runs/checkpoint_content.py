@@ -68,6 +68,16 @@ def recipe_of(found: Checkpoint) -> Recipe:
         return from_dict(Recipe, found.records["recipe"])
 
 
+def class_head_of(found: Checkpoint) -> ClassHead | None:
+    """Return the class head of a checkpoint; None if it has none, or if its tensors were not read."""
+    weights, finetune = found.tensors.get(CLASSIFIER), recipe_of(found).finetune
+    if weights is None or finetune is None or not finetune.has_class_loss:
+        return None
+    head = _class_head(recipe_of(found), len(found.records["state"]["classes"]))
+    head.load_state_dict(weights)
+    return head
+
+
 def plugin_changes(found: Checkpoint) -> tuple[str, ...]:
     """Return a note for each plugin of a checkpoint that has changed since it was saved.
 
@@ -153,10 +163,17 @@ def _check_classifier(recipe: Recipe, found: Checkpoint) -> ClassHead | None:
         raise ValueError("the file is missing")
     classes = len(found.records["state"].get("classes", ()))
     with torch.device("meta"):
-        inputs = pooled_width(finetune.pool, recipe.grid, recipe.model.width)
-        head = ClassHead(inputs, classes, residual_block=finetune.residual_block, bias=finetune.head_bias)
+        head = _class_head(recipe, classes)
     _compare(head.state_dict(), found.tensors[CLASSIFIER])
     return head
+
+
+def _class_head(recipe: Recipe, classes: int) -> ClassHead:
+    """Return a new class head. The recipe is one of fine-tuning."""
+    settings = recipe.finetune
+    assert settings is not None, "checked by the caller"
+    inputs = pooled_width(settings.pool, recipe.grid, recipe.model.width)
+    return ClassHead(inputs, classes, residual_block=settings.residual_block, bias=settings.head_bias)
 
 
 def _named(module: nn.Module, prefix: str) -> dict[str, Tensor]:

@@ -13,10 +13,18 @@ from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.finetuning.classifier import FineTuneModel
+from isopix.model.heads import ClassHead
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import CLASSIFIER, check_content, codec_of, plugin_changes, recipe_of
+from isopix.runs.checkpoint_content import (
+    CLASSIFIER,
+    check_content,
+    class_head_of,
+    codec_of,
+    plugin_changes,
+    recipe_of,
+)
 from isopix.runs.seen import load_labeled, load_seen
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
@@ -40,6 +48,7 @@ class LoadedRun(NamedTuple):
     seen: Hashes | None = None  # hashes of the images that it was trained on or selected by, if known
     labeled: Hashes | None = None  # hashes of the images whose labels it was trained on, if known
     modes: tuple[int, ...] = ()  # the most frequent values of the channels of a code in training, if known
+    class_head: ClassHead | None = None  # of a network that was fine-tuned on classes
 
     @property
     def labels_seen(self) -> int | None:
@@ -90,6 +99,29 @@ class LoadedRun(NamedTuple):
         """The network with its objective."""
         return PretrainModel(self.network, self.recipe.objective)
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the logits; none without a class head."""
+        return () if self.class_head is None else tuple(self.records["state"]["classes"])
+
+    def finetuned(self, path: Path | str = "RUN") -> FineTuneModel:
+        """Return the network with its class head. Raises ValueError, naming `path`, if it has none."""
+        settings = self.recipe.finetune
+        if settings is None:
+            finetune = command_line("finetune", path, "--out", "OUT")
+            raise ValueError(
+                f"run {path} is not fine-tuned and has no class head; to fine-tune it: {finetune}"
+            )
+        if not settings.has_class_loss:
+            raise ValueError(
+                f"run {path} was trained on codes alone (generative_weight=inf) and has no class head"
+            )
+        if self.class_head is None:
+            raise ValueError(f"run {path} has no class head: classifier.safetensors is missing")
+        model = FineTuneModel(self.model, self.recipe.model.width, len(self.classes), settings)
+        model.head = self.class_head
+        return model
+
     def untrained(self) -> Network:
         """Return an untrained network of depth 1; position embeddings do not depend on the depth."""
         return self.recipe.updated(depth=1).build(self.network.codec).to(self.network.device)
@@ -110,19 +142,19 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     Raises ValueError if there is none, if a file of it is damaged, if a plugin of it is not loaded, or if the
     palette is not the one whose hash the checkpoint records.
     """
-    found, damaged = find_checkpoint(checkpoint_to_use(path), WEIGHTS)
-    network = build_network(found).to(device)
-    step = found.records["state"]["step"]
+    found, damaged = find_checkpoint(checkpoint_to_use(path), (*WEIGHTS, CLASSIFIER), (CLASSIFIER,))
+    head = class_head_of(found)
     return LoadedRun(
         recipe_of(found),
-        network,
-        step,
+        build_network(found).to(device),
+        found.records["state"]["step"],
         damaged,
         found.records,
         plugin_changes(found),
         load_seen(path, found.records["state"]),
         load_labeled(path, found.records["state"]),
         _most_frequent_codes(path),
+        None if head is None else head.to(device),
     )
 
 
@@ -141,28 +173,10 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
 def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
     """Return the best weights of a fine-tuned run, or the newest if none were selected, in evaluation mode.
 
-    Raises ValueError for a run that was not fine-tuned on classes, and what `find_checkpoint` raises.
+    Raises ValueError for a run that was not fine-tuned on classes, and what `load_run` raises.
     """
-    found, damaged = find_checkpoint(checkpoint_to_use(run))
-    recipe = recipe_of(found)
-    if recipe.finetune is None:
-        finetune = command_line("finetune", run, "--out", "OUT")
-        raise ValueError(f"run {run} is not fine-tuned and has no class head; to fine-tune it: {finetune}")
-    if not recipe.finetune.has_class_loss:
-        raise ValueError(
-            f"run {run} was trained on codes alone (generative_weight=inf) and has no class head"
-        )
-    state = found.records["state"]
-    classes = tuple(state["classes"])
-    network = build_network(found).to(device)
-    pretraining = PretrainModel(network, recipe.objective)
-    model = FineTuneModel(pretraining, recipe.model.width, len(classes), recipe.finetune)
-    if CLASSIFIER not in found.tensors:
-        raise DamagedCheckpointError(found.path, "classifier.safetensors is missing")
-    model.head.load_state_dict(found.tensors[CLASSIFIER])
-    changes = plugin_changes(found)
-    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records, changes, load_seen(run, state))
-    return FineTunedModel(loaded, model.eval(), classes)
+    loaded = load_run(run, device=device)
+    return FineTunedModel(loaded, loaded.finetuned(run).eval(), loaded.classes)
 
 
 def checkpoint_to_use(path: Path) -> Path:
@@ -171,23 +185,26 @@ def checkpoint_to_use(path: Path) -> Path:
     return best if (best / checkpoint.MANIFEST).is_file() else path
 
 
-def find_checkpoint(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
+def find_checkpoint(
+    path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
+) -> tuple[Checkpoint, list[str]]:
     """Return the checkpoint at a path, or the newest of a run folder whose files are intact and whose content
-    is valid, and why newer ones are damaged. Raises ValueError if there is none.
+    is valid, and why newer ones are damaged. It has all tensors, or those of some groups, of which `optional`
+    ones may not be there. Raises ValueError if there is no such checkpoint.
     """
-    found, damaged = find_valid(path, groups)
+    found, damaged = find_valid(path, groups, optional)
     return found, [str(error) for error in damaged]
 
 
 def find_valid(
-    path: Path, groups: Collection[str] | None = None
+    path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> tuple[Checkpoint, list[DamagedCheckpointError]]:
     """Return what `find_checkpoint` returns, with the errors themselves."""
     if (path / checkpoint.MANIFEST).is_file():
-        found = checkpoint.load_checkpoint(path, groups)
+        found = checkpoint.load_checkpoint(path, groups, optional)
         check_content(found)
         return found, []
-    latest = checkpoint.load_latest(RunFolder.open(path).checkpoints, groups, check_content)
+    latest = checkpoint.load_latest(RunFolder.open(path).checkpoints, groups, check_content, optional)
     if latest.checkpoint is None:
         raise ValueError(_no_checkpoint(path))
     return latest.checkpoint, latest.damaged

@@ -91,6 +91,7 @@ class TrainingRun:
             self.model = FineTuneModel(
                 self.pretrain_model, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
             )
+            self.model.freeze_unused()
             self.task = FineTuneTask(self.model, recipe.data.patch_augment)
             if finetune.has_class_loss and finetune.patience is not None:
                 self.early_stopping = EarlyStopping(finetune.patience)

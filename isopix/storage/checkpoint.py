@@ -75,9 +75,8 @@ def save_checkpoint(
     """Write a checkpoint atomically: `<group>.safetensors`, `<record>.json`, then `manifest.json`.
 
     `write_shards` may add groups whose tensors are in several files: `<group>/<shard>.safetensors`. A kill at
-    any time leaves the complete folder or none; an older folder of that name is replaced. Raises
-    RuntimeError if the disk is full, ValueError for a name that is not allowed and for a record that is too
-    large.
+    any time leaves the complete folder or none; an older folder of that name is replaced. Raises RuntimeError
+    if the disk is full, ValueError for a name that is not allowed and for a record that is too large.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     recover(folder.parent, folder.name)
@@ -88,17 +87,18 @@ def save_checkpoint(
         _publish(temporary, folder)
 
 
-def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
-    """Return all records and all tensors, or those of some groups; each file is verified before it is read.
+def load_checkpoint(
+    folder: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
+) -> Checkpoint:
+    """Return all records and all tensors, or those of some groups, of which `optional` ones may be missing.
 
-    Raises DamagedCheckpointError, a ValueError, that names the file and the damage.
+    Raises DamagedCheckpointError, a ValueError, that names a file without the hash of the manifest.
     """
     with _reported_as_damage(folder):
         entries = _read_manifest(folder)
         files = _files_by_group(folder, entries)
-        for group in groups or ():
-            if group not in files:
-                raise ValueError(f"{group}.safetensors is missing from {MANIFEST}")
+        for group in sorted({*(groups or ())} - {*files, *optional}):
+            raise ValueError(f"{group}.safetensors is missing from {MANIFEST}")
         chosen = {group: paths for group, paths in files.items() if groups is None or group in groups}
         jsons = [folder / name for name in entries if name.endswith(".json")]
         for path in chain(jsons, *chosen.values()):
@@ -112,6 +112,7 @@ def load_latest(
     checkpoints: Path,
     groups: Collection[str] | None = None,
     check: Callable[[Checkpoint], None] = lambda found: None,
+    optional: Collection[str] = (),
 ) -> LatestCheckpoint:
     """Load the latest intact checkpoint whose content passes `check`, which raises DamagedCheckpointError.
 
@@ -120,15 +121,14 @@ def load_latest(
     damaged: list[DamagedCheckpointError] = []
     for folder in _latest_first(checkpoints):
         try:
-            found = load_checkpoint(folder, groups)
+            found = load_checkpoint(folder, groups, optional)
             check(found)
             return LatestCheckpoint(found, damaged)
         except DamagedCheckpointError as error:
             damaged.append(error)
     if damaged:
-        raise DamagedCheckpointError(
-            damaged[0].path, f"{damaged[0].reason}; no checkpoint in {checkpoints} is intact"
-        )
+        reason = f"{damaged[0].reason}; no checkpoint in {checkpoints} is intact"
+        raise DamagedCheckpointError(damaged[0].path, reason)
     return LatestCheckpoint(None, [])
 
 

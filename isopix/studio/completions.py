@@ -12,7 +12,6 @@ from isopix.core.types import Images
 from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind, require_completion
 from isopix.generate.completion_mask import MaskLike, PixelMask, completion_mask, hidden_pixels
 from isopix.generate.filling import Order
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.studio.opened_run import OpenedRun, pixels_of
 from isopix.studio.tiles import Tile
 
@@ -62,7 +61,8 @@ def completion_frames(
         image,
         mask=mask,
         each=settings.each,
-        sampling=SamplingConfig(temperature=settings.temperature, top_k=settings.top_k),
+        temperature=settings.temperature,
+        top_k=settings.top_k,
         order=None if objective.can_sample else settings.order,
         iterations=None if objective.can_sample else settings.iterations,
         seed=settings.seed,

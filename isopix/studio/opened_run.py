@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,8 +21,6 @@ from isopix.api.run import DataLike, load_network, run_folder
 from isopix.core.device import DeviceLike
 from isopix.core.images import AnyNumber
 from isopix.core.types import Images
-from isopix.data.dataset import preprocess_config
-from isopix.data.preprocess import preprocess_image
 from isopix.generate.complete import require_completion
 from isopix.probing.feature_splits import Features
 from isopix.runs.load import LoadedRun
@@ -76,9 +74,7 @@ class OpenedRun:
         """Return an image [1 3 H W] as one of the run's dataset, cropped at its center. Raises ValueError if
         it cannot be read.
         """
-        rows, cols = self.size
-        config = replace(preprocess_config(self.loaded.recipe.data), rows=rows, cols=cols)
-        return torch.from_numpy(preprocess_image(image.content, config).copy())[None]
+        return self.model.preprocess([image.content])
 
     def problem(self, ability: Ability) -> str:
         """Return in a line why the model cannot do something; empty if it can."""

@@ -12,7 +12,6 @@ import isopix
 from isopix.api.pretrained import PretrainedModel
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.kv_cache import AttentionCache
 from isopix.runs.load import LoadedRun
 from tests.laws import cases
@@ -31,10 +30,9 @@ def loaded(pristine: Path, name: str, **options: Any) -> PretrainedModel:
 def test_samples(pristine: Path) -> None:
     """70 images are more than were once sampled at a time by the method."""
     model = loaded(pristine, "ar")
-    sampling = SamplingConfig(temperature=0.9, top_k=5)
     found = isopix.sample(model, 70, temperature=0.9, top_k=5, seed=3).images
-    assert torch.equal(found, model.sample(70, sampling=sampling, seed=3))
-    assert not torch.equal(found, model.sample(70, sampling=sampling, seed=4))
+    assert torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=3))
+    assert not torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=4))
 
 
 def test_progress_of_samples_is_that_of_all_batches(pristine: Path) -> None:

@@ -25,6 +25,7 @@ def finetune_model(recipe: Recipe, **settings: object) -> FineTuneModel:
     """A network in which every weight matters, and a head that is not zero."""
     made = FineTuneModel(cases.busy_model(recipe), recipe.model.width, CLASSES, FineTuneConfig(**settings))
     torch.nn.init.normal_(made.head.weight, generator=generator(0, "head"))
+    made.freeze_unused()
     return made
 
 

@@ -1,0 +1,190 @@
+"""Images in every form: files, PIL images and arrays of any size become the pixels of the run's dataset."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import isopix
+from isopix.api.pretrained import PretrainedModel
+from isopix.core.types import Images
+from isopix.data.dataset import DataConfig, load_dataset
+from tests.laws import cases
+from tests.unit.api.test_pretrained import CAUSAL, model
+from tests.unit.data.pictures import noise, smooth
+from tests.unit.data.refusal import refusal
+
+ROWS, COLS = 4, 7  # of the model
+EXIF_ORIENTATION = 0x0112
+
+
+@pytest.fixture
+def causal() -> PretrainedModel:
+    return model(CAUSAL)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Pictures of all kinds, in a folder of their own."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    turned = Image.fromarray(smooth(30, 50))
+    turned.getexif()[EXIF_ORIENTATION] = 6
+    pictures: dict[str, Image.Image] = {
+        "a.png": Image.fromarray(noise(9, 13)),
+        "b.jpg": Image.fromarray(smooth(400, 300)),
+        "c.png": Image.fromarray(noise(20, 10)[..., 0]),
+        "d.png": Image.fromarray(np.dstack([noise(16, 16), noise(16, 16)[..., :1]])),
+        "e.jpg": turned,
+        "f.png": Image.fromarray(noise(12, 12)).quantize(8),
+        "g.png": Image.fromarray(noise(ROWS, COLS)),
+    }
+    for name, picture in pictures.items():
+        picture.save(folder / name, exif=picture.getexif())
+    return sorted(folder.iterdir())
+
+
+def pixels_of_dataset(files: list[Path], tmp_path: Path, **settings: Any) -> Images:
+    config = DataConfig(source=str(files[0].parent), rows=ROWS, cols=COLS, holdout=0.0, **settings)
+    return load_dataset(config, cache=tmp_path / "cache").train.images[:]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"crop": "squash"}, {"crop": "resized_center", "crop_fraction": 0.8}], ids=str
+)
+def test_files_become_the_pixels_of_the_dataset(
+    files: list[Path], tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    expected = pixels_of_dataset(files, tmp_path, **settings)
+    recipe = CAUSAL.updated(data=replace(CAUSAL.data, **settings))
+    found = model(recipe).preprocess(files)
+    assert torch.equal(found, expected)
+    assert torch.equal(model(recipe).preprocess([str(each) for each in files]), expected)
+    assert torch.equal(model(recipe).preprocess([each.read_bytes() for each in files]), expected)
+
+
+def test_pil_images_and_their_pixels_are_those_of_files(causal: PretrainedModel, files: list[Path]) -> None:
+    """But for JPEGs that are decoded at a smaller size where the file is given, which are nearly the same."""
+    expected, opened = causal.preprocess(files), [Image.open(each) for each in files]
+    found = causal.preprocess(opened)
+    for place, path in enumerate(files):
+        if path.suffix == ".png":
+            assert torch.equal(found[place], expected[place])
+        assert (found[place].float() - expected[place].float()).abs().mean() < 10
+        assert torch.equal(causal.preprocess(opened[place])[0], found[place])
+    rgb = [np.asarray(Image.open(files[place]).convert("RGB")) for place in (0, 2, 6)]
+    assert torch.equal(causal.preprocess(rgb), expected[[0, 2, 6]])
+
+
+def test_arrays_and_tensors_of_any_size(causal: PretrainedModel) -> None:
+    pixels = noise(9, 13)
+    [expected] = causal.preprocess(Image.fromarray(pixels))
+    channels_first = torch.from_numpy(pixels).permute(2, 0, 1)
+    forms = [pixels, pixels[None], [pixels], channels_first, channels_first[None], [channels_first]]
+    forms += [pixels.transpose(2, 0, 1), np.dstack([pixels, np.full((9, 13), 255, np.uint8)])]
+    for form in forms:
+        assert torch.equal(causal.preprocess(form), expected[None])
+    gray = pixels[..., 0]
+    [expected] = causal.preprocess(Image.fromarray(gray))
+    for form in (gray, gray[..., None], torch.from_numpy(gray)[None], [gray]):
+        assert torch.equal(causal.preprocess(form), expected[None])
+
+
+def test_where_both_orders_are_possible_tensors_have_channels_first(causal: PretrainedModel) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 20, 3), dtype=np.uint8)
+    assert torch.equal(causal.preprocess(pixels), causal.preprocess(Image.fromarray(pixels)))
+    first = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    assert torch.equal(causal.preprocess(torch.from_numpy(pixels)), causal.preprocess(first))
+
+
+def test_arrays_of_the_models_size_are_taken_as_they_are() -> None:
+    """Also where the run's images are cropped, and in a list with others; a file of that size is cropped."""
+    cropped = model(CAUSAL.updated(data=replace(CAUSAL.data, crop_fraction=0.5)))
+    pixels = noise(ROWS, COLS)
+    expected = torch.from_numpy(pixels).permute(2, 0, 1)
+    for form in (pixels, pixels[None], [pixels], expected, expected[None]):
+        assert torch.equal(cropped.preprocess(form)[0], expected)
+    mixed = cropped.preprocess([pixels, Image.fromarray(pixels), noise(8, 8)])
+    assert mixed.shape == (3, 3, ROWS, COLS)
+    assert torch.equal(mixed[0], expected)
+    assert not torch.equal(mixed[1], expected)
+
+
+def test_every_method_takes_them(causal: PretrainedModel, files: list[Path]) -> None:
+    x = causal.preprocess(files)
+    assert torch.equal(causal.features(files), causal.features(x))
+    assert torch.equal(causal(files), causal(x))
+    assert torch.equal(causal.nll(files), causal.nll(x))
+    assert torch.equal(causal.complete(files, 2).images, causal.complete(x, 2).images)
+    assert torch.equal(isopix.complete(causal, files).images, isopix.complete(causal, x).images)
+
+
+def test_no_images_are_none(causal: PretrainedModel) -> None:
+    assert causal.preprocess([]).shape == (0, 3, ROWS, COLS)
+    assert causal([]).shape == (0, causal.num_features)
+
+
+TAKEN = "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, files, or "
+REFUSED: dict[str, tuple[Any, str]] = {
+    "floats": (torch.zeros(1, 3, 4, 7), "float32 of shape [1, 3, 4, 7]; multiply floats from 0 to 1 by 255"),
+    "floats in a list": ([np.zeros((4, 7, 3))], "float64 of shape [4, 7, 3]; multiply floats"),
+    "five channels": (torch.zeros(5, 9, 9, dtype=torch.uint8), "uint8 of shape [5, 9, 9]"),
+    "too few codes": (torch.zeros(2, 27, dtype=torch.long), "int64 of shape [2, 27]"),
+    "complex codes": (torch.zeros(2, 28, dtype=torch.complex64), "complex64"),
+    "truths": (np.zeros((2, 28), bool), "bool of shape [2, 28]"),
+    "five dimensions": (np.zeros((1, 1, 4, 7, 3), np.uint8), "uint8 of shape [1, 1, 4, 7, 3]"),
+}
+
+
+@pytest.mark.parametrize(("given", "line"), REFUSED.values(), ids=list(REFUSED))
+def test_anything_else_is_refused_with_what_is_taken(
+    causal: PretrainedModel, unchecked: None, given: Any, line: str
+) -> None:
+    found = refusal(causal.logits, given)
+    assert found.startswith(TAKEN)
+    assert line in found
+
+
+def test_what_could_be_codes_or_an_image_is_refused(causal: PretrainedModel) -> None:
+    gray = np.zeros((9, 28), np.uint8)
+    assert refusal(causal.features, gray) == (
+        "uint8 of shape [9, 28] could be codes or an image; give codes as int64, and an image in a list"
+    )
+    assert len(causal.features(gray.astype(np.int64))) == 9
+    assert len(causal.features([gray])) == 1
+
+
+def test_a_file_that_cannot_be_read_is_named(
+    causal: PretrainedModel, files: list[Path], unchecked: None
+) -> None:
+    missing, folder = files[0].with_name("missing.png"), files[0].parent
+    problem = "cannot be read: No such file or directory"
+    assert refusal(causal.features, [files[0], missing]) == f"{missing} {problem}"
+    assert refusal(causal.features, folder) == f"{folder} cannot be read: not a regular file"
+    bad = files[0].with_name("bad.png")
+    bad.write_bytes(b"no image")
+    assert "cannot be read: not a JPEG, PNG" in refusal(causal.features, str(bad))
+    assert refusal(causal.features, [bad.read_bytes()]).startswith("the image cannot be read: not a JPEG")
+    assert refusal(causal.features, [files[0], 3]).endswith("for each image, got 3")
+    floats = Image.fromarray(np.zeros((9, 9), np.float32))
+    assert "floating-point samples" in refusal(causal.features, floats)
+
+
+def test_all_layers_in_one_pass_are_those_one_by_one(causal: PretrainedModel) -> None:
+    x = cases.images(CAUSAL, 3)
+    every = causal.layer_features(x, pool="max")
+    assert every.shape == (causal.depth + 1, 3, causal.num_features)
+    for layer in range(causal.depth + 1):
+        assert torch.equal(every[layer], causal.features(x, layer, pool="max"))
+    assert torch.equal(causal.layer_features(x, [-1, 0], pool="max"), every[[-1, 0]])
+    tokens = causal.forward_intermediates(x)
+    assert torch.equal(tokens[-1], causal.forward_features(x))
+    tokens[1].sum().backward()
+    assert causal.network.backbone.blocks[0].attention.qkv.weight.grad is not None
+    assert causal.network.backbone.blocks[1].attention.qkv.weight.grad is None
+    assert "layer 9 does not exist" in refusal(causal.layer_features, x, [0, 9])
+    assert "layers is empty" in refusal(causal.layer_features, x, [])
