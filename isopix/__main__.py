@@ -3,6 +3,7 @@
 import importlib
 import sys
 
+from isopix.cli.output import replace_closed_streams
 from isopix.cli.stop_signals import exit_code, handle_stop_signals, ignore_stop_signals
 from isopix.core.ranks import end_process
 from isopix.train.signals import errors_as_stops
@@ -10,6 +11,7 @@ from isopix.train.signals import errors_as_stops
 
 def main() -> None:
     """Run one command in a process of its own."""
+    replace_closed_streams()
     try:
         handle_stop_signals()
         with errors_as_stops():

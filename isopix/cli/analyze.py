@@ -18,6 +18,7 @@ from isopix.cli.console import (
     Split,
     load_plugins,
     say,
+    say_wrapped,
     show_json,
     show_table,
 )
@@ -103,9 +104,9 @@ def analyze(
         if table := analyses[name].table(numbers):
             show_table(*table[:3])
             if table.note:
-                say(table.note)
+                say_wrapped(table.note)
     for name, reason in found.not_applicable.items():
-        say(f"{name} does not apply: {reason}")
+        say_wrapped(f"{name} does not apply: {reason}")
     if found.results:
         say(f"wrote {', '.join(found.results)} to {found.path}")
 

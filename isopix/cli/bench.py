@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from isopix.benchmarks.benchmark import TINY
 from isopix.benchmarks.run import BenchmarkPlan, machine_record, run_benchmarks
-from isopix.cli.console import Device, Json, Positive, say, show_json, show_table, warn
+from isopix.cli.console import Device, Json, Positive, say, say_wrapped, show_json, show_table, warn
 from isopix.core.device import reuse_freed_memory, select_device
 from isopix.plots import style
 from isopix.plots.growth import plot_growth
@@ -107,11 +107,11 @@ def _print_benchmarks(found: Mapping[str, Any], out: Path | None) -> None:
         show_table(title + note, ["work", "peer", "isopix", "peer's", "ratio", "n"], rows)
     for record in records:
         if record["state"] == "measured":
-            say(f"{record['name']}: {record['checked']}")
+            say_wrapped(f"{record['name']}: {record['checked']}")
             for alternative, error in record["errors"].items():
-                say(f"{record['name']}: {alternative} left out: {error}")
+                say_wrapped(f"{record['name']}: {alternative} left out: {error}")
         else:
-            say(f"{record['name']}: {record['state']}, {record['reason']}")
+            say_wrapped(f"{record['name']}: {record['state']}, {record['reason']}")
     if out is not None and records:
         say(f"wrote {out}")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isopix.api import comparison
-from isopix.cli.console import Json, say, show_json, show_table
+from isopix.cli.console import Json, note, say, say_wrapped, show_json, show_table
 from isopix.studies.comparison import Comparison
 
 Baseline = Annotated[
@@ -44,9 +44,9 @@ def compare(*groups: str, baseline: Baseline = None, out: Out = None, json: Json
         [_format_row(each) for each in found.comparisons],
     )
     for each in found.comparisons:
-        say(_describe(each))
-        for note in each.notes:
-            say(f"note: {note}")
+        say_wrapped(_describe(each))
+        for text in each.notes:
+            note(text)
     if found.path:
         say(f"wrote {found.path}")
 

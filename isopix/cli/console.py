@@ -5,17 +5,15 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from textwrap import fill
-from typing import IO, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.cells import cell_len
 from rich.text import Text
 
 from isopix.cli.long_steps import long_step_display
-from isopix.cli.output import Output
+from isopix.cli.output import open_console
+from isopix.cli.tables import format_table, wrap_words
 from isopix.core.progress import show_progress
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
@@ -80,8 +78,7 @@ Split = Annotated[
     Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),
 ]
 
-console = Console(highlight=False, file=cast(IO[str], Output("stdout")))
-error_console = Console(highlight=False, file=cast(IO[str], Output("stderr")))
+console, error_console = open_console("stdout"), open_console("stderr")
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
@@ -111,9 +108,30 @@ def say(line: str) -> None:
     console.print(printable(line), markup=False, soft_wrap=True)
 
 
+def say_wrapped(text: str, *, indent: int = 0, style: str = "") -> None:
+    """Print prose to standard output; on a terminal it is wrapped between words.
+
+    Commands that can be copied are not: `say` prints them.
+    """
+    width = _terminal_width()
+    lines = [printable(text)] if width is None else wrap_words(printable(text), width - indent)
+    for line in lines:
+        console.print(Text(" " * indent + line, style=style), soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a note below results."""
+    say_wrapped(f"note: {text}")
+
+
 def warn(line: str) -> None:
     """Print one line to standard error."""
     error_console.print(printable(line), markup=False, soft_wrap=True)
+
+
+def _terminal_width() -> int | None:
+    """Return the width of the terminal; None if standard output is none."""
+    return console.width if console.is_terminal else None
 
 
 def percent_with_interval(fraction: float, low: float, high: float) -> str:
@@ -135,37 +153,29 @@ show_progress(partial(long_step_display, (console, error_console)))
 
 def show_json(values: Mapping[str, Any]) -> None:
     """Print values as JSON to standard output."""
-    print(json.dumps(values, indent=2))
+    console.out(json.dumps(values, indent=2), highlight=False)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a title and a table; the first column and text align left, numbers right.
-
-    A column of numbers, such as accuracies with their intervals, is not wrapped before one of words.
-    """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(columns):
-        is_text = i == 0 or any(isinstance(row[i], str) for row in rows)
-        cells = [printable(str(row[i])) for row in rows if str(row[i])]
-        short = len(column) <= max(map(len, cells), default=0)
-        numbers = i > 0 and short and all(cell[0] in "0123456789+-<−" for cell in cells)
-        table.add_column(
-            Text(printable(column)), justify="left" if is_text else "right", no_wrap=numbers, overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(Text(printable(str(value))) for value in row))
-    console.print(Text(printable(title), style="bold"), soft_wrap=True)
-    console.print(table)
+    """Print a title and a table; on a terminal as wide as that, elsewhere as wide as its values."""
+    texts = [[printable(str(value)) for value in row] for row in rows]
+    table = format_table([printable(each) for each in columns], texts, _terminal_width())
+    say_wrapped(title, style="bold")
+    for line in table.header:
+        console.print(Text(line, style="bold"), soft_wrap=True)
+    if table.header:
+        rule = "-" if console.options.ascii_only else "─"
+        console.print(Text(rule * max(map(cell_len, table.header + table.body))), soft_wrap=True)
+    for line in (*table.body, ""):
+        console.print(Text(line), soft_wrap=True)
 
 
 def show_entries(title: str, entries: Iterable[tuple[str, str]]) -> None:
     """Print a title and, for each entry, a line that is not wrapped and its description below it."""
-    console.print(Text(printable(title), style="bold"), soft_wrap=True)
+    say_wrapped(title, style="bold")
     for entry, description in entries:
         console.print(Text(f"  {printable(entry)}"), soft_wrap=True)
-        indent = " " * 6
-        wrapped = fill(printable(description), console.width, initial_indent=indent, subsequent_indent=indent)
-        console.print(Text(wrapped, style="dim"), soft_wrap=True)
+        say_wrapped(description, indent=6, style="dim")
 
 
 def show_saved(record: Mapping[str, Any], path: object, *, json: bool) -> None:

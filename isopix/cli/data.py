@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from isopix.api import survey
 from isopix.api.survey import DataOutput
-from isopix.cli.console import Json, Positive, say, show_json, show_table
+from isopix.cli.console import Json, Positive, say, say_wrapped, show_json, show_table
 from isopix.core.choices import EXAMINED_IMAGES
 
 app = App(
@@ -72,11 +72,11 @@ def _print(found: DataOutput) -> None:
     _print_splits(record)
     sizes, total = record["sizes"], sum(each["images"] for each in record["formats"])
     if total:
-        say(f"sizes: {_sizes(sizes)}")
+        say_wrapped(f"sizes: {_sizes(sizes)}")
         kinds = (
             f"{each['format']} {each['mode']} {_part(each['images'], total)}" for each in record["formats"]
         )
-        say(f"formats: {', '.join(kinds)}")
+        say_wrapped(f"formats: {', '.join(kinds)}")
     for kind, title in (("exact", "exact duplicates"), ("near", "near duplicates")):
         _print_duplicates(title, record["duplicates"][kind])
     bad = sum(each["unreadable"] for each in record["splits"].values())

@@ -11,6 +11,7 @@ from isopix.cli.console import (
     Plugins,
     Seed,
     load_plugins,
+    note,
     percent_with_interval,
     say,
     show_json,
@@ -82,4 +83,4 @@ def _print_metrics(metrics: ClassificationMetrics, masks: int, measurement: Meas
     masking = "" if masks == 0 else ", one random mask" if masks == 1 else f", {masks} random masks"
     show_table(f"{measurement.line}{masking}", ["metric", "value (95 % CI)"], rows)
     for text in measurement.warnings:
-        say(f"note: {text}")
+        note(text)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Timer
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -28,7 +29,13 @@ class LongStep:
         text = TextColumn("{task.fields[text]}")
         columns = (TextColumn("{task.description}"), BarColumn(), text, TimeElapsedColumn())
         self.bar = Progress(*columns, console=self.terminal, transient=True, disable=self.terminal is None)
-        self.task = self.bar.add_task(description, total=total, completed=done, text="")
+        count = "" if total is None else f"{done:,} of {total:,}"
+        self.task = self.bar.add_task(description, total=total, completed=done, text=count)
+        # The first items, such as the probes of all layers, may be done only at the end.
+        self.delayed = Timer(DELAY, self.start)
+        if total is not None and self.terminal is not None:
+            self.delayed.daemon = True
+            self.delayed.start()
 
     def start(self) -> None:
         """Show the bar."""
@@ -37,6 +44,9 @@ class LongStep:
 
     def close(self) -> None:
         """Remove the bar."""
+        self.delayed.cancel()
+        if self.delayed.is_alive():
+            self.delayed.join()
         if self.bar.live.is_started:
             self.bar.stop()
 

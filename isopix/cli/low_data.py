@@ -14,6 +14,7 @@ from isopix.cli.console import (
     OtherLabeled,
     Plugins,
     load_plugins,
+    note,
     say,
     show_json,
     show_table,
@@ -108,7 +109,7 @@ def low_data(
     else:
         _print_errors(found)
         for text in found.warnings:
-            say(f"note: {text}")
+            note(text)
         say(f"wrote {found.path}")
 
 

@@ -8,6 +8,7 @@ from cyclopts import App, CycloptsError
 from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
 from isopix.cli.outline import outlines
+from isopix.cli.output import open_console
 from isopix.cli.rank_errors import check_command, of_rank
 from isopix.cli.stop_signals import exit_code, stop_message
 from isopix.core import ranks
@@ -109,6 +110,7 @@ def command_app() -> App:
         print_error=False,
         exit_on_error=False,
         suppress_keyboard_interrupt=False,
+        console=open_console("stdout"),
     )
     for i, (name, (target, text)) in enumerate(COMMANDS.items()):
         # The list of commands needs no import; the help page of one command is its own docstring.

@@ -18,6 +18,7 @@ from isopix.cli.console import (
     Positive,
     load_plugins,
     say,
+    say_wrapped,
     show_json,
     show_table,
 )
@@ -106,7 +107,7 @@ def _show(found: NeighborsOutput, threshold: float, num_neighbors: int) -> None:
     if rows:
         show_table(title, ["similarity", "image", "image"], rows)
     else:
-        say(title)
+        say_wrapped(title)
     farthest = [(f"{each.distance:.4f}", short[each.image]) for each in outliers]
     show_table("Outliers", [f"mean distance to {num_neighbors} nearest", "image"], farthest)
 

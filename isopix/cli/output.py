@@ -1,12 +1,19 @@
-"""Standard output and error that may be closed during training, as with a terminal: it saves and stops."""
+"""Standard output and error that may be closed, as with a terminal or by `head`: training saves and stops."""
 
 import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import IO, Any, Literal, Protocol, cast, runtime_checkable
+
+from rich.console import Console
 
 from isopix.train.signals import active_request
+
+StreamName = Literal["stdout", "stderr"]
+
+TITLES: dict[StreamName, str] = {"stdout": "standard output", "stderr": "standard error"}
+CLOSED_PIPE = 128 + 13  # exit code of a program that SIGPIPE ends, which Windows has not
 
 
 @runtime_checkable
@@ -21,11 +28,12 @@ class _Stream(Protocol):
 class Output:
     """`sys.stdout` or `sys.stderr`, as it is at every call.
 
-    Where training is under way and it cannot be written to, that is a stop signal, and what is written
-    afterwards is lost.
+    Where it cannot be written to, what is written afterwards is lost. During training, that is a stop
+    signal. Otherwise a pipe that its reader has closed, as `head` does, ends the process without a message,
+    as it ends other programs; other failures raise OSError.
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: StreamName):
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
@@ -49,10 +57,26 @@ class Output:
     def _attempt(self, act: Callable[[], int | None]) -> int:
         try:
             return act() or 0
-        except OSError:
-            request = active_request()
-            if request is None:
-                raise
+        except OSError as error:
+            # The interpreter would write the rest when it ends, and fail (Python's "Note on SIGPIPE").
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream().fileno())
-            request.receive(signal.SIGHUP)
-            return 0
+            if request := active_request():
+                request.receive(signal.SIGHUP)
+                return 0
+            if isinstance(error, BrokenPipeError):
+                sys.exit(CLOSED_PIPE)
+            raise OSError(error.errno, error.strerror, TITLES[self._name]) from error
+
+
+def open_console(name: StreamName) -> Console:
+    """Return a console that writes to standard output or error."""
+    return Console(highlight=False, file=cast(IO[str], Output(name)))
+
+
+def replace_closed_streams() -> None:
+    """Let streams with which the process was not started, as after `>&-`, lead to the null device."""
+    # In this order they get the file descriptors 0 to 2, which no other file may have.
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(null, "r" if name == "stdin" else "w"))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from isopix.api import palette
 from isopix.api.results import PaletteOutput
-from isopix.cli.console import Json, Limit, Seed, console, say, show_json, show_table
+from isopix.cli.console import Json, Limit, Seed, console, say, say_wrapped, show_json, show_table
 from isopix.codecs.palette_file import PaletteFile
 from isopix.plots import palette as plots
 
@@ -111,7 +111,9 @@ def _print(found: PaletteOutput, *, json: bool) -> None:
         return
     if console.is_terminal:
         console.print(_swatches(found.palette))
-    say(f"{numbers['num_colors']} colors: {numbers['source']} (fingerprint {numbers['fingerprint'][:12]})")
+    say_wrapped(
+        f"{numbers['num_colors']} colors: {numbers['source']} (fingerprint {numbers['fingerprint'][:12]})"
+    )
     if "splits" in numbers:
         rows = [(name, *_format_row(values)) for name, values in numbers["splits"].items()]
         show_table(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from isopix.analysis.cluster import LINK_UTILIZATION
 from isopix.api.results import PlanOutput
-from isopix.cli.console import say, show_table
+from isopix.cli.console import say, say_wrapped, show_table
 from isopix.cli.formats import format_duration
 from isopix.core.command_line import command_line
 from isopix.core.device_specs import GB
@@ -31,14 +31,14 @@ def print_parallel_plans(found: PlanOutput, *, command: Sequence[object]) -> Non
     """
     train = found.recipe.train
     work = f"{train.steps:,} steps of {train.batch_size} images"
-    say(f"{found.recipe.name}: {found.parameters:,} parameters, {work}")
+    say_wrapped(f"{found.recipe.name}: {found.parameters:,} parameters, {work}")
     for plans in found.parallel:
         say("")
         _print_strategies(plans, found.price)
         _print_memory(plans)
         for plan in plans:
             if not plan.fits:
-                say(_why_not(plan, plans))
+                say_wrapped(_why_not(plan, plans))
         best = fastest(plans)
         if best is None:
             say(f"nothing fits {plans[0].cluster.name}")
@@ -46,7 +46,7 @@ def print_parallel_plans(found: PlanOutput, *, command: Sequence[object]) -> Non
             say(f"recommended (*), the fastest that fits: {best.name}")
             say(_training_command(best, command))
     say("")
-    say(
+    say_wrapped(
         f"Times assume {found.mfu:.0%} of the peak FLOP/s, {LINK_UTILIZATION:.0%} of the links' bandwidth, "
         f"and communication during computation; {WARN_ABOVE:.0%} of the memory may be filled. Images: of "
         "each device, at a time x accumulate. GB sent: by each device in a step."

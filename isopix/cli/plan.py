@@ -14,7 +14,7 @@ from isopix.cli.console import (
     SettingsFile,
     follow_up_options,
     load_plugins,
-    say,
+    say_wrapped,
     show_json,
     show_table,
 )
@@ -127,7 +127,7 @@ def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
     ]
     show_table(title, ["quantity", "value"], rows)
     device = numbers["device"]
-    say(f"The time assumes {MFU:.0%} of the measured matmul throughput of {device}.")
+    say_wrapped(f"The time assumes {MFU:.0%} of the measured matmul throughput of {device}.")
 
 
 def _print_device_hours(costs: Sequence[cost.DeviceCost], precision: str, mfu: float) -> None:
@@ -167,4 +167,4 @@ def _print_review(*, json: bool) -> None:
     ]
     show_table("Pre-training cost according to the Vision Transformer review", columns, rows)
     for correction in vit.CORRECTIONS:
-        say(correction)
+        say_wrapped(correction)

@@ -14,8 +14,10 @@ from isopix.cli.console import (
     Plugins,
     Seed,
     load_plugins,
+    note,
     percent_with_interval,
     say,
+    say_wrapped,
     show_json,
     show_table,
 )
@@ -157,12 +159,12 @@ def _print_report(found: ProbeReport) -> None:
     if found.gain:
         low, high = map(signed_points, found.gain.interval)
         preposition = "over" if found.gain.difference >= 0 else "from"
-        say(
+        say_wrapped(
             f"{signed_points(found.gain.difference)} points {preposition} {found.gain.baseline}, the best"
             f" baseline (95 % CI of the paired difference: {low} to {high})"
         )
     for warning in network.warnings:
-        say(f"note: {warning}")
+        note(warning)
 
 
 def _baselines(found: ProbeReport) -> list[tuple[str, str]]:

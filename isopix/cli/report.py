@@ -10,6 +10,7 @@ from isopix.cli.console import (
     Json,
     Plugins,
     load_plugins,
+    note,
     percent_with_interval,
     say,
     show_json,
@@ -41,8 +42,8 @@ def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = Fa
     columns = ["name", "network", "loss", "layer", "accuracy"]
     title = "Runs and baselines: test loss in nats, test accuracy with 95 % interval"
     show_table(title, columns, [_format_row(row) for row in written.summary])
-    for note in written.notes:
-        say(f"note: {note}")
+    for text in written.notes:
+        note(text)
     say(f"wrote {written.path}")
 
 

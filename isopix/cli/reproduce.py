@@ -10,7 +10,17 @@ from isopix.analysis.cost import device_costs
 from isopix.api.reproduction import PlannedTrial, plan_reproduction
 from isopix.api.reproduction import reproduce as run_protocol
 from isopix.api.run import Interrupted
-from isopix.cli.console import Device, Json, Plugins, load_plugins, say, show_json, show_table, warn
+from isopix.cli.console import (
+    Device,
+    Json,
+    Plugins,
+    load_plugins,
+    say,
+    say_wrapped,
+    show_json,
+    show_table,
+    warn,
+)
 from isopix.cli.parallel_tables import format_amount
 from isopix.cli.run_display import TrainingDisplay, with_resume_hint
 from isopix.cli.stop_signals import STOPPED
@@ -127,7 +137,7 @@ def _print_plan(protocol: str, trials: list[PlannedTrial], *, json: bool) -> Non
     total = sum(each.training_flops for each in trials)
     show_table(f"Trials of {protocol}", ["trial", "trainings", "training FLOPs"], rows)
     hours = device_costs(total, "bf16", devices=[REFERENCE_DEVICE])[0].hours
-    say(
+    say_wrapped(
         f"total: {total:.3g} FLOPs, {format_amount(hours)} hours of one {REFERENCE_DEVICE} at {MFU:.0%} of "
         "its bf16 peak; searches that end early take less, and probes and evaluations are not counted"
     )
@@ -142,7 +152,7 @@ def _print_table(table: ProtocolTable, *, json: bool) -> None:
     if json:
         show_json({**record, "page": str(table.page)})
         return
-    say(record["statement"])
+    say_wrapped(record["statement"])
     columns = [each for each in table.columns if each != "model"]
     rows = [[*row[:-2], row[-1]] for row in table.rows]
     show_table(f"{record['protocol']}: {record['title']}", columns, rows)

@@ -19,6 +19,7 @@ from isopix.cli.console import (
     Seed,
     Split,
     load_plugins,
+    note,
     say,
     show_json,
     show_table,
@@ -114,4 +115,4 @@ def _show_auroc(found: ScoreOutput, first: ScoredImages, second: ScoredImages) -
 
 def _notes(texts: Sequence[str]) -> None:
     for text in texts:
-        say(f"note: {text}")
+        note(text)

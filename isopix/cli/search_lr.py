@@ -21,7 +21,9 @@ from isopix.cli.console import (
     Source,
     follow_up_options,
     load_plugins,
+    note,
     say,
+    say_wrapped,
     show_json,
     show_table,
 )
@@ -157,14 +159,14 @@ def _print_trials(search: LRSearch, out: Path) -> None:
     show_table(title, ["lr", "status", result, "step" if tuned else "steps", "time"], rows)
     for trial in search.trials:
         if trial.reason:
-            say(f"lr {trial.lr} failed: {trial.reason}")
+            say_wrapped(f"lr {trial.lr} failed: {trial.reason}")
     if search.best is not None and not search.worsened:
-        say(
-            f"note: the {'accuracy was still rising' if tuned else 'loss was still falling'} at the smallest "
+        note(
+            f"the {'accuracy was still rising' if tuned else 'loss was still falling'} at the smallest "
             "learning rate; continue with a smaller --min-lr"
         )
     if search.best is not None and search.best == search.trials[0]:
-        say("note: the best learning rate is the largest that was tried; search with a larger --max-lr, too")
+        note("the best learning rate is the largest that was tried; search with a larger --max-lr, too")
 
 
 def _format_trial(trial: LRTrial, *, chosen: bool) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from isopix.cli.console import (
     Device,
     Json,
     say,
+    say_wrapped,
     show_json,
     warn,
 )
@@ -146,17 +147,18 @@ def _result(result: TrialResult) -> str:
 def _print_claims(found: StudyOutput) -> None:
     """Print the claims with their contrasts under each pool, and the trials that failed."""
     for pool, claims in found.claims.items():
-        say(f"claims of the paper, pool {pool}: mean difference (95 % interval)")
+        say_wrapped(f"claims of the paper, pool {pool}: mean difference (95 % interval)")
         for claim in claims:
-            say(f"{claim.letter}  {claim.verdict}: {claim.claim}")
+            say_wrapped(f"{claim.letter}  {claim.verdict}: {claim.claim}")
             measured = [each for each in claim.contrasts if each.mean is not None]
             for each in measured:
-                say(f"     {each.text}: {_number(each)}{_note(each)}")
+                say_wrapped(f"{each.text}: {_number(each)}{_note(each)}", indent=5)
             if len(measured) < len(claim.contrasts):
-                say(f"     {len(claim.contrasts) - len(measured)} contrasts need networks that are missing")
+                missing = len(claim.contrasts) - len(measured)
+                say_wrapped(f"{missing} contrasts need networks that are missing", indent=5)
         say("")
     for trial in found.failed:
-        say(f"failed: {trial['name']}: {trial['reason']}")
+        say_wrapped(f"failed: {trial['name']}: {trial['reason']}")
     say(f"wrote {found.path}")
 
 

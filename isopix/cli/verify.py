@@ -14,7 +14,9 @@ from isopix.cli.console import (
     Plugins,
     Seed,
     load_plugins,
+    note,
     say,
+    say_wrapped,
     show_json,
     show_table,
 )
@@ -60,9 +62,9 @@ def verify(
 
 def _print_values(values: Values, claim: PublishedResult | None) -> None:
     origin = f", imported from {values['imported']}" if values["imported"] else ""
-    say(f"{values['recipe']}, step {_step(values)}{origin}")
+    say_wrapped(f"{values['recipe']}, step {_step(values)}{origin}")
     files = values["files"]
-    say(f"{values['checkpoint']}: all {len(files)} files match the hashes of the manifest")
+    say_wrapped(f"{values['checkpoint']}: all {len(files)} files match the hashes of the manifest")
     owner = "OpenAI's" if values["palette_is_openai"] else "custom"
     say(f"palette: {owner}, fingerprint {values['palette'][:12]}")
     measurement = Measurement.from_dict(values["measurement"])
@@ -74,14 +76,14 @@ def _print_values(values: Values, claim: PublishedResult | None) -> None:
     bits = [(name, f"{nats:.4f}", f"{nats / math.log(2):.4f}") for name, nats in rows]
     show_table("Loss per predicted code", ["model", "nats", "bits"], bits)
     for text in measurement.warnings:
-        say(f"note: {text}")
+        note(text)
     if claim is None:
         say("no published loss for this network and palette")
         return
     if values["step"] != claim.step:
         say(f"published loss: step {claim.step:,}; this model: step {_step(values)}")
     difference = values["loss_nats"] - claim.value
-    say(f"difference from the published loss: {difference:+.4f} nats (note the images of each)")
+    say_wrapped(f"difference from the published loss: {difference:+.4f} nats (note the images of each)")
 
 
 def _step(values: Values) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float
+from scipy import fft
 from scipy.ndimage import distance_transform_edt
-from scipy.signal import fftconvolve
 from torch import Tensor
 
 from isopix.codecs.base import Codec
@@ -90,8 +90,12 @@ def _kernel(rows: int, cols: int) -> Float[Tensor, "_ _"]:
 
 def _weighted(values: Tensor) -> CodeValues:
     """Return at each point the sum of the values of all others, weighted by distance."""
-    kernel = _kernel(*values.shape[2:])[None, None]
-    summed = fftconvolve(kernel.numpy(), values.double().numpy(), mode="valid", axes=(2, 3))
+    rows, cols = values.shape[2:]
+    kernel = _kernel(rows, cols)
+    # The valid part of a convolution, by scipy.fft: the import of scipy.signal takes half a second.
+    size = [fft.next_fast_len(side, real=True) for side in kernel.shape]
+    product = fft.rfft2(kernel.numpy(), size) * fft.rfft2(values.double().numpy(), size)
+    summed = fft.irfft2(product, size)[..., rows - 1 : 2 * rows - 1, cols - 1 : 2 * cols - 1]
     return torch.from_numpy(summed).clamp(min=0)
 
 

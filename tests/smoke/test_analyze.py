@@ -108,7 +108,7 @@ def test_a_plan_estimates_hours_and_cost_of_devices(isopix: Run) -> None:
     assert a100["hours"] * 312 == pytest.approx(v100["hours"] * 125)
     assert a100["price"] == 2.5 * a100["hours"]
     code, out, _ = isopix("plan", "igpt.s", "--price", "2.5")
-    assert "155     387" in out
+    assert "155    387" in out
 
 
 @pytest.mark.usefixtures("known_throughput")

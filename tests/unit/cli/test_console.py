@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cli import console
 from isopix.cli.console import (
     follow_up_options,
     load_plugins,
-    percent_with_interval,
     say,
     show_json,
     show_table,
@@ -50,24 +48,6 @@ def test_follow_up_commands_repeat_the_options_that_still_apply() -> None:
         "--slurm partition=gpu timeout_min=60"
     )
     assert follow_up_options(plugin=None) == []
-
-
-def test_a_table_of_eighty_columns_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    """Words wrap before numbers do, and a long name is folded, not cut off."""
-    console.console.width, width = 80, console.console.width
-    try:
-        accuracy, words = percent_with_interval(0.739, 0.707, 0.768), "no network, translated-digits"
-        show_table(
-            "Runs", ["name", "network", "loss", "layer", "accuracy"], [("x" * 17, words, *"12", accuracy)]
-        )
-        show_table("Trials", ["trial", "FLOPs"], [("Q" * 90, "1e12")])
-    finally:
-        console.console.width = width
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 80
-    assert "73.9% (70.7 to 76.8)" in out
-    assert out.count("Q") == 90
-    assert "…" not in out
 
 
 def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 import io
 import re
+import time
+from threading import Timer
 
 import pytest
 from rich.console import Console
@@ -14,6 +16,7 @@ from isopix.cli.long_steps import long_step_display
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
     monkeypatch.setattr(long_steps.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(long_steps, "Timer", lambda _, act: Timer(3600, act))  # real seconds do not count
     return now
 
 
@@ -56,6 +59,18 @@ def test_a_short_step_has_no_bar(clock: list[float]) -> None:
             clock[0] += 0.04
             count(done)
     assert "short" not in terminal.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_step_whose_first_items_are_late_has_a_bar_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_steps, "DELAY", 0.01)
+    written = io.StringIO()
+    terminal = Console(file=written, force_terminal=True, width=100)
+    with long_step_display([terminal], "fitting probes", 5, 0):
+        for _ in range(1000):
+            if "0 of 5" in written.getvalue():
+                break
+            time.sleep(0.01)
+    assert "0 of 5" in written.getvalue()
 
 
 def test_a_step_of_unknown_length_shows_that_it_goes_on(clock: list[float]) -> None:
