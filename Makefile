@@ -9,6 +9,8 @@ READY := .venv/ready
 DOCS_READY := .venv/docs-ready
 # With compiled modules kept: tests start the package in many new processes.
 TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# Those of `make test-lowest` and `make test-newest`.
+TESTS ?= tests/unit tests/laws tests/golden
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo shell test test-slow test-reliability test-studio test-lowest test-newest audit lint types docs docs-links package clean
@@ -35,12 +37,10 @@ test-reliability: $(EXTRAS_READY)
 test-studio: $(STUDIO_READY)
 	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 $(STUDIO_BIN)/python -m pytest -p no:xdist tests/smoke/test_studio.py
 
-# Other versions of what isopix needs than the pinned ones, each in an environment of its own.
-test-lowest: .venv-lowest/ready
-	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n 2 -m "not slow" tests/unit tests/laws tests/golden
-
-test-newest: .venv-newest/ready
-	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n 2 -m "not slow" tests/unit tests/laws tests/golden
+# Other versions of what isopix needs than the pinned ones, each in an environment of its own. TESTS=tests/unit/core
+# runs those alone; PYTHON=python3.13 takes another Python, after `rm -rf .venv-newest`.
+test-lowest test-newest: test-%: .venv-%/ready
+	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest -n 2 -m "not slow" $(TESTS)
 
 audit: $(EXTRAS_READY)
 	$(PIP) pip-audit
