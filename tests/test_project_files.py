@@ -60,7 +60,7 @@ def test_the_page_on_installing_has_the_versions_of_the_metadata() -> None:
     torch = next(each for each in map(Requirement, PROJECT["dependencies"]) if each.name == "torch")
     oldest = next(iter(torch.specifier)).version
     assert f"Python 3.{PYTHONS[0]} or newer (3.{PYTHONS[0]} to 3.{PYTHONS[-1]} are tested" in INSTALL
-    assert re.search(rf"PyTorch {re.escape(oldest)} or newer \({re.escape(oldest)} to ", INSTALL)
+    assert re.search(rf"PyTorch {re.escape(oldest)} or newer \({re.escape(oldest)}, ", INSTALL)
 
 
 def test_everything_that_installs_pinned_versions_takes_the_same_torch() -> None:
