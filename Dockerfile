@@ -19,7 +19,9 @@ FROM python:3.11-slim
 # The runs belong to the user of the host: docker run --user "$(id -u):$(id -g)"
 RUN useradd --create-home --uid 1000 isopix && mkdir /work && chown isopix /work
 COPY --from=build /opt/isopix /opt/isopix
-ENV PATH=/opt/isopix/bin:$PATH ISOPIX_CACHE=/work/.isopix-cache PYTHONUNBUFFERED=1
+# Such a user has no home in the image: matplotlib and others write to /tmp, and downloads are kept with the runs.
+ENV PATH=/opt/isopix/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 \
+    ISOPIX_CACHE=/work/.isopix-cache HF_HOME=/work/.isopix-cache/huggingface
 USER 1000
 WORKDIR /work
 VOLUME /work

@@ -9,6 +9,9 @@ READY := .venv/ready
 DOCS_READY := .venv/docs-ready
 # With compiled modules kept: tests start the package in many new processes.
 TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+TRY := cd build/package && PIP_DISABLE_PIP_VERSION_CHECK=1 bin/python -m
+# Those of `make test-lowest` and `make test-newest`.
+TESTS ?= tests/unit tests/laws tests/golden
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo shell test test-slow test-reliability test-studio test-lowest test-newest audit lint types docs docs-links package clean
@@ -35,12 +38,10 @@ test-reliability: $(EXTRAS_READY)
 test-studio: $(STUDIO_READY)
 	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 $(STUDIO_BIN)/python -m pytest -p no:xdist tests/smoke/test_studio.py
 
-# Other versions of what isopix needs than the pinned ones, each in an environment of its own.
-test-lowest: .venv-lowest/ready
-	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n 2 -m "not slow" tests/unit tests/laws tests/golden
-
-test-newest: .venv-newest/ready
-	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n 2 -m "not slow" tests/unit tests/laws tests/golden
+# Other versions of what isopix needs than the pinned ones, each in an environment of its own. TESTS=tests/unit/core
+# runs those alone; PYTHON=python3.13 takes another Python, after `rm -rf .venv-newest`.
+test-lowest test-newest: test-%: .venv-%/ready
+	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest -n 2 -m "not slow" $(TESTS)
 
 audit: $(EXTRAS_READY)
 	$(PIP) pip-audit
@@ -62,19 +63,27 @@ docs: $(DOCS_READY)
 docs-links: $(DOCS_READY)
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b linkcheck docs build/docs-links
 
-# The wheel and the source distribution, in dist; the wheel is installed in an environment of its own and tried.
+# The wheel and the source distribution, in dist: each is installed in an environment that was empty, and tried. The wheel
+# comes from the source distribution; another one is built from it by pip, and one from the checkout, and must be equal.
 package: $(EXTRAS_READY)
 	$(PIP) build twine
-	rm -rf dist build/package
+	rm -rf dist build/package build/wheels
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m build --no-isolation --wheel --outdir build/wheels/checkout
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheels/sdist dist/*.tar.gz
+	cmp dist/*.whl build/wheels/checkout/*.whl
+	cmp dist/*.whl build/wheels/sdist/*.whl
 	$(PYTHON) -m venv build/package
-	build/package/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt torch==2.13.0 dist/*.whl
+	$(TRY) pip install --quiet --constraint ../../constraints.txt torch==2.13.0 ../../dist/*.whl
 	cd build/package && bin/isopix doctor --device cpu
 	cd build/package && bin/isopix pretrain igpt.digits steps=20 --device cpu --out run
 	cd build/package && bin/isopix sample run --device cpu -n 4 && bin/isopix report run
 	cd build/package && bin/isopix complete igpt.digits --device cpu -n 4
+	$(TRY) pip uninstall --quiet --yes isopix
+	$(TRY) pip install --quiet --constraint ../../constraints.txt ../../dist/*.tar.gz
+	cd build/package && bin/isopix doctor --device cpu
+	cd build/package && bin/isopix sample igpt.digits --device cpu -n 4
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -54,7 +54,7 @@ def test_a_missing_value_is_named():
         ('{"threads": NaN}', "environment.json is not JSON: NaN is not a finite number"),
         ('{"majority": 1e999}', "environment.json is not JSON: 1e999 is not a finite number"),
         ('{"threads": 1' + "0" * 5000 + "}", "an integer of 5001 digits is too large"),
-        ("[" * 10**6, "environment.json is not JSON: maximum recursion depth exceeded"),
+        ("[" * 10**6, "environment.json is not JSON: "),
         ("[]", "environment.json is not a JSON object"),
         (json.dumps({"command": ["isopix"]}), "environment.json has no 'images'"),
     ],
