@@ -34,9 +34,9 @@ test-slow: $(EXTRAS_READY)
 test-reliability: $(EXTRAS_READY)
 	$(TEST) -rP tests/reliability tests/laws/test_resume.py
 
-# The page of `isopix studio` in a browser; tests are skipped without Chromium (Debian: apt-get install chromium).
+# The page of `isopix studio` and reports in a browser; tests are skipped without Chromium (Debian: apt-get install chromium).
 test-studio: $(STUDIO_READY)
-	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 $(STUDIO_BIN)/python -m pytest -p no:xdist tests/smoke/test_studio.py
+	PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 $(STUDIO_BIN)/python -m pytest -p no:xdist tests/smoke/test_studio.py tests/browser
 
 # Other versions of what isopix needs than the pinned ones, each in an environment of its own. TESTS=tests/unit/core
 # runs those alone; PYTHON=python3.13 takes another Python, after `rm -rf .venv-newest`.

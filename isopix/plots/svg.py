@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import math
 import re
 import warnings
 
@@ -14,6 +15,7 @@ from isopix.plots import style
 from isopix.plots.figure_data import figure_csv
 
 MAX_NAME = 40  # characters of the name of a file
+SMALLEST_TEXT = 11.1  # px, on a page; a browser rounds
 
 
 def svg_markup(figure: Figure, name: str, alt: str) -> Markup:
@@ -44,7 +46,9 @@ def standalone_svg(figure: Figure) -> str:
 def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     """Return the `<svg>` element of a figure; `name` makes its ids unique on the page.
 
-    The text, muted and grid colors become the page's variables --ink, --quiet and --rule.
+    The text, muted and grid colors become the page's variables --ink, --quiet and --rule; text in another
+    color is mixed with --ink, to be read on light and dark. The drawing is never so narrow that its text is
+    too small to read.
     """
     text = _render(figure, transparent=True)
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)
@@ -56,10 +60,24 @@ def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
         (mpl.rcParams["grid.color"], "rule"),
     ):
         text = re.sub(color, f"var(--{variable})", text, flags=re.IGNORECASE)
+    text = re.sub(r"<(?:text|tspan)\b[^>]*>", _readable, text)
     head = re.search(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', text)
     assert head is not None
-    label = html.escape(alt)
-    return f'<svg viewBox="{head[1]}" role="img" aria-label="{label}">{text[head.end() :]}'
+    label, width = html.escape(alt), _least_width(text, float(head[1].split()[2]))
+    return (
+        f'<svg viewBox="{head[1]}" role="img" aria-label="{label}" style="min-width: {width}px">'
+        f"{text[head.end() :]}"
+    )
+
+
+def _readable(element: re.Match[str]) -> str:
+    return re.sub(r"fill: (#[0-9a-f]{6})", r"fill: color-mix(in srgb, \1 50%, var(--ink))", element[0])
+
+
+def _least_width(text: str, width: float) -> int:
+    """Return the width in px at which the smallest text of a drawing of this width is readable."""
+    sizes = [float(size) for size in re.findall(r"<text\b[^>]*?\bfont(?:-size)?: [^;\"]*?([\d.]+)px", text)]
+    return math.ceil(width * SMALLEST_TEXT / min(sizes)) if sizes else 0
 
 
 def _render(figure: Figure, *, transparent: bool) -> str:

@@ -45,7 +45,8 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
             f" {unit}{dotted}."
         )
     alt = " ".join(["Loss by step.", *notes[:1]])
-    charts = [Chart(_loss_curve(run, name, alt))] if logged else []
+    caption = f"Nats (left) and bits (right) per {unit} by step, from log.jsonl; lower is better."
+    charts = [Chart(_loss_curve(run, name, alt), caption)] if logged else []
     baselines = baseline_losses(run)
     if baselines:
         lines = " (broken lines: the best and the unigram)" if logged else ""

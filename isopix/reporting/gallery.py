@@ -174,7 +174,9 @@ def _sampling(facts: Facts) -> str:
 
 
 def _when(facts: Facts) -> str:
-    return f"Step {facts.get('step', 'unknown')}, seed {facts.get('seed', 'unknown')}."
+    step = facts.get("step")
+    shown = f"{step:,}" if isinstance(step, int) else "unknown"
+    return f"Step {shown}, seed {facts.get('seed', 'unknown')}."
 
 
 def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:

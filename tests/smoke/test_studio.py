@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,18 +15,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.browser.chromium import browser, has_browser
 from tests.smoke.conftest import Run
 from tests.unit.api.conftest import pristine
 
-__all__ = ["pristine"]
+__all__ = ["browser", "pristine"]
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 has_gradio = importlib.util.find_spec("gradio") is not None
 needs_gradio = pytest.mark.skipif(not has_gradio, reason="needs gradio: pip install 'isopix[studio]'")
 needs_browser = pytest.mark.skipif(
-    not (has_gradio and BROWSER and importlib.util.find_spec("playwright")),
-    reason="needs gradio, playwright and Chromium",
+    not (has_gradio and has_browser), reason="needs gradio, playwright and Chromium"
 )
 
 
@@ -64,16 +61,6 @@ def url(pristine: Path) -> Iterator[str]:
     yield url
     process.kill()
     process.communicate()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  an optional package
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture

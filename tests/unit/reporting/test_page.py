@@ -187,7 +187,7 @@ def test_commands_are_listed_under_their_working_directory(tmp_path: Path) -> No
     palette = {"file": "/data/p.npz", "source": "k-means on photos"}
     run.environment.write_text(json.dumps(made | {"palette": palette}))
     probe(run, evidence(), folder="/data/my runs", command=["isopix", "probe", "my run"])
-    (block,) = re.findall(r"<pre>(.*?)</pre>", page.build([run]), re.DOTALL)
+    (block,) = re.findall(r"<pre[^>]*>(.*?)</pre>", page.build([run]), re.DOTALL)
     assert html.unescape(block).splitlines()[:5] == [
         "# isopix at commit abc-dirty",
         "# palette p.npz: k-means on photos",
@@ -213,7 +213,7 @@ def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     palette = {"file": "p.npz\nrm -r /", "source": "x"}
     run.environment.write_text(json.dumps({"command": ["isopix"], "palette": palette}))
-    (block,) = re.findall(r"<pre>(.*?)</pre>", page.build([run]), re.DOTALL)
+    (block,) = re.findall(r"<pre[^>]*>(.*?)</pre>", page.build([run]), re.DOTALL)
     assert "# palette p.npz rm -r /: x\n" in block
 
 

@@ -16,7 +16,7 @@ from tests.unit.reporting.cases import bare
 SUMMARY = {"images": 90, "mean": 1.25, "standard_deviation": 0.5, "standard_error": 0.0527}
 
 
-def _run(path: Path, **changes: object) -> Path:
+def scored(path: Path, **changes: object) -> Path:
     run = bare(path, registry.find("igpt.digits"))
     folder = run.scores / "00000100-digits-test-1"
     folder.mkdir(parents=True)
@@ -28,7 +28,7 @@ def _run(path: Path, **changes: object) -> Path:
 
 
 def test_means_errors_and_spreads_are_shown(tmp_path: Path) -> None:
-    record = read_run(RunFolder(_run(tmp_path / "run")))
+    record = read_run(RunFolder(scored(tmp_path / "run")))
     section = score_section(record)
     assert section is not None
     [panel] = section.panels
@@ -42,7 +42,7 @@ def test_means_errors_and_spreads_are_shown(tmp_path: Path) -> None:
 def test_another_dataset_has_a_column_and_the_auroc(tmp_path: Path) -> None:
     other = {"data": "photos", "scores": {"nats_per_code": {**SUMMARY, "mean": 2.5, "images": 7}}}
     auroc = {"nats_per_code": {"auroc": 0.75, "low": 0.5, "high": 0.875}}
-    section = score_section(read_run(RunFolder(_run(tmp_path / "run", against=other, auroc=auroc))))
+    section = score_section(read_run(RunFolder(scored(tmp_path / "run", against=other, auroc=auroc))))
     assert section is not None
     [panel] = section.panels
     assert [title for title, _ in panel.tables[0].columns][1:3] == ["digits", "photos"]
@@ -60,13 +60,13 @@ def test_without_scores_the_command_is_named(tmp_path: Path) -> None:
     "scores", [{"nats_per_code": {"mean": 1}}, [], {"nats_per_code": {**SUMMARY, "mean": "x"}}]
 )
 def test_a_wrong_file_is_listed(tmp_path: Path, scores: object) -> None:
-    record = read_run(RunFolder(_run(tmp_path / "run", scores=scores)))
+    record = read_run(RunFolder(scored(tmp_path / "run", scores=scores)))
     assert not record.scores
     assert record.problems[0].startswith("scores.json: ")
 
 
 def test_one_image_has_no_spread(tmp_path: Path) -> None:
     one = {"images": 1, "mean": math.pi, "standard_deviation": None, "standard_error": None}
-    section = score_section(read_run(RunFolder(_run(tmp_path / "run", scores={"masked_loss": one}))))
+    section = score_section(read_run(RunFolder(scored(tmp_path / "run", scores={"masked_loss": one}))))
     assert section is not None
     assert list(section.panels[0].tables[0].rows[0].cells) == ["masked loss, nats per code", "3.142"]
