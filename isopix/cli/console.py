@@ -146,8 +146,19 @@ class _PrintMessages(logging.Handler):
         warn(record.getMessage())
 
 
-logging.getLogger("isopix").setLevel(logging.INFO)
-logging.getLogger("isopix").addHandler(_PrintMessages())
+def _print_messages(handler: logging.Handler) -> None:
+    """Print the package's messages by this handler, and no longer by that of an earlier import of this module
+    (`isopix.cli.outline`).
+    """
+    logger = logging.getLogger("isopix")
+    logger.setLevel(logging.INFO)
+    handler.set_name(__name__)
+    for earlier in [each for each in logger.handlers if each.name == __name__]:
+        logger.removeHandler(earlier)
+    logger.addHandler(handler)
+
+
+_print_messages(_PrintMessages())
 show_progress(partial(long_step_display, (console, error_console)))
 
 

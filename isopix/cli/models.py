@@ -20,7 +20,11 @@ def models(*, json: Json = False) -> None:
     if json:
         show_json({"models": [_record(each) for each in found]})
         return
-    show_table("Models", COLUMNS, [_row(each) for each in found])
+    show_table(
+        "Models: test loss in nats per code, and probe (in parentheses the best baseline)",
+        COLUMNS,
+        [_row(each) for each in found],
+    )
     say(f"try: isopix sample {found[0].name}" if found else "none in this installation")
 
 

@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,12 @@ def test_what_is_made_with_a_model_is_in_a_copy(caplog: pytest.LogCaptureFixture
     assert second.path.parent == first.path.parent
     assert not [each.message for each in caplog.records if "comes with isopix" in each.message]
     assert not list(COPIES.glob(".*"))
+
+
+def test_a_command_says_once_that_it_makes_a_copy() -> None:
+    command = [sys.executable, "-m", "isopix", "sample", "igpt.digits", "-n", "1", "--device", "cpu"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    assert said.count("igpt.digits comes with isopix; its copy") == 1
 
 
 def test_a_folder_of_that_name_is_used_instead() -> None:
