@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from isopix.api.loading import load, save
     from isopix.api.machine import doctor
     from isopix.api.model_list import list_models
+    from isopix.api.notebook import make_grid
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
@@ -50,6 +51,7 @@ __all__ = [
     "load",
     "load_plugin",
     "low_data",
+    "make_grid",
     "neighbors",
     "open_studio",
     "palette",
@@ -87,6 +89,7 @@ _MODULES = {
     "isopix.api.loading": ("load", "save"),
     "isopix.api.machine": ("doctor",),
     "isopix.api.model_list": ("list_models",),
+    "isopix.api.notebook": ("make_grid",),
     "isopix.api.pretrained": ("PretrainedModel",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),

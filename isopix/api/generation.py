@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -83,10 +82,10 @@ def sample(
     name = f"samples-{loaded.step:08d}-seed{seed}"
     saved = _save_grid(folder, name, pictures.sample_grid(images), numbers)
     if found is None:
-        return SampleOutput(images, *saved)
+        return SampleOutput(images=images, **saved)
     grid = pictures.nearest_grid(images, found.images)
     own = _save_grid(folder, f"nearest-{name}", grid, {**numbers, "kind": "nearest", **found.numbers()})
-    return SampleOutput(images, *saved, NearestTrainingImages(*found, *own))
+    return SampleOutput(images=images, nearest=NearestTrainingImages(**found._asdict(), **own), **saved)
 
 
 @checked
@@ -158,7 +157,8 @@ def complete(
     )
     name = f"completions-{loaded.step:08d}-{mask_name(chosen)}-seed{seed}"
     results = {"likelihood": found.likelihood, "log_likelihood": found.log_likelihood.tolist()}
-    return CompletionOutput(found, inputs, *_save_grid(folder, name, grid, numbers, results))
+    saved = _save_grid(folder, name, grid, numbers, results)
+    return CompletionOutput(completions=found, inputs=inputs, **saved)
 
 
 @checked
@@ -197,7 +197,8 @@ def reconstruct(
     nearest = nearest_visible_pixels(result.original, result.pixel_mask)
     predictions = {NearestVisible.name: nearest, "prediction": result.prediction}
     grid = pictures.reconstruction_grid(result.original, result.pixel_mask, predictions, result.target)
-    return ReconstructionOutput(result, measured, *_save_grid(folder, name, grid, numbers))
+    saved = _save_grid(folder, name, grid, numbers)
+    return ReconstructionOutput(reconstruction=result, measurement=measured, **saved)
 
 
 def _sampling(
@@ -249,15 +250,15 @@ def _save_grid(
     picture: Any,
     numbers: Mapping[str, Any],
     results: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[dict[str, Any], Path | None]:
+) -> dict[str, Any]:
     """Save a picture, its numbers and `results`, which the hash leaves out, as `samples/NAME-HASH.png` and
-    `.json`, nothing without a run; return the record that is saved and the path of the picture.
+    `.json`, nothing without a run; return the picture, its path and the record.
     """
     if run is None:
-        return with_provenance({**numbers, **results}), None
+        return {"record": with_provenance({**numbers, **results}), "path": None, "picture": picture}
     path = run.samples / f"{name}-{settings_hash(numbers)}.png"
     run.samples.mkdir(exist_ok=True)
     replace_file(path, pictures.png_bytes(picture))
     record = with_provenance({**numbers, **results, "picture": path.name})
     write_json(path.with_suffix(".json"), record)
-    return record, path
+    return {"record": record, "path": path, "picture": picture}

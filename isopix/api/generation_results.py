@@ -1,27 +1,46 @@
-"""Results of `sample`, `complete` and `reconstruct`; `path` is the picture that was written, None for a model
+"""Results of `sample`, `complete` and `reconstruct`; `path` is the `picture` as written, None for a model
 without a run folder; `record` are the numbers as saved there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jaxtyping import Float
+from PIL import Image
 from torch import Tensor
 
+from isopix.api.notebook import display
 from isopix.core.types import Images
 from isopix.data.measurement import Measurement
 from isopix.generate.complete import CompletedImages, Completions, LogLikelihood
 from isopix.generate.completion_mask import PixelMask
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
+from isopix.plots.images import png_bytes
 
 Distances = Float[Tensor, "_"]
 
 
 @dataclass(frozen=True)
-class NearestTrainingImages:
+class PictureOutput:
+    """A picture, shown below the cell of a notebook whose last value it is."""
+
+    record: Mapping[str, Any]
+    path: Path | None
+    picture: Image.Image = field(repr=False)
+
+    def show(self) -> None:
+        """Show the picture: in a notebook below the cell, elsewhere in the system's viewer."""
+        display(self.picture)
+
+    def _repr_png_(self) -> bytes:
+        return png_bytes(self.picture)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearestTrainingImages(PictureOutput):
     """The nearest of `num_training` images to each sample, uint8 [B 3 H W], and its distance: the root mean
     square difference of levels (0..255). `held_out` are such distances of held-out images, as the network
     reads them: samples of a model that repeats its training images are nearer.
@@ -31,28 +50,22 @@ class NearestTrainingImages:
     distances: Distances
     num_training: int
     held_out: Distances
-    record: Mapping[str, Any]
-    path: Path | None
 
 
-@dataclass(frozen=True)
-class SampleOutput:
+@dataclass(frozen=True, kw_only=True)
+class SampleOutput(PictureOutput):
     """Sampled images, uint8 [B 3 H W], and on request the training images that are nearest to them."""
 
     images: SampledImages
-    record: Mapping[str, Any]
-    path: Path | None
     nearest: NearestTrainingImages | None = None
 
 
-@dataclass(frozen=True)
-class CompletionOutput:
+@dataclass(frozen=True, kw_only=True)
+class CompletionOutput(PictureOutput):
     """Completions of `inputs` [B 3 H W]; `images`, `log_likelihood` and `mask` are theirs."""
 
     completions: Completions
     inputs: Images
-    record: Mapping[str, Any]
-    path: Path | None
 
     @property
     def images(self) -> CompletedImages:
@@ -67,14 +80,12 @@ class CompletionOutput:
         return self.completions.mask
 
 
-@dataclass(frozen=True)
-class ReconstructionOutput:
+@dataclass(frozen=True, kw_only=True)
+class ReconstructionOutput(PictureOutput):
     """Images with masked positions, and the model's predictions of them."""
 
     reconstruction: Reconstruction
     measurement: Measurement
-    record: Mapping[str, Any]
-    path: Path | None
 
     @property
     def accuracy(self) -> float:

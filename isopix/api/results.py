@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.analysis.cost import DeviceCost
+from isopix.api.notebook import html_table
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.types import Grid
@@ -49,6 +50,17 @@ class ProbeOutput:
         """Test accuracy of every baseline at its best layer, and of the majority class."""
         return self.report.baseline_accuracies
 
+    def _repr_html_(self) -> str:
+        """The table of a notebook: every layer, then the baselines."""
+        best, layers = self.best, self.report.network.layers
+        rows = [
+            (f"layer {each.layer}{' *' if each is best else ''}", f"{each.test_accuracy:.1%}")
+            for each in layers
+        ]
+        rows += [(name, f"{accuracy:.1%}") for name, accuracy in self.baselines.items()]
+        caption = f"Linear probe of {self.data}, step {self.step:,}; * best on validation images"
+        return html_table(caption, ("features", "test accuracy"), rows)
+
 
 @dataclass(frozen=True)
 class EvaluationOutput:
@@ -64,6 +76,15 @@ class EvaluationOutput:
     measurement: Measurement
     record: Mapping[str, Any]
     path: Path | None
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook: accuracy by class and of all."""
+        by_class = zip(self.classes, self.metrics.per_class_accuracy, strict=True)
+        rows = [(name, "no images" if each is None else f"{each:.1%}") for name, each in by_class]
+        low, high = self.metrics.interval
+        rows.append(("all", f"{self.metrics.accuracy:.1%} ({low:.1%} to {high:.1%})"))
+        caption = f"{self.metrics.num_images:,} test images of {self.data}, with the 95 % interval of all"
+        return html_table(caption, ("class", "accuracy"), rows)
 
 
 @dataclass(frozen=True)
@@ -82,6 +103,14 @@ class LowDataOutput:
     record: Mapping[str, Any]
     path: Path | None
     select: Selection = "validation"
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook: mean test error of each method by number of labels."""
+        methods = list(self.results)
+        columns = zip(*self.results.values(), strict=True)
+        rows = [[same[0].labels_per_class, *(f"{each.mean:.1%}" for each in same)] for same in columns]
+        caption = f"Test error with few labels of {self.data}, mean over random subsets of the labels"
+        return html_table(caption, ["labels per class", *methods], rows)
 
 
 @dataclass(frozen=True)

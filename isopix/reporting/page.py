@@ -213,7 +213,7 @@ def _requirements(environment: Values) -> list[str]:
 
 def _text(value: object) -> str:
     if isinstance(value, list):
-        return shlex.join(str(word) for word in value)
+        return shlex.join(last_path_part(str(word)) for word in value)
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
     return "not recorded" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -24,7 +24,7 @@ PATHS = ("source", "palette_file", "file", "run")  # settings and records that m
 
 def settings_section(run: RunRecord) -> Section:
     """Return the settings by group, and all of recipe.json on request."""
-    flat = flatten(run.settings)
+    flat = flatten(without_private_paths(run.settings))
     shown = {name: each for name, each in flat.items() if not run.imported_from or name.startswith(IMPORTED)}
     everything = [(name, "–" if value is None else str(value)) for name, value in shown.items()]
     groups = [Settings(name, items) for name, items in grouped_settings(run).items()]
@@ -61,7 +61,7 @@ def grouped_settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:
         return {}
     groups = {name: list(_group(run.recipe, name)) for name in GROUPS}
     if run.imported_from:
-        step, data = run.weights.step if run.weights else 0, run.environment.get("trained_on")
+        step, data = run.weights.step if run.weights else 0, last_path_part(run.environment.get("trained_on"))
         groups = {group: [each for each in found if each[0] in STATED] for group, found in groups.items()}
         groups["train"] = [
             ("imported from", run.imported_from),
@@ -98,7 +98,7 @@ def _group(recipe: Recipe, name: str) -> Iterator[tuple[str, str]]:
         elif each.name == "mask_ratio" and value:
             yield each.name, f"{value:g} ({round(value * total):,} of {total:,} positions)"
         elif value is not None and value != ():
-            yield each.name, _text(value)
+            yield each.name, _text(last_path_part(value) if each.name in PATHS else value)
 
 
 def _text(value: object) -> str:

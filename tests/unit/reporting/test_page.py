@@ -199,14 +199,19 @@ def test_commands_are_listed_under_their_working_directory(tmp_path: Path) -> No
 
 def test_the_page_has_no_absolute_path(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
-    made = {"folder": "/home/me/work", "command": ["isopix", "pretrain", "igpt.tiny"]}
+    command = ["isopix", "pretrain", "igpt.tiny", "--data", "/home/me/photos", "palette_file=/home/me/p.npz"]
+    made = {"folder": "/home/me/work", "command": command}
     origin = {"run": "/home/me/work/runs/first", "step": 20}
+    recipe = json.loads(run.recipe.read_text())
+    recipe["data"]["source"] = "/home/me/photos"
+    run.recipe.write_text(json.dumps(recipe))
     run.environment.write_text(
         json.dumps(made | {"pretrained": origin, "palette": {"file": "/home/me/p.npz"}})
     )
     text = page.build([run])
     assert "/home/me" not in text
     assert "run first, step 20" in text
+    assert "isopix pretrain igpt.tiny --data photos palette_file=p.npz" in text
 
 
 def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""Notebooks: grids of images, results as pictures and tables below a cell."""
+
+import importlib
+import sys
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import torch
+from einops import rearrange
+from jaxtyping import UInt8
+from PIL import Image
+from torch import Tensor
+
+from isopix.api.arguments import checked
+from isopix.core.ranges import Count
+from isopix.core.types import Images
+from isopix.plots.images import sample_grid
+
+
+@checked
+def make_grid(
+    images: Images | UInt8[Tensor, "B each 3 H W"],
+    columns: Count | None = None,
+    *,
+    scale: Count | None = None,
+) -> Image.Image:
+    """Return uint8 images [B 3 H W] in reading order as one picture, each pixel `scale` pixels wide; of
+    completions [B each 3 H W] by default a row for each image. A notebook shows it below the cell.
+
+    Raises ValueError for no images, and for other shapes.
+    """
+    if images.dtype != torch.uint8 or images.ndim not in (4, 5) or images.shape[-3] != 3:
+        given = f"{images.dtype} of shape {list(images.shape)}"
+        raise ValueError(f"expected uint8 images [B 3 H W] or [B each 3 H W], got {given}")
+    if images.ndim == 5:
+        columns = columns or images.shape[1]
+        images = rearrange(images, "b each c h w -> (b each) c h w")
+    return sample_grid(images.cpu(), columns=columns, scale=scale)
+
+
+def display(picture: Image.Image) -> None:
+    """Show a picture below the cell of a notebook, or in the system's viewer where there is none."""
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and ipython.get_ipython() is not None:
+        importlib.import_module("IPython.display").display(picture)
+    else:
+        picture.show()
+
+
+def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table of HTML; all values are escaped."""
+    head = "".join(f"<th>{escape(each)}</th>" for each in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(str(each))}</td>' for each in row)}</tr>" for row in rows)
+    rest = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f"<table><caption>{escape(caption)}</caption>{rest}</table>"
