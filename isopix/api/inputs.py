@@ -116,7 +116,7 @@ def _split(values: Tensor, is_tensor: bool, codec: Codec) -> Images | list[RawIm
 
 
 def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
-    """Return one image as the readers of data sets take it, or [1 3 H W] if it has the model's size."""
+    """Return one image as the readers of datasets take it, or [1 3 H W] if it has the model's size."""
     if isinstance(given, Tensor | np.ndarray):
         return _sized(_as_tensor(given), isinstance(given, Tensor), codec)
     if isinstance(given, Image.Image):
