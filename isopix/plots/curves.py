@@ -104,7 +104,7 @@ def plot_loss(
     bits.set_ylabel(f"Loss (bits per {unit})")
     bits.spines["right"].set_visible(True)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper right", bbox_to_anchor=(1, 0.9))
+        figure.legend(loc="outside lower center", ncols=3)  # inside it would cover the baselines
     return figure
 
 

@@ -38,7 +38,7 @@ def test_baselines_are_horizontal_lines_with_their_names() -> None:
     figure = curves.plot_loss(records(), 17, baselines={"unigram": 2.07, "top neighbor": 1.766})
     for nats in (2.07, 1.766):
         assert any((line == nats).all() for line in heights(figure))
-    legend = figure.axes[0].get_legend()
+    legend = figure.legends[0]
     assert {"unigram 2.07", "top neighbor 1.77"} <= {text.get_text() for text in legend.get_texts()}
 
 
