@@ -127,7 +127,9 @@ def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
     if isinstance(given, str | os.PathLike):
         return Path(given)
     if not isinstance(given, bytes):  # reached by callers that have no type checker
-        raise ValueError(f"expected an array, a PIL image or a file for each image, got {given!r:.60}")
+        raise ValueError(
+            f"expected an array, a PIL image or a file for each image, got {type(given).__name__}"
+        )
     return given
 
 
@@ -136,7 +138,7 @@ def _sized(values: Tensor, is_tensor: bool, codec: Codec) -> RawImage | Tensor:
 
     Where both orders are possible, tensors are [C H W] and arrays [H W C].
     """
-    if values.dtype != torch.uint8 or values.ndim not in (2, 3):
+    if values.dtype != torch.uint8 or values.ndim not in (2, 3) or not values.numel():
         raise ValueError(_expected(values, codec))
     if values.ndim == 2:
         return values.cpu().numpy()

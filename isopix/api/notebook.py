@@ -7,19 +7,17 @@ from html import escape
 
 import torch
 from einops import rearrange
-from jaxtyping import UInt8
 from PIL import Image
-from torch import Tensor
 
 from isopix.api.arguments import checked
+from isopix.api.inputs import ArrayLike
 from isopix.core.ranges import Count
-from isopix.core.types import Images
 from isopix.plots.images import sample_grid
 
 
 @checked
 def make_grid(
-    images: Images | UInt8[Tensor, "B each 3 H W"],
+    images: ArrayLike,
     columns: Count | None = None,
     *,
     scale: Count | None = None,
@@ -29,6 +27,7 @@ def make_grid(
 
     Raises ValueError for no images, and for other shapes.
     """
+    images = torch.as_tensor(images)
     if images.dtype != torch.uint8 or images.ndim not in (4, 5) or images.shape[-3] != 3:
         given = f"{images.dtype} of shape {list(images.shape)}"
         raise ValueError(f"expected uint8 images [B 3 H W] or [B each 3 H W], got {given}")

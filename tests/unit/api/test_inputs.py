@@ -136,6 +136,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "too few codes": (torch.zeros(2, 27, dtype=torch.long), "int64 of shape [2, 27]"),
     "complex codes": (torch.zeros(2, 28, dtype=torch.complex64), "complex64"),
     "truths": (np.zeros((2, 28), bool), "bool of shape [2, 28]"),
+    "no rows": (np.zeros((0, 7, 3), np.uint8), "uint8 of shape [0, 7, 3]"),
     "five dimensions": (np.zeros((1, 1, 4, 7, 3), np.uint8), "uint8 of shape [1, 1, 4, 7, 3]"),
 }
 
@@ -169,7 +170,7 @@ def test_a_file_that_cannot_be_read_is_named(
     bad.write_bytes(b"no image")
     assert "cannot be read: not a JPEG, PNG" in refusal(causal.features, str(bad))
     assert refusal(causal.features, [bad.read_bytes()]).startswith("the image cannot be read: not a JPEG")
-    assert refusal(causal.features, [files[0], 3]).endswith("for each image, got 3")
+    assert refusal(causal.features, [files[0], 3]).endswith("for each image, got int")
     floats = Image.fromarray(np.zeros((9, 9), np.float32))
     assert "floating-point samples" in refusal(causal.features, floats)
 

@@ -80,7 +80,7 @@ def test_a_grid_has_every_pixel_in_reading_order() -> None:
     for image, (row, col) in zip(images, places, strict=True):
         assert (pixels[row : row + 4, col : col + 5] == image.permute(1, 2, 0).numpy()).all()
     assert len({row for row, _ in places}) == 2
-    several = isopix.make_grid(images.view(2, 3, 3, 4, 5), scale=1)
+    several = isopix.make_grid(images.view(2, 3, 3, 4, 5).numpy(), scale=1)
     assert (np.asarray(several.convert("RGB")) == pixels).all()
 
 
