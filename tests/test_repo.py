@@ -28,6 +28,7 @@ LEVELS = [
     ["probing"],
     ["finetuning", "generate", "analysis"],
     ["recipes"],
+    ["display"],
     ["runs"],
     ["interop"],
     ["papers"],

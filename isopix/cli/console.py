@@ -11,12 +11,12 @@ from cyclopts import Parameter, validators
 from rich.cells import cell_len
 from rich.text import Text
 
-from isopix.cli.long_steps import long_step_display
 from isopix.cli.output import open_console
 from isopix.cli.tables import format_table, wrap_words
 from isopix.core.progress import show_progress
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
+from isopix.display.long_steps import long_step_display
 
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
 Seed = Annotated[int, Parameter(help="Random seed.")]

@@ -18,11 +18,11 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.formats import format_duration
 from isopix.cli.parallel_tables import format_amount, print_parallel_plans
 from isopix.core.choices import MFU
 from isopix.core.device import PRECISIONS
 from isopix.core.text import format_bytes
+from isopix.display.formats import format_duration
 from isopix.papers import vit
 from isopix.recipes.recipe import Recipe
 

@@ -8,9 +8,9 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn
 
 from isopix.cli.console import console, error_console, say
-from isopix.cli.formats import format_duration, format_loss, format_rate
-from isopix.cli.long_steps import INTERVAL, LongStep
 from isopix.core import ranks
+from isopix.display.formats import format_duration, format_loss, format_rate
+from isopix.display.long_steps import INTERVAL, LongStep
 
 LOSSES = {"total_nats": "total loss", "loss_nats": "loss", "class_nats": "classification loss"}
 ACCURACIES = {"accuracy": "accuracy", "knn_accuracy": "k-NN accuracy", "probe_accuracy": "linear probe"}

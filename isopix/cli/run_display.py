@@ -10,13 +10,13 @@ from cyclopts import Parameter
 
 from isopix.api.run import Interrupted, Run
 from isopix.cli.console import say, show_json, warn
-from isopix.cli.formats import format_loss
 from isopix.cli.progress import TrainingLine
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
 from isopix.core import ranks
 from isopix.core.command_line import command_line
 from isopix.data.measurement import Measurement
+from isopix.display.formats import format_loss
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.training import RunStatus

@@ -17,12 +17,12 @@ from isopix.cli.console import (
     show_json,
     warn,
 )
-from isopix.cli.formats import format_duration
 from isopix.cli.progress import progress_bar
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.slurm import SlurmParameters
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
+from isopix.display.formats import format_duration
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.trial import TrialResult
 

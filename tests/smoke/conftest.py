@@ -11,8 +11,8 @@ from PIL import Image
 
 from isopix.analysis import cost
 from isopix.api import evaluation
-from isopix.cli import long_steps
 from isopix.cli.main import main
+from isopix.display import long_steps
 from isopix.plots import style
 from isopix.probing.config import ProbeConfig
 

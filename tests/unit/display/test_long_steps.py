@@ -8,8 +8,8 @@ from threading import Timer
 import pytest
 from rich.console import Console
 
-from isopix.cli import long_steps
-from isopix.cli.long_steps import long_step_display
+from isopix.display import long_steps
+from isopix.display.long_steps import long_step_display
 
 
 @pytest.fixture

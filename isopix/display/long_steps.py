@@ -8,7 +8,7 @@ from threading import Timer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from isopix.cli.formats import format_duration, format_rate
+from isopix.display.formats import format_duration, format_rate
 
 INTERVAL = 10.0  # seconds between lines where there is no terminal
 REFRESH = 0.1  # seconds between changes on a terminal
