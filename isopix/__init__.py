@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from isopix.api.model_list import list_models
     from isopix.api.notebook import make_grid
     from isopix.api.pretrained import PretrainedModel
+    from isopix.api.progress import show_progress
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
@@ -69,6 +70,7 @@ __all__ = [
     "save",
     "score",
     "search_lr",
+    "show_progress",
     "study",
     "verify",
 ]
@@ -91,6 +93,7 @@ _MODULES = {
     "isopix.api.model_list": ("list_models",),
     "isopix.api.notebook": ("make_grid",),
     "isopix.api.pretrained": ("PretrainedModel",),
+    "isopix.api.progress": ("show_progress",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from isopix.api.arguments import checked
-from isopix.api.progress import Progress, count_progress
+from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import EvaluationOutput, ProbeOutput
 from isopix.api.run import (
     DataLike,
@@ -40,6 +40,7 @@ from isopix.train.parallel import process_group
 
 
 @checked
+@shows_progress("features")
 def probe(
     run: RunLike,
     *,
@@ -100,6 +101,7 @@ def probe(
 
 
 @checked
+@shows_progress("evaluation")
 def evaluate(
     run: RunLike,
     *,

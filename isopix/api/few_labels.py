@@ -8,12 +8,11 @@ from typing import Any
 
 from isopix.api.arguments import NonNegative, checked
 from isopix.api.evaluation import probe_method
-from isopix.api.progress import Progress, count_progress
+from isopix.api.progress import Progress, TrainingProgress, count_progress, shows_progress
 from isopix.api.results import LowDataOutput
 from isopix.api.run import (
     DataLike,
     RunLike,
-    TrainingProgress,
     default_precision,
     evaluation_data,
     evaluation_images,
@@ -44,6 +43,7 @@ LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separabl
 
 
 @checked
+@shows_progress("features")
 def low_data(
     run: RunLike,
     *,

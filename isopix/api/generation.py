@@ -21,7 +21,7 @@ from isopix.api.image_selection import first_images, select_split
 from isopix.api.inputs import ImagesLike, as_images, require_images
 from isopix.api.nearest import compare_with_training
 from isopix.api.pretrained import PretrainedModel
-from isopix.api.progress import Progress
+from isopix.api.progress import Progress, shows_progress
 from isopix.api.run import (
     DataLike,
     RunLike,
@@ -49,6 +49,7 @@ from isopix.storage.run_folder import RunFolder
 
 
 @checked
+@shows_progress("sampling")
 def sample(
     run: RunLike,
     count: Count = 16,
@@ -89,6 +90,7 @@ def sample(
 
 
 @checked
+@shows_progress("sampling")
 def complete(
     run: RunLike,
     images: ImagesLike | None = None,

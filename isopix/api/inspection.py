@@ -13,7 +13,7 @@ from isopix.analysis.cluster import parse_cluster
 from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import PathLike, checked
 from isopix.api.image_selection import select_split
-from isopix.api.progress import Progress, count_progress
+from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
 from isopix.api.run import (
     DataLike,
@@ -43,6 +43,7 @@ from isopix.storage.run_folder import RunFolder
 
 
 @checked
+@shows_progress("attention")
 def analyze(
     run: RunLike,
     *,

@@ -15,7 +15,7 @@ from isopix.api.arguments import NonNegative, checked
 from isopix.api.feature_extractor import FeatureExtractor
 from isopix.api.inference import inference
 from isopix.api.inputs import ArrayLike, ImagesLike, as_mask, require_images
-from isopix.api.progress import Progress
+from isopix.api.progress import Progress, shows_progress
 from isopix.api.saved_model import write_model
 from isopix.core.device import Precision, autocast, report_memory
 from isopix.core.random import generator
@@ -142,6 +142,7 @@ class PretrainedModel(FeatureExtractor):
             return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
     @checked
+    @shows_progress("sampling")
     def sample(
         self,
         count: Count,
@@ -179,6 +180,7 @@ class PretrainedModel(FeatureExtractor):
             )
 
     @checked
+    @shows_progress("sampling")
     def complete(
         self,
         images: ImagesLike,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from isopix.api import evaluation, few_labels, training
 from isopix.api.arguments import PathLike, checked
-from isopix.api.run import TrainingProgress
+from isopix.api.progress import TrainingProgress, shows_training
 from isopix.core.device import DeviceLike
 from isopix.recipes.recipe import Recipe
 from isopix.storage.run_folder import RunFolder
@@ -31,6 +31,7 @@ class PlannedTrial(NamedTuple):
 
 
 @checked
+@shows_training("training_progress")
 def reproduce(
     protocol: str,
     *,

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 from isopix.api.arguments import checked
 from isopix.api.inputs import image_size
 from isopix.api.pretrained import PretrainedModel
+from isopix.api.progress import TrainingProgress
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision
 from isopix.data import dataset
@@ -33,8 +34,6 @@ from isopix.train.trainer import Record
 T = TypeVar("T")
 SplitName = Literal["train", "validation", "test"]
 DataLike = str | os.PathLike[str] | ImageDataset
-# Called with every record of the log of each training, after one of kind "start" whose `text` describes it.
-TrainingProgress = Callable[[Recipe, Record], None]
 
 logger = logging.getLogger("isopix")
 

@@ -10,6 +10,7 @@ from isopix.api.results import StudyOutput, StudyProgress
 from isopix.api.run import Interrupted
 from isopix.core.device import DeviceLike
 from isopix.core.overrides import parse
+from isopix.core.progress import long_step
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import write_up
@@ -87,13 +88,14 @@ def _run(
         if reason or spec.read().status == "not run":
             mark_failed(spec, reason or "ended without a result")
         del left[spec.name]
+        done = len(costs) - len(left)
+        count(done)
         if progress is not None:
             fraction = 1 - sum(left.values()) / sum(costs.values())
             seconds = time.monotonic() - start
-            done = len(costs) - len(left)
             progress(StudyProgress(spec.name, spec.read(), done, len(costs), fraction, seconds))
 
-    with stop_requested() as request:
+    with stop_requested() as request, long_step("trials", len(costs)) as count:
         stop = lambda: request.signal is not None  # noqa: E731
         run_all(specs, executor, ExecutorObserver(job_ended=job_ended, stop=stop))
         return request.signal is not None

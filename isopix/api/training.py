@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from isopix.api.arguments import PathLike, checked
+from isopix.api.progress import TrainingProgress, shows_training
 from isopix.api.run import (
     Interrupted,
     Run,
-    TrainingProgress,
     finished,
     logger,
     observer,
@@ -46,6 +46,7 @@ from isopix.train.parallel import process_group
 
 
 @checked
+@shows_training()
 def pretrain(
     recipe: str | Recipe | None = None,
     *,
@@ -96,6 +97,7 @@ def pretrain(
 
 
 @checked
+@shows_training()
 def resume(
     run: Run | PathLike,
     *,
@@ -125,6 +127,7 @@ def resume(
 
 
 @checked
+@shows_training()
 def search_lr(
     source: str | Recipe | Run | PathLike,
     *,
@@ -183,6 +186,7 @@ def search_lr(
 
 
 @checked
+@shows_training()
 def finetune(
     source: Run | PathLike,
     *,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import checked
-from isopix.api.progress import Progress, count_progress
+from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import VerifyOutput
 from isopix.api.run import DataLike, evaluation_images, load_network, save_record
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
@@ -24,6 +24,7 @@ from isopix.train.tasks import PretrainTask
 
 
 @checked
+@shows_progress("evaluation")
 def verify(
     run: str | os.PathLike[str],
     *,

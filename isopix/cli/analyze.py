@@ -22,7 +22,6 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.progress import progress_bar
 
 Images = Annotated[int, Parameter(validator=Positive, help="Number of images to average over.")]
 Positions = Annotated[
@@ -78,19 +77,17 @@ def analyze(
     """
     load_plugins(plugin)
     positions = tuple(parse_position(word) for word in position or ())
-    with progress_bar("attention") as progress:
-        found = inspection.analyze(
-            run,
-            data=data,
-            split=split,
-            limit=limit,
-            image=image,
-            positions=positions,
-            renormalize=renormalize,
-            only=only or (),
-            device=device,
-            progress=progress,
-        )
+    found = inspection.analyze(
+        run,
+        data=data,
+        split=split,
+        limit=limit,
+        image=image,
+        positions=positions,
+        renormalize=renormalize,
+        only=only or (),
+        device=device,
+    )
     analyses = registered_analyses()
     if json:
         short = {

@@ -20,7 +20,6 @@ from isopix.cli.console import (
     show_saved,
     show_table,
 )
-from isopix.cli.progress import progress_bar
 from isopix.cli.sampling_options import Compile, SamplingPrecision, Temperature, TopK, TopP
 
 Rows = Annotated[int | None, Parameter(help="Number of rows to start from. Default: half of them.")]
@@ -90,27 +89,25 @@ def complete(
         Run folder, or a model that `isopix models` lists.
     """
     load_plugins(plugin)
-    with progress_bar("sampling") as progress:
-        found = generation.complete(
-            run,
-            data=data,
-            split=split,
-            count=count,
-            rows=rows,
-            mask=mask,
-            each=each,
-            order=order,
-            iterations=iterations,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            limit=limit,
-            seed=seed,
-            precision=precision,
-            compile=compile,
-            device=device,
-            progress=progress,
-        )
+    found = generation.complete(
+        run,
+        data=data,
+        split=split,
+        count=count,
+        rows=rows,
+        mask=mask,
+        each=each,
+        order=order,
+        iterations=iterations,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        limit=limit,
+        seed=seed,
+        precision=precision,
+        compile=compile,
+        device=device,
+    )
     if not json:
         show_table(
             f"{LIKELIHOODS[found.completions.likelihood].capitalize()}, at temperature 1",

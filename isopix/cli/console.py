@@ -13,9 +13,10 @@ from rich.text import Text
 
 from isopix.cli.output import open_console
 from isopix.cli.tables import format_table, wrap_words
-from isopix.core.progress import show_progress
+from isopix.core.progress import set_display
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
+from isopix.display.bars import ProgressBar, console_bar, print_line
 from isopix.display.long_steps import long_step_display
 
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
@@ -105,7 +106,7 @@ def follow_up_options(
 
 def say(line: str) -> None:
     """Print one line to standard output."""
-    console.print(printable(line), markup=False, soft_wrap=True)
+    print_line(console, line)
 
 
 def say_wrapped(text: str, *, indent: int = 0, style: str = "") -> None:
@@ -126,7 +127,7 @@ def note(text: str) -> None:
 
 def warn(line: str) -> None:
     """Print one line to standard error."""
-    error_console.print(printable(line), markup=False, soft_wrap=True)
+    print_line(error_console, line)
 
 
 def _terminal_width() -> int | None:
@@ -158,8 +159,14 @@ def _print_messages(handler: logging.Handler) -> None:
     logger.addHandler(handler)
 
 
+def _open_bar() -> ProgressBar:
+    """Return a bar on the first standard stream that is a terminal; if none is, lines on standard error."""
+    terminal = next((each for each in (console, error_console) if each.is_terminal), error_console)
+    return console_bar(terminal, transient=True, separator=": ")
+
+
 _print_messages(_PrintMessages())
-show_progress(partial(long_step_display, (console, error_console)))
+set_display(partial(long_step_display, _open_bar))
 
 
 def show_json(values: Mapping[str, Any]) -> None:

@@ -17,7 +17,6 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.progress import progress_bar
 from isopix.core.choices import Precision
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
@@ -52,17 +51,15 @@ def evaluate(
         Precision of the forward pass. Default: that of the run.
     """
     load_plugins(plugin)
-    with progress_bar("evaluation") as progress:
-        found = evaluation.evaluate(
-            run,
-            data=data,
-            mask_ensemble=mask_ensemble,
-            limit=limit,
-            precision=precision,
-            seed=seed,
-            device=device,
-            progress=progress,
-        )
+    found = evaluation.evaluate(
+        run,
+        data=data,
+        mask_ensemble=mask_ensemble,
+        limit=limit,
+        precision=precision,
+        seed=seed,
+        device=device,
+    )
     if json:
         show_json({**found.record, "record": str(found.path)})
     else:

@@ -20,7 +20,6 @@ from isopix.cli.console import (
     show_table,
 )
 from isopix.cli.probe import Pooling
-from isopix.cli.progress import progress_bar
 from isopix.core.choices import Precision, Selection
 from isopix.papers.igpt import LOW_DATA, PublishedLowData
 from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
@@ -87,23 +86,21 @@ def low_data(
         Precision of the forward pass. Default: that of the run.
     """
     load_plugins(plugin)
-    with progress_bar("features") as progress:
-        found = few_labels.low_data(
-            run,
-            labels=labels or few_labels.LABELS,
-            subsets=subsets,
-            method=method,
-            pool=pool,
-            select=select,
-            data=data,
-            limit=limit,
-            finetune_steps=finetune_steps,
-            overrides=settings,
-            precision=precision,
-            device=device,
-            progress=progress,
-            training_progress=None if json else _print_record,
-        )
+    found = few_labels.low_data(
+        run,
+        labels=labels or few_labels.LABELS,
+        subsets=subsets,
+        method=method,
+        pool=pool,
+        select=select,
+        data=data,
+        limit=limit,
+        finetune_steps=finetune_steps,
+        overrides=settings,
+        precision=precision,
+        device=device,
+        training_progress=None if json else _print_record,
+    )
     if json:
         show_json({**found.record, "record": str(found.path)})
     else:

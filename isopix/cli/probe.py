@@ -22,7 +22,6 @@ from isopix.cli.console import (
     show_table,
 )
 from isopix.cli.launch import Devices, launch_ranks
-from isopix.cli.progress import progress_bar
 from isopix.core.choices import FeatureKind, Pool, Precision
 from isopix.probing.baselines import baseline_title
 from isopix.probing.config import ProbeConfig
@@ -98,26 +97,24 @@ def probe(
     """
     launch_ranks(devices, device)
     load_plugins(plugin)
-    with progress_bar("features") as progress:
-        found = evaluation.probe(
-            run,
-            data=data,
-            limit=limit,
-            features=features,
-            pool=pool,
-            start_token=start_token,
-            method=method,
-            overrides=settings,
-            iterations=iterations,
-            layer=layer,
-            concat=concat,
-            mask_ensemble=mask_ensemble,
-            refit_on_validation=refit_on_validation,
-            precision=precision,
-            seed=seed,
-            device=device,
-            progress=progress,
-        )
+    found = evaluation.probe(
+        run,
+        data=data,
+        limit=limit,
+        features=features,
+        pool=pool,
+        start_token=start_token,
+        method=method,
+        overrides=settings,
+        iterations=iterations,
+        layer=layer,
+        concat=concat,
+        mask_ensemble=mask_ensemble,
+        refit_on_validation=refit_on_validation,
+        precision=precision,
+        seed=seed,
+        device=device,
+    )
     if json:
         show_json({**found.report.to_dict(), "record": str(found.path)})
     else:

@@ -22,7 +22,7 @@ from isopix.cli.console import (
     warn,
 )
 from isopix.cli.parallel_tables import format_amount
-from isopix.cli.run_display import TrainingDisplay, with_resume_hint
+from isopix.cli.run_display import RunDisplay, with_resume_hint
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.choices import MFU
 from isopix.core.command_line import command_line
@@ -108,7 +108,7 @@ def reproduce(
     def trial_ended(name: str, state: TrialState) -> None:
         show(f"{name}: {state.status}{': ' * bool(state.reason)}{state.reason}")
 
-    with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
+    with with_resume_hint(out, again), RunDisplay(device, json=json) as display:
         try:
             table = run_protocol(
                 protocol, out=out, **common, device=device, progress=trial_ended, training_progress=display

@@ -9,14 +9,13 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from isopix.api.run import Interrupted, Run
-from isopix.cli.console import say, show_json, warn
-from isopix.cli.progress import TrainingLine
+from isopix.cli.console import console, say, show_json, warn
 from isopix.cli.stop_signals import STOPPED
-from isopix.core import device as devices
-from isopix.core import ranks
 from isopix.core.command_line import command_line
 from isopix.data.measurement import Measurement
+from isopix.display.bars import console_bar
 from isopix.display.formats import format_loss
+from isopix.display.training import TrainingDisplay
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.training import RunStatus
@@ -28,38 +27,21 @@ T = TypeVar("T")
 ResumeCommand = Annotated[str | None, Parameter(parse=False)]
 
 
-class TrainingDisplay:
+class RunDisplay(TrainingDisplay):
     """Shows the records of one training after another, or with `json` only notes, on standard error."""
 
     def __init__(self, device: str, *, json: bool):
-        self.device, self.json = devices.select_device(device), json
-        self.line: TrainingLine | None = None
-
-    def __enter__(self) -> "TrainingDisplay":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.line is not None:
-            self.line.__exit__(*error)
+        super().__init__(device, lambda: console_bar(console, transient=False))
+        self.json = json
 
     def __call__(self, recipe: Recipe, record: Record) -> None:
         """Show a record of a training of this recipe. Raises ValueError for parts that cannot be combined."""
-        if record["kind"] == "start":
-            self._start(recipe, record["text"])
-        elif self.line is not None:
-            self.line.show(record)
+        if not self.json:
+            super().__call__(recipe, record)
+        elif record["kind"] == "start":
+            recipe_cost(recipe)
         elif record["kind"] == "note":
             warn(record["text"])
-
-    def _start(self, recipe: Recipe, text: str) -> None:
-        flops = recipe_cost(recipe).training_flops
-        if self.json:
-            return
-        self.__exit__()
-        say(text)
-        peak = devices.peak_flops(self.device, recipe.train.precision)
-        peak = peak and peak * ranks.num_ranks()
-        self.line = TrainingLine(recipe.train.steps, flops=flops, peak=peak).__enter__()
 
 
 def unless_stopped(train: Callable[[], T]) -> T:

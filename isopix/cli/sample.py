@@ -17,7 +17,6 @@ from isopix.cli.console import (
     say,
     show_saved,
 )
-from isopix.cli.progress import progress_bar
 from isopix.cli.sampling_options import Compile, SamplingPrecision, Temperature, TopK, TopP
 
 Nearest = Annotated[bool, Parameter(help="Also show the nearest training image of each sample.", negative="")]
@@ -50,20 +49,18 @@ def sample(
         Run folder, or a model that `isopix models` lists.
     """
     load_plugins(plugin)
-    with progress_bar("sampling") as progress:
-        found = generation.sample(
-            run,
-            count,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-            precision=precision,
-            compile=compile,
-            nearest=nearest,
-            device=device,
-            progress=progress,
-        )
+    found = generation.sample(
+        run,
+        count,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        precision=precision,
+        compile=compile,
+        nearest=nearest,
+        device=device,
+    )
     if found.nearest is None:
         show_saved(found.record, found.path, json=json)
         return

@@ -27,7 +27,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.run_display import TrainingDisplay, unless_stopped, with_resume_hint
+from isopix.cli.run_display import RunDisplay, unless_stopped, with_resume_hint
 from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
@@ -96,7 +96,7 @@ def search_lr(
         submit(slurm, out, check, parallel=False, json=json)
         return
     again = command_line(*sys.argv[1:])
-    with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
+    with with_resume_hint(out, again), RunDisplay(device, json=json) as display:
         search = unless_stopped(
             lambda: training.search_lr(
                 source,

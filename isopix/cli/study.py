@@ -17,7 +17,6 @@ from isopix.cli.console import (
     show_json,
     warn,
 )
-from isopix.cli.progress import progress_bar
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.slurm import SlurmParameters
 from isopix.cli.stop_signals import STOPPED
@@ -94,10 +93,9 @@ def inductive_bias(
         Do not train; write the figures and the page from existing results.
     """
     again, show = command_line(*sys.argv[1:]), warn if json else say
-    with with_resume_hint(out, again), progress_bar("trials") as bar:
+    with with_resume_hint(out, again):
 
         def trial_ended(progress: StudyProgress) -> None:
-            bar(progress.done, progress.total)
             show(_format_progress(progress))
 
         try:

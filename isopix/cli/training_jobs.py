@@ -16,8 +16,8 @@ from isopix.cli.console import console, say
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
 from isopix.core.registry import load_plugin
+from isopix.display.bars import Lines
 from isopix.display.formats import format_loss
-from isopix.display.long_steps import INTERVAL
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.executor import ExecutorObserver, ProcessExecutor, Slot, run_all, slots_on
 from isopix.train.signals import raise_on_signals, stop_requested
@@ -106,7 +106,7 @@ class _Display:
 
     def update(self, *, last: bool = False) -> None:
         """Show the steps that the jobs have reached; lines only every few seconds and at the end."""
-        prints = not console.is_terminal and (last or time.monotonic() - self.printed > INTERVAL)
+        prints = not console.is_terminal and (last or time.monotonic() - self.printed > Lines.interval)
         if not (console.is_terminal or prints):
             return
         self.printed = time.monotonic()

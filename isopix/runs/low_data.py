@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
+from isopix.core.progress import long_step
 from isopix.data.dataset import DataConfig
 from isopix.probing.low_data import LowDataProtocol, LowDataResult
 from isopix.recipes import registry
@@ -82,9 +84,14 @@ def finetune_low_data(
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
     what `start` raises.
     """
-    results = []
-    for count in protocol.labels_per_class:
-        folders = [_finetune(job, count, subset, observer) for subset in range(protocol.num_subsets)]
+    results, sizes, subsets = [], protocol.labels_per_class, protocol.num_subsets
+    with long_step("fine-tuning", len(sizes) * subsets) as done:
+        folders_of = {}
+        for i, (count, subset) in enumerate(product(sizes, range(subsets)), start=1):
+            folders_of[count, subset] = _finetune(job, count, subset, observer)
+            done(i)
+    for count in sizes:
+        folders = [folders_of[count, subset] for subset in range(subsets)]
         tests = [_test_record(folder) for folder in folders]
         num_train_images = read_record(RunFolder(folders[0]).environment, COUNTS, *COUNTS)["images"]["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)

@@ -25,7 +25,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from isopix.core import ranks
 from isopix.core.device import DeviceLike, Precision, select_device, use_device
-from isopix.core.progress import show_progress
 from isopix.core.types import Scalar
 from isopix.train.tasks import Batch, TrainingTask
 
@@ -89,7 +88,6 @@ def _print_nothing() -> None:
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     getLogger("isopix").setLevel(ERROR)
-    show_progress(None)
 
 
 def shared_store() -> distributed_c10d.Store:
