@@ -12,7 +12,7 @@ from isopix.interop import hub
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.runs.load import load_run
-from isopix.runs.shipped import find_model
+from isopix.runs.shipped import check_model_name, find_model
 from isopix.storage.run_folder import reject_huggingface_model
 
 
@@ -32,7 +32,10 @@ def load(
     `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
     Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
     """
-    folder = hub.resolve_path(find_model(Path(name_or_path)))
+    path = find_model(Path(name_or_path))
+    if len(path.parts) == 1:  # others are of the Hub
+        check_model_name(path)
+    folder = hub.resolve_path(path)
     reject_huggingface_model(folder, name_or_path)
     loaded = load_run(folder, device=devices.select_device(device))
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)

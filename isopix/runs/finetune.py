@@ -24,6 +24,7 @@ from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.initial_weights import changed_settings, initial_weights
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import TrainingStart
+from isopix.runs.shipped import find_copy
 from isopix.train.schedule import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
@@ -45,7 +46,8 @@ def prepare_finetune(
     such a setting. With another `data.size` position embeddings are interpolated. Raises ValueError if
     `source` is neither a folder nor a recipe, and for wrong settings.
     """
-    loaded = load_run(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
+    folder = find_copy(Path(source))
+    loaded = load_run(folder, device=torch.device("cpu")) if folder.exists() else None
     base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
     layers = [changes for _, changes in registry.layers(file, options, assignments)]
     given = (changes[path] for changes in layers for path in SOURCE if path in changes)

@@ -36,7 +36,7 @@ def writable_model(path: Path) -> Path:
     """
     source = find_model(path)
     if source == path:
-        _check_name(path)
+        check_model_name(path)
         return path
     copy = COPIES / path
     if not copy.exists():
@@ -49,7 +49,14 @@ def writable_model(path: Path) -> Path:
     return copy
 
 
-def _check_name(path: Path) -> None:
+def find_copy(path: Path) -> Path:
+    """Return `runs/NAME` for the name of a model, made if there is none yet, and any other path as it is."""
+    if path.parent == COPIES and path.name in shipped_models() and not path.exists():
+        return writable_model(Path(path.name))
+    return path
+
+
+def check_model_name(path: Path) -> None:
     """Raise ValueError for a path that does not exist, if it is almost the name of a model, or a recipe."""
     name, models = str(path), shipped_models()
     if path.exists():

@@ -92,6 +92,8 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         """Open a run folder; raises ValueError for other folders and for checkpoints."""
+        if path.is_file():
+            raise ValueError(f"{path} is a file, not a run folder")
         if not path.is_dir():
             hint = did_you_mean(str(path), similar_paths(path, folders=True)).rstrip()
             raise ValueError(f"run folder {path} does not exist{'; ' * bool(hint)}{hint}")

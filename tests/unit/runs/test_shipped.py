@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 import isopix
 from isopix.data.dataset import load_dataset
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.shipped import COPIES, find_model, shipped_models, writable_model
 
@@ -113,6 +114,26 @@ def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
 def test_a_wrong_name_is_one_line(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         isopix.sample(name, count=1, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["igpt.digit", "igpt.s"])
+def test_loading_a_wrong_name_names_what_there_is(name: str) -> None:
+    with pytest.raises(ValueError, match=r"did you mean 'igpt\.digits'|is a recipe, of which no weights"):
+        isopix.load(name, device="cpu")
+
+
+def test_a_file_is_no_run_folder(tmp_path: Path) -> None:
+    file = tmp_path / "weights.pt"
+    file.touch()
+    with pytest.raises(ValueError, match=r"weights\.pt is a file, not a run folder$"):
+        isopix.load(file, device="cpu")
+
+
+def test_fine_tuning_makes_the_copy_that_it_names() -> None:
+    prepared = prepare_finetune("runs/igpt.digits", assignments=["steps=1"])
+    assert prepared.initial is not None
+    assert (COPIES / "igpt.digits").is_dir()
+    assert prepare_finetune("igpt.digits").initial is None
 
 
 def test_pre_training_goes_on_from_a_model(tmp_path: Path) -> None:
