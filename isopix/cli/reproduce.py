@@ -72,8 +72,9 @@ def reproduce(
 ) -> None:
     """Run the experiment of a table or figure of a paper, and show measured next to published numbers.
 
-    `isopix reproduce list` names all. Writes table.json, table.md and a page into a folder of the protocol in
-    --out; protocols with the same --out share their networks. The same command resumes after an interruption.
+    `isopix reproduce list` lists all protocols. Writes table.json, table.md and a page into a folder of the
+    protocol in --out; protocols with the same --out share their networks. The same command resumes after an
+    interruption.
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
 
