@@ -127,7 +127,9 @@ def _print_protocols(*, json: bool) -> None:
     if json:
         show_json({name: each.title for name, each in PROTOCOLS.items()})
     else:
-        show_table("Protocols", ["name", "what"], [(name, each.title) for name, each in PROTOCOLS.items()])
+        show_table(
+            "Protocols", ["name", "experiment"], [(name, each.title) for name, each in PROTOCOLS.items()]
+        )
 
 
 def _print_plan(protocol: str, trials: list[PlannedTrial], *, json: bool) -> None:
