@@ -31,8 +31,8 @@ SCORES = {
     "png_bits_per_dim": "PNG, bits per dim",
     "webp_bits_per_dim": "WebP lossless, bits per dim",
     "bits_minus_png": "model minus PNG, bits per dim",
-    "unigram_nats_per_code": "code frequencies, nats per code",
-    "unigram_bits_per_dim": "code frequencies, bits per dim",
+    "unigram_nats_per_code": "unigram, nats per code",
+    "unigram_bits_per_dim": "unigram, bits per dim",
 }
 
 

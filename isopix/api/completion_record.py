@@ -8,8 +8,8 @@ from isopix.generate.complete import Completions
 from isopix.generate.completion_mask import MaskLike, PixelMask, mask_label
 
 LATER_PIXELS = (
-    "an autoregressive model fills in hidden pixels in raster order, each from the pixels before it; known "
-    "pixels after it are kept, but it does not see them (a masked model does)"
+    "autoregressive models sample hidden pixels in raster order, each given the pixels before it; known "
+    "pixels after it are kept, but the model does not see them (masked models see all known pixels)"
 )
 
 

@@ -61,8 +61,8 @@ def score(
     device: DeviceLike = "auto",
 ) -> ScoreOutput:
     """Score images by their likelihood under an autoregressive run, in nats per code and bits per dimension,
-    or by the loss of a masked run under `masks` random masks, beside the sizes of PNG and WebP files and the
-    frequencies of codes; of two datasets, also the AUROC of each score between `data` and `against`.
+    or by the loss of a masked run under `masks` random masks, next to the sizes of PNG and WebP files and the
+    unigram baseline; of two datasets, also the AUROC of each score between `data` and `against`.
 
     Scores (CSV, JSON) and the surprise maps of the `maps` least and most likely images (PNG) are saved in
     `out`, by default in the run's `scores` folder. The images are those of a split, by default test, or all
@@ -105,7 +105,7 @@ def _frequencies(loaded: LoadedRun) -> Frequencies | None:
     try:
         own = load_dataset(evaluation_data(loaded, None))
     except (ValueError, OSError, RuntimeError) as error:
-        logger.warning("scores by code frequencies are left out: %s", error)
+        logger.warning("the unigram scores are left out: %s", error)
         return None
     head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
     return code_frequencies(loaded.model, head, own.train, seed)

@@ -65,9 +65,9 @@ def pretrain(
 ) -> Run:
     """Pre-train a recipe on images, into the new run folder `out`.
 
-    With `weights`, training goes on from those of a run or checkpoint folder, with its codec and a new
+    With `weights`, training starts from those of a run or checkpoint folder, with its codec and a new
     optimizer; the recipe, by default that of the run, must have the same network. `overrides` are settings as
-    `path=value`, which win over the arguments and over those in `file`. Metrics also go to the `loggers`:
+    `path=value`, which override the arguments and those in `file`. Metrics also go to the `loggers`:
     "tensorboard", "wandb", "trackio". `progress` is called with the recipe and every record of the log.
     Raises ValueError for wrong settings, data or folders, before training; RuntimeError if the disk is full
     or the loss is not finite; Interrupted if asked to stop, after saving.

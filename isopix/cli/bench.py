@@ -33,7 +33,11 @@ Repeats = Annotated[
 ]
 Minutes = Annotated[float | None, Parameter(help="Start no benchmark after N minutes.")]
 Tiny = Annotated[
-    bool, Parameter(negative="", help="The smallest sizes: shows that all works; the times mean nothing.")
+    bool,
+    Parameter(
+        negative="",
+        help="Use the smallest sizes, to check that all benchmarks run; their times are not meaningful.",
+    ),
 ]
 
 
@@ -101,7 +105,7 @@ def _print_benchmarks(found: Mapping[str, Any], out: Path | None) -> None:
         if record["state"] == "measured"
         for comparison in record["comparisons"]
     ]
-    note = "; tiny sizes, the times mean nothing" if found["size"] == TINY else ""
+    note = "; smallest sizes, the times are not meaningful" if found["size"] == TINY else ""
     title = f"isopix {found['isopix']}, {found['device']}, {found['threads']} threads, torch {found['torch']}"
     if rows:
         show_table(title + note, ["work", "peer", "isopix", "peer's", "ratio", "n"], rows)

@@ -31,9 +31,7 @@ Size = Annotated[
 ]
 Examined = Annotated[
     int,
-    Parameter(
-        validator=Positive, help="Examine up to N images of each split, at even distances in its order."
-    ),
+    Parameter(validator=Positive, help="Examine up to N images of each split, evenly spaced."),
 ]
 
 
@@ -126,7 +124,7 @@ def _print_duplicates(title: str, numbers: Numbers) -> None:
     if not numbers["groups"]:
         say(f"{title}: none")
         return
-    say(f"{title}: {numbers['images']:,} images in {numbers['groups']:,} groups")
+    say(f"{title}: {numbers['images']:,} images; groups: {numbers['groups']:,}")
     for split, count in numbers["in_earlier_split"].items():
         say(f"  {split} images that are in an earlier split, too: {count:,}")
     if conflicts := numbers["groups_with_different_labels"]:

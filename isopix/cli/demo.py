@@ -42,7 +42,7 @@ def demo(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Pre-train three small networks on translated digits, probe them, draw pictures with them, and report.
+    """Pre-train three small networks on translated digits, probe them, sample, and write a report.
 
     The networks are an autoregressive and a masked Image GPT, and a masked convolutional network. They are
     trained side by side.

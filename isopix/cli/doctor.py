@@ -7,7 +7,7 @@ from isopix.cli.console import Device, Json, say, show_json, show_table
 def doctor(*, device: Device = "auto", json: Json = False) -> None:
     """Check versions, device, memory, disks and the cache folder, and train a tiny network for a few seconds.
 
-    What is wrong is listed with what to do about it. Exits with code 1 if something is broken.
+    Prints what to do about each problem. Exits with code 1 if a check fails.
 
     Example: isopix doctor
     """

@@ -79,7 +79,7 @@ def low_data(
     subsets
         Number of random subsets of each size.
     select
-        Images that choose layer, L2 penalty and step: validation, or the labeled ones (fixed steps).
+        Images to choose layer, L2 penalty and step on; cross-validation: the labeled ones, and fixed steps.
     finetune_steps
         Also fine-tune the run on every subset, for at most this many steps.
     precision

@@ -9,7 +9,7 @@ COLUMNS = ["name", "objective", "data", "test loss", "probe"]
 
 
 def models(*, json: Json = False) -> None:
-    """List the models that come with isopix: every command that takes a run takes their names.
+    """List the models that come with isopix; commands accept their names in place of a run folder.
 
     Test losses are in nats per predicted code, probes are the test accuracy of a linear probe; in parentheses
     the best baseline of each: a neighboring pixel, raw pixels. --json has sizes, counts and commands.

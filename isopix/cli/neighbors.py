@@ -31,7 +31,7 @@ Out = Annotated[
 ]
 Threshold = Annotated[float, Parameter(help="Cosine similarity of near-duplicates, up to 1.")]
 NumNeighbors = Annotated[
-    int, Parameter(validator=Positive, help="Number of nearest images that an outlier is far from.")
+    int, Parameter(validator=Positive, help="Number of nearest images in the mean distance of outliers.")
 ]
 
 
@@ -103,7 +103,7 @@ def _show(found: NeighborsOutput, threshold: float, num_neighbors: int) -> None:
     )
     rows = [(f"{each.similarity:.4f}", short[each.first], short[each.second]) for each in pairs]
     images = f"{len(found.outliers):,} images of {found.record['data']}, layer {found.record['layer']}"
-    title = f"{images}: {total:,} pairs with a similarity of {threshold:g} or more"
+    title = f"{images}; pairs with a similarity of {threshold:g} or more: {total:,}"
     if rows:
         show_table(title, ["similarity", "image", "image"], rows)
     else:

@@ -33,7 +33,7 @@ Clusters = Annotated[
         consume_multiple=True,
         negative="",
         help="Devices that train together, as COUNTxNAME; several to compare: 64xH100 8xA100. A number alone "
-        "is that of this machine's device.",
+        "counts devices of this machine's kind.",
     ),
 ]
 

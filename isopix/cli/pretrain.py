@@ -68,7 +68,7 @@ def pretrain(
     out
         Run folder to create; it must be new or empty.
     weights
-        Run folder, checkpoint folder or model of `isopix models` to go on from: its weights and codec, with a
+        Run folder, checkpoint folder or model of `isopix models` to start from: its weights and codec, with a
         new optimizer.
     probe_every
         Interval in steps of a linear probe on a few labeled images; training itself is not affected.

@@ -72,8 +72,9 @@ def reproduce(
 ) -> None:
     """Run the experiment of a table or figure of a paper, and show measured next to published numbers.
 
-    `isopix reproduce list` names all. Writes table.json, table.md and a page into a folder of the protocol in
-    --out; protocols with the same --out share their networks. The same command resumes after an interruption.
+    `isopix reproduce list` lists all protocols. Writes table.json, table.md and a page into a folder of the
+    protocol in --out; protocols with the same --out share their networks. The same command resumes after an
+    interruption.
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
 
@@ -126,7 +127,9 @@ def _print_protocols(*, json: bool) -> None:
     if json:
         show_json({name: each.title for name, each in PROTOCOLS.items()})
     else:
-        show_table("Protocols", ["name", "what"], [(name, each.title) for name, each in PROTOCOLS.items()])
+        show_table(
+            "Protocols", ["name", "experiment"], [(name, each.title) for name, each in PROTOCOLS.items()]
+        )
 
 
 def _print_plan(protocol: str, trials: list[PlannedTrial], *, json: bool) -> None:

@@ -18,5 +18,5 @@ SamplingPrecision = Annotated[
 ]
 Compile = Annotated[
     bool | None,
-    Parameter(help="Use torch.compile, which takes 10 to 30 s and pays for many images. Default: on GPUs."),
+    Parameter(help="Use torch.compile: takes 10 to 30 s, then samples faster. Default: on GPUs."),
 ]

@@ -54,7 +54,7 @@ def score(
     """Score images: likelihood of each, surprise maps, out-of-distribution AUROC.
 
     An autoregressive model gives nats per code and bits per dimension of the 24-bit image, next to PNG,
-    lossless WebP and code frequencies; a masked model its loss under random masks. Writes `scores.csv`,
+    lossless WebP and the unigram baseline; a masked model its loss under random masks. Writes `scores.csv`,
     `scores.json` and `surprise.png`. Likelihood follows the complexity of images: compare the AUROC of the
     model with that of PNG.
 

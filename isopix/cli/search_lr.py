@@ -40,7 +40,9 @@ MaxLR = Annotated[float, Parameter(help="Largest learning rate.")]
 MinLR = Annotated[float, Parameter(help="Smallest learning rate to try.")]
 Finetune = Annotated[
     bool,
-    Parameter(negative="", help="Search for fine-tuning, of a recipe from scratch; a run folder always is."),
+    Parameter(
+        negative="", help="Search for fine-tuning a recipe from scratch; run folders are always fine-tuned."
+    ),
 ]
 
 

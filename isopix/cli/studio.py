@@ -29,7 +29,7 @@ def studio(
     """Serve a page on this machine on which one or two runs complete, compare and inspect images.
 
     Choose a test image or drop a file, paint over a part, and watch the completions; see the nearest images
-    by the features of a layer, the attention of a pixel, and how unexpected each pixel is. Ctrl-C ends it.
+    by the features of a layer, the attention of a pixel, and how unexpected each pixel is. Ctrl-C stops it.
     Needs: pip install 'isopix[studio]'.
 
     Example: isopix studio runs/photos
@@ -44,4 +44,4 @@ def studio(
 
 
 def _announce(url: str) -> None:
-    say(f"studio: {url}  (Ctrl-C ends it)")
+    say(f"studio: {url}  (Ctrl-C stops it)")

@@ -42,10 +42,10 @@ class StoreEstimate:
         """Return the estimate and the store that was chosen, with `free` bytes of disk, in one line."""
         stores = "; ".join(
             f"{name} {_size(size)}, about {_duration(self.seconds[name])} to write at "
-            f"{self.num_images / self.seconds[name]:,.0f} images a second"
+            f"{self.num_images / self.seconds[name]:,.0f} images per second"
             for name, size in self.nbytes.items()
         )
-        read = f"decoded at {self.decode_rate:,.0f} images a second on each core"
+        read = f"decoded at {self.decode_rate:,.0f} images per second on each core"
         return (
             f"{self.num_images:,} images are not in the cache yet; {stores}, then {read}; "
             f"{_size(free)} of disk free; writing {store} (data.store={choice})"

@@ -33,8 +33,8 @@ from isopix.reporting.section import Row as TableRow
 
 NOTE = (
     "Accuracy: test accuracy of a classifier of frozen features (logistic regression by L-BFGS unless "
-    "another is named), with its 95\u00a0% interval, not that of a difference: a gain over the best baseline "
-    "is paired, image by image."
+    "another is named), with its 95\u00a0% interval. A difference from the best baseline has an interval of "
+    "its own, paired by image."
 )
 
 

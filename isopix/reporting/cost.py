@@ -18,7 +18,7 @@ def training_cost(run: RunRecord) -> list[tuple[str, str]]:
     hours, minutes = divmod(round(seconds / 60), 60)
     took = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
     facts = [("images seen", f"{images_seen(run):,}"), ("training time", took)]
-    facts += [("images a second", f"{images_seen(run) / seconds:,.3g}")] if seconds else []
+    facts += [("images per second", f"{images_seen(run) / seconds:,.3g}")] if seconds else []
     return [*facts, *_computation(run), *_memory(run), *_energy(run)]
 
 

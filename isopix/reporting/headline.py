@@ -62,7 +62,7 @@ def diagnosis(run: RunRecord) -> str:
         return ""
     reasons = [reason for reason in (_training(run), _separable(probe), _few_images(probe)) if reason]
     start = "No layer is significantly better than the untrained network"
-    return f"{start}. Possible reasons: {'; '.join(reasons)}." if reasons else f"{start}; no number says why."
+    return f"{start}. Possible reasons: {'; '.join(reasons)}." if reasons else f"{start}; no reason found."
 
 
 def advantage(report: ProbeReport, baseline: str) -> int:
@@ -215,4 +215,4 @@ def _separable(probe: SavedProbe) -> str:
 def _few_images(probe: SavedProbe) -> str:
     score, count = probe.report.network.best, probe.report.network.num_images.get("test")
     half = (score.interval[1] - score.interval[0]) / 2
-    return "" if count is None or half < WIDE else f"{count:,} test images: ±{100 * half:.1f} points"
+    return "" if count is None or half < WIDE else f"{count:,} test images (±{100 * half:.1f} points)"

@@ -8,8 +8,8 @@ from isopix.reporting.run_record import RunRecord, SavedScores
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Table, Text, missing
 
 MAPS = (
-    "The images with the highest and the lowest score of the model, beside their surprise maps: nats per"
-    " pixel, brighter for more, on one scale."
+    "The least and the most likely images, each with its surprise map: nats per pixel, brighter for less"
+    " likely, all on one scale."
 )
 
 

@@ -1,4 +1,4 @@
-"""Pre-training that goes on from the weights of a run: for more steps, or on other images."""
+"""Pre-training that starts from the weights of a run: for more steps, or on other images."""
 
 import json
 from collections.abc import Mapping, Sequence

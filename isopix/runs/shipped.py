@@ -41,7 +41,7 @@ def writable_model(path: Path) -> Path:
     copy = COPIES / path
     if not copy.exists():
         _copy(source, copy)
-        logger.warning("%s comes with isopix; its copy %s keeps what is made with it", path, copy)
+        logger.warning("%s comes with isopix; it is copied to %s, where its results are saved", path, copy)
     elif _manifests(copy) != _manifests(source):
         raise ValueError(
             f"{copy} is another run than the model {path} that comes with isopix; give its path, or move it"

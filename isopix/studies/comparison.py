@@ -162,7 +162,7 @@ def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGrou
     tuned, scratch = ([path for path in paths if origins[path] is wanted] for wanted in (True, False))
     if not tuned or not scratch:
         missing = "from scratch" if tuned else "of a pre-trained network"
-        raise ValueError(f"{name} has no run {missing}; give the runs to compare with as a baseline")
+        raise ValueError(f"{name} has no fine-tuned run {missing}; give a baseline to compare with")
     return read_group("fine-tuned", tuned), read_group("from scratch", scratch)
 
 

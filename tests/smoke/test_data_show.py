@@ -20,7 +20,7 @@ def test_pictures_lists_and_numbers_are_written(isopix: Run, workplace: Path) ->
     assert (code, err) == (0, "")
     assert "photos: 2 classes" in out
     assert "all 48×40 (width × height)" in out
-    assert "exact duplicates: 2 images in 1 groups\n  groups with different labels: 1" in out
+    assert "exact duplicates: 2 images; groups: 1\n  groups with different labels: 1" in out
     assert "unreadable: 1\n  photos/dogs/broken.png: not a JPEG, PNG" in out
     written = {
         Path(line.removeprefix("wrote ")).name for line in out.splitlines() if line.startswith("wrote")

@@ -143,7 +143,7 @@ def test_an_autoregressive_run_says_that_it_does_not_see_later_pixels(
     isopix.complete(model, images, mask="rows:3")
     assert "does not see them" not in caplog.text
     isopix.complete(model, images, mask="rectangle")
-    assert "known pixels after it are kept, but it does not see them" in caplog.text
+    assert "after it are kept, but the model does not see them" in caplog.text
 
 
 def test_samples_are_shown_beside_the_nearest_training_images(copy_of: Copy) -> None:

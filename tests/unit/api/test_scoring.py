@@ -127,7 +127,7 @@ def test_neighbors(copy_of: Copy, photos: Path) -> None:
     pair = found.duplicates[0]
     assert {Path(pair.first.name).name, Path(pair.second.name).name} == {"11.png", "copy.png"}
     assert pair.similarity == pytest.approx(1)
-    assert "1 pairs with a similarity of 0.999 or more" in printed
+    assert "pairs with a similarity of 0.999 or more: 1\n" in printed
     assert "copy.png" in printed
     assert found.path is not None
     assert {each.name for each in found.path.iterdir()} == {

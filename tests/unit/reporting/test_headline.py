@@ -203,13 +203,13 @@ def test_a_loss_that_still_falls_is_a_reason(tmp_path: Path) -> None:
 
 def test_separable_pixels_and_few_test_images_are_reasons(tmp_path: Path) -> None:
     text = diagnosis(tmp_path, pixels=0.97, half=0.05)
-    assert "; raw pixels alone reach 97.0 %; 180 test images: ±5.0 points." in text
+    assert "; raw pixels alone reach 97.0 %; 180 test images (±5.0 points)." in text
 
 
 def test_no_reason_is_made_up(tmp_path: Path) -> None:
     run = whole(tmp_path / "run", found=evidence(trained=(0.2,), untrained=(0.2,), half=0.01))
     run.log.write_text(json.dumps(records()[-1]) + "\n")
-    assert headlines.diagnosis(read_run(run)) == f"{START}; no number says why."
+    assert headlines.diagnosis(read_run(run)) == f"{START}; no reason found."
 
 
 def test_a_bad_line_of_the_log_does_not_hide_the_images_seen(tmp_path: Path) -> None:

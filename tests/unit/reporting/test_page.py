@@ -257,7 +257,7 @@ def test_the_cost_of_pre_training_is_on_the_page(tmp_path: Path) -> None:
     images = 800  # by the log
     facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page.build([run])))
     assert facts["images seen"] == f"{images:,}"
-    assert facts["images a second"] == f"{images / seconds:,.3g}"
+    assert facts["images per second"] == f"{images / seconds:,.3g}"
     plan = isopix.plan("igpt.digits")
     number, unit = facts["computation"].split()
     assert float(number) * {"GFLOP": 1e9, "TFLOP": 1e12}[unit] == pytest.approx(

@@ -81,7 +81,7 @@ def test_what_is_made_with_a_model_is_in_a_copy(caplog: pytest.LogCaptureFixture
 def test_a_command_says_once_that_it_makes_a_copy() -> None:
     command = [sys.executable, "-m", "isopix", "sample", "igpt.digits", "-n", "1", "--device", "cpu"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
-    assert said.count("igpt.digits comes with isopix; its copy") == 1
+    assert said.count("igpt.digits comes with isopix; it is copied") == 1
 
 
 def test_a_folder_of_that_name_is_used_instead() -> None:

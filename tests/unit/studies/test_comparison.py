@@ -242,7 +242,7 @@ def test_places_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
         isopix.compare("nowhere", baseline=runs)
     with pytest.raises(ValueError, match="groups is empty"):
         isopix.compare()
-    with pytest.raises(ValueError, match="has no run from scratch"):
+    with pytest.raises(ValueError, match="has no fine-tuned run from scratch"):
         isopix.compare(f"{runs}/tuned-*")
     with pytest.raises(ValueError, match="are not paired"):
         isopix.compare(f"{runs}/tuned-0-*", baseline=f"{runs}/scratch-*")
