@@ -80,7 +80,9 @@ def shows_training(name: str = "progress") -> Callable[[Callable[P, R]], Callabl
 
 @contextmanager
 def _long_step(description: str) -> Iterator[Progress]:
-    """Yield a function that shows a long step from its first call on, which brings the total."""
+    """Yield a function that shows a long step from its first call, which brings the total, to its last item;
+    what comes afterwards is another step.
+    """
     with ExitStack() as stack:
         opened: list[Callable[[int], None]] = []
 
@@ -88,6 +90,9 @@ def _long_step(description: str) -> Iterator[Progress]:
             if not opened:
                 opened.append(stack.enter_context(long_step(description, total, done)))
             opened[0](done)
+            if done >= total:
+                stack.close()
+                opened.clear()
 
         yield show
 
