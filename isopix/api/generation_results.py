@@ -3,7 +3,7 @@ without a run folder; `record` are the numbers as saved there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.api.notebook import display
+from isopix.core.text import short_repr_of
 from isopix.core.types import Images
 from isopix.data.measurement import Measurement
 from isopix.generate.complete import CompletedImages, Completions, LogLikelihood
@@ -23,13 +24,16 @@ from isopix.plots.images import png_bytes
 Distances = Float[Tensor, "_"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PictureOutput:
     """A picture, shown below the cell of a notebook whose last value it is."""
 
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(repr=False)
     path: Path | None
     picture: Image.Image = field(repr=False)
+
+    def __repr__(self) -> str:
+        return short_repr_of(self, [each.name for each in fields(self) if each.repr])
 
     def show(self) -> None:
         """Show the picture: in a notebook below the cell, elsewhere in the system's viewer."""
@@ -39,7 +43,7 @@ class PictureOutput:
         return png_bytes(self.picture)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class NearestTrainingImages(PictureOutput):
     """The nearest of `num_training` images to each sample, uint8 [B 3 H W], and its distance: the root mean
     square difference of levels (0..255). `held_out` are such distances of held-out images, as the network
@@ -52,7 +56,7 @@ class NearestTrainingImages(PictureOutput):
     held_out: Distances
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SampleOutput(PictureOutput):
     """Sampled images, uint8 [B 3 H W], and on request the training images that are nearest to them."""
 
@@ -60,7 +64,7 @@ class SampleOutput(PictureOutput):
     nearest: NearestTrainingImages | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CompletionOutput(PictureOutput):
     """Completions of `inputs` [B 3 H W]; `images`, `log_likelihood` and `mask` are theirs."""
 
@@ -80,7 +84,7 @@ class CompletionOutput(PictureOutput):
         return self.completions.mask
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ReconstructionOutput(PictureOutput):
     """Images with masked positions, and the model's predictions of them."""
 

@@ -1,6 +1,7 @@
-"""Text of foreign origin, such as file names, made safe to display."""
+"""Values as text: text of foreign origin, such as file names, is made safe to display."""
 
 import re
+from collections.abc import Iterable
 
 # Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
 # Python reads the bytes of a file name that are no UTF-8.
@@ -20,6 +21,22 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Return text of several lines, each as in `printable`."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def short_repr(value: object) -> str:
+    """Return a value as Python writes it, with the type and the shape of tensors instead of their content."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and dtype is not None:
+        return f"{str(dtype).removeprefix('torch.')} [{' '.join(map(str, shape))}]"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return short_repr_of(value, value._fields)
+    return repr(value)
+
+
+def short_repr_of(value: object, names: Iterable[str]) -> str:
+    """Return the class of a value with its attributes of these names, as `short_repr` writes them."""
+    attributes = ", ".join(f"{name}={short_repr(getattr(value, name))}" for name in names)
+    return f"{type(value).__name__}({attributes})"
 
 
 def format_bytes(count: int | float) -> str:

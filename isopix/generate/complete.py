@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float64, UInt8
 from torch import Tensor
 
 from isopix.codecs.base import Codec
+from isopix.core.text import short_repr_of
 from isopix.core.types import Images, Mask
 from isopix.generate.completion_mask import (
     MaskLike,
@@ -87,6 +88,9 @@ class Completions(NamedTuple):
     log_likelihood: LogLikelihood
     mask: PixelMask
     likelihood: LikelihoodKind
+
+    def __repr__(self) -> str:
+        return short_repr_of(self, self._fields)
 
 
 class PartialCompletions(NamedTuple):

@@ -3,10 +3,12 @@
 import os
 import sys
 import unicodedata
+from typing import NamedTuple
 
 import pytest
+import torch
 
-from isopix.core.text import printable, printable_lines
+from isopix.core.text import printable, printable_lines, short_repr
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,15 @@ def test_every_character_is_one_line_that_can_be_encoded_and_controls_nothing() 
 
 def test_lines_stay_lines() -> None:
     assert printable_lines("a\x1b\nb\tc\n") == "a\\x1b\nb\\x09c\n"
+
+
+class Pair(NamedTuple):
+    pixels: torch.Tensor
+    name: str
+
+
+def test_tensors_are_shown_by_type_and_shape() -> None:
+    pair = Pair(torch.zeros(2, 3, dtype=torch.uint8), "a")
+    assert short_repr(pair) == "Pair(pixels=uint8 [2 3], name='a')"
+    assert short_repr(torch.tensor(0.5)) == "float32 []"
+    assert short_repr((1, "b")) == "(1, 'b')"
