@@ -120,6 +120,10 @@ def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
     if isinstance(given, Tensor | np.ndarray):
         return _sized(_as_tensor(given), isinstance(given, Tensor), codec)
     if isinstance(given, Image.Image):
+        if given.mode == "I" and given.format is None:  # read from a 16-bit file, it has a format
+            raise ValueError(
+                "the image has 32-bit samples of unknown range; convert it to mode L, RGB or I;16"
+            )
         try:
             return np.asarray(upright_rgb(given))
         except Exception as error:  # Pillow raises a dozen types for damaged files
@@ -131,6 +135,15 @@ def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
             f"expected an array, a PIL image or a file for each image, got {type(given).__name__}"
         )
     return given
+
+
+def _pixels(image: Image.Image) -> RawImage:
+    if image.mode == "I" and image.format is None:  # read from a 16-bit file, it has a format
+        raise ValueError("the image has 32-bit samples of unknown range; convert it to mode L, RGB or I;16")
+    try:
+        return np.asarray(upright_rgb(image))
+    except Exception as error:  # Pillow raises a dozen types for damaged files
+        raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
 
 
 def _sized(values: Tensor, is_tensor: bool, codec: Codec) -> RawImage | Tensor:

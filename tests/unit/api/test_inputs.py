@@ -150,6 +150,18 @@ def test_anything_else_is_refused_with_what_is_taken(
     assert line in found
 
 
+def test_a_picture_of_32_bit_samples_is_refused_and_a_16_bit_file_is_read(
+    causal: PretrainedModel, tmp_path: Path
+) -> None:
+    """Levels 0..255 of such a picture would otherwise become black."""
+    levels = Image.new("I", (9, 9), 200)
+    assert "32-bit samples of unknown range" in refusal(causal.preprocess, levels)
+    Image.fromarray(np.full((9, 9), 200 << 8, np.uint16)).save(tmp_path / "deep.png")
+    with Image.open(tmp_path / "deep.png") as image:
+        assert causal.preprocess(image).unique().tolist() == [200]
+    assert causal.preprocess(Image.new("I;16", (9, 9), 200 << 8)).unique().tolist() == [200]
+
+
 def test_what_could_be_codes_or_an_image_is_refused(causal: PretrainedModel) -> None:
     gray = np.zeros((9, 28), np.uint8)
     assert refusal(causal.features, gray) == (
