@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args,
 import numpy as np
 
 from isopix.core.ranges import Range
+from isopix.core.suggestions import did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +40,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """
     parameters = inspect.signature(function).parameters.values()
     places = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    known = [each.name for each in parameters]
     hints = cache(lambda: get_type_hints(function, include_extras=True))
 
     def check(name: str, value: Any) -> Any:
@@ -46,12 +49,24 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not takes_any and (unknown := next((each for each in kwargs if each not in known), None)):
+            raise TypeError(_unexpected(function.__name__, unknown, kwargs[unknown], known))
         names = chain(places, repeat(places[-1] if places else ""))  # the last may take any number
         given: list[Any] = [check(name, value) for name, value in zip(names, args, strict=False)]
         named: dict[str, Any] = {name: check(name, value) for name, value in kwargs.items()}
         return function(*given, **named)
 
     return wrapped
+
+
+def _unexpected(function: str, name: str, value: object, known: Sequence[str]) -> str:
+    """Say that a function has no such argument, and which one was meant, or that it may be a setting."""
+    text = f"{function}() has no argument '{name}'"
+    if hint := did_you_mean(name, known):
+        return f"{text}; {hint.rstrip()}"
+    if "overrides" in known:
+        return f"{text}; if it is a setting: overrides=[{f'{name}={value}'!r}]"
+    return f"{text}; arguments: {', '.join(each for each in known if each != 'self')}"
 
 
 def _check(name: str, hint: Any, value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar, cast
 
 from rich.console import Console
 
+from isopix.api.arguments import checked
 from isopix.core import progress, ranks
 from isopix.core.device import DeviceLike
 from isopix.core.progress import long_step
@@ -35,6 +36,7 @@ def count_progress(progress: Progress | None, total: int, before: int = 0) -> Ca
     return (lambda done: None) if progress is None else lambda done: progress(before + done, total)
 
 
+@checked
 def show_progress(shown: bool = True) -> None:
     """Show bars of training and other long steps from now on, or none: below the cell of a notebook, where
     they are shown without this call, and elsewhere on standard error. Arguments `progress` replace them.

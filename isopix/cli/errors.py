@@ -23,6 +23,21 @@ from isopix.core.suggestions import did_you_mean
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
 SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` is not to `top-p`
 OF_COMMANDS = 0.65  # two of three letters: `fti` is `fit`
+# Names of commands and options in other tools, for suggestions.
+SYNONYMS = {
+    "export": "convert",
+    "fit": "pretrain",
+    "generate": "sample",
+    "inpaint": "complete",
+    "linear-probe": "probe",
+    "dataset": "data",
+    "num": "count",
+    "num-images": "count",
+    "num-samples": "count",
+    "output": "out",
+    "output-dir": "out",
+    "temp": "temperature",
+}
 EXPECTED: dict[Any, str] = {int: "must be an integer", float: "must be a number", bool: "takes no value"}
 
 
@@ -134,5 +149,6 @@ def _name(argument: Argument) -> str:
 def _suggestion(given: str, names: Iterable[str], similarity: float = SIMILARITY) -> str:
     """Return "did you mean ...?" if one of the names, without its dashes, is close to the given one."""
     bare = {name.lstrip("-"): name for name in names}
-    hint = did_you_mean(given.lstrip("-"), bare, similarity=similarity)
+    word = given.lstrip("-")
+    hint = did_you_mean(SYNONYMS.get(word, word), bare, similarity=similarity)
     return re.sub("'(.*)'", lambda found: f"'{bare[found[1]]}'", hint)

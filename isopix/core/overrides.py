@@ -24,6 +24,9 @@ SYNONYMS = {
     "dim": "width",
     "embed_dim": "width",
     "hidden_size": "width",
+    "image_size": "rows",
+    "img_size": "rows",
+    "resolution": "rows",
 }
 
 
@@ -155,6 +158,7 @@ def resolve_setting(values: Mapping[str, Any], path: str) -> str:
 
 def _nearest(path: str, every: Sequence[str]) -> list[str]:
     """Return up to three settings whose path, or the end of it, resembles or contains this one."""
+    path = path.replace("-", "_")
     word = SYNONYMS.get(path, path)
     names = {name: None for full in every for name in (full, full.rpartition(".")[2])}
     close = difflib.get_close_matches(word, names, n=NUM_SUGGESTIONS, cutoff=SIMILARITY)

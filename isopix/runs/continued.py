@@ -13,7 +13,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.initial_weights import changed_settings, initial_weights
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import TrainingStart
-from isopix.runs.shipped import find_model
+from isopix.runs.shipped import check_model_name, find_model
 
 # What the meaning of the weights depends on: the network, which codes it predicts, and what it is shown.
 NETWORK = ("model.", "objective.kind", "objective.corruption.")
@@ -34,6 +34,7 @@ def prepare_continued(
     Raises ValueError for a recipe of another network, for a fine-tuned run without one, and for wrong
     settings.
     """
+    check_model_name(Path(weights))
     loaded = load_run(find_model(Path(weights)), device=torch.device("cpu"))
     if recipe is None and loaded.recipe.finetune is not None:
         command = command_line("pretrain", "RECIPE", "--from", weights)

@@ -46,6 +46,13 @@ def test_a_wrong_argument_is_reported_with_the_allowed_ones(isopix: Run, words: 
     ("words", "meant"),
     [
         ("palette fti", "fit"),
+        ("export r", "convert"),
+        ("linear-probe r", "probe"),
+        ("sample r --num-samples 4", "--count"),
+        ("pretrain igpt.digits --output r", "--out"),
+        ("pretrain igpt.digits --out r image_size=8", "data.rows"),
+        ("pretrain igpt.digits --out r batch-size=4", "train.batch_size"),
+        ("pretrain --from igpt.tinny --out r", "igpt.tiny"),
         ("data shwo digits", "show"),
         ("recipe show igpt.tny", "igpt.tiny"),
         ("pretrain igpt.digits --out r dpeth=6", "model.depth"),

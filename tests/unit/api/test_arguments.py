@@ -124,6 +124,23 @@ def test_the_line_says_what_is_allowed(call: Callable[[], object], line: str) ->
     assert refusal(call) == line
 
 
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (
+            lambda: isopix.pretrain("igpt.digits", out="r", steps=5),
+            "pretrain() has no argument 'steps'; if it is a setting: overrides=['steps=5']",
+        ),
+        (
+            lambda: isopix.sample("r", temperatur=1.0),
+            "sample() has no argument 'temperatur'; did you mean 'temperature'?",
+        ),
+    ],
+)
+def test_an_unknown_argument_is_a_type_error_that_helps(call: Callable[[], object], line: str) -> None:
+    assert refusal(call, kind=TypeError) == line
+
+
 def test_numbers_of_numpy_become_those_of_python_and_lists_tuples() -> None:
     @checked
     def taken(
@@ -149,5 +166,5 @@ def test_numbers_of_numpy_become_those_of_python_and_lists_tuples() -> None:
     assert taken(3, share=1)[1] == 1
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         taken()  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'shares'"):
+    with pytest.raises(TypeError, match="has no argument 'shares'"):
         taken(1, shares=2)  # type: ignore[call-arg]
