@@ -80,7 +80,7 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
         data=replace(data, patch_augment=NoPatchAugment()),
         finetune=FineTuneConfig(pool=default_pool(int(recipe.model.class_token))),
         steps=STEPS,
-        optimizer=optimizer.for_finetuning(LR_FACTOR * optimizer.lr),
+        optimizer=optimizer.for_finetuning(_rounded(LR_FACTOR * optimizer.lr)),
         schedule=ConstantSchedule(),
         evaluate_every=EVALUATE_EVERY,
         evaluate_images=None,
@@ -94,6 +94,11 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
     if from_scratch or recipe.finetune is not None:
         return tuned.updated(optimizer=replace(tuned.train.optimizer, lr=optimizer.lr))
     return tuned
+
+
+def _rounded(lr: float) -> float:
+    """Return 0.0003 for 0.1 * 0.003, which is 0.00030000000000000003."""
+    return float(f"{lr:.12g}")
 
 
 def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:

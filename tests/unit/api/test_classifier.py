@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.finetuning.evaluate import ensemble_logits
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import build_network, find_checkpoint
@@ -72,6 +73,20 @@ def test_predictions_have_the_accuracy_of_evaluate(
     whole = model.predict_proba(test.images, mask_ensemble=0)
     torch.testing.assert_close(model.class_logits(test.images).softmax(1).detach(), whole)
     assert torch.equal(whole, model.predict_proba(test.images)) == (name == "causal")
+
+
+def test_the_probabilities_of_several_masks_are_a_mean_of_probabilities(
+    masked: Path, data: ImageDataset
+) -> None:
+    """And not those of the mean logits."""
+    model, images = isopix.load(masked, device="cpu"), data.test.images
+    tuned = model.loaded.finetuned("RUN")
+    each = ensemble_logits(tuned, images, masks=3, seed=0, precision="fp32").double()
+    assert each.shape[0] == 3
+    expected = sum(torch.exp(one) / torch.exp(one).sum(1, keepdim=True) for one in each) / 3
+    found = model.predict_proba(images, mask_ensemble=3).double()
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+    assert (found - each.mean(0).softmax(1)).abs().max() > 1e-4
 
 
 def test_a_classifier_that_is_saved_is_a_classifier(
