@@ -1,5 +1,13 @@
 """isopix: isotropic networks over pixels. Pre-train image models by predicting pixels, measure what they have
 learned, show it.
+
+Arguments of these types are
+    RunLike     a `Run`, a model of `load`, a run folder, or the name of a model that comes with isopix
+    DataLike    a dataset: an image folder, .npz, Parquet, tar or Arrow files, or a name (cifar10, digits)
+    ImagesLike  an image or several: files, PIL images, arrays or tensors of any size
+    MaskLike    bool [H W], True where hidden; a black and white picture; or text: "rectangle:8,8,16,16"
+    DeviceLike  a `torch.device` or its name, or "auto"
+    Count       an integer, 1 or more
 """
 
 import importlib
@@ -117,4 +125,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -5,12 +5,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from itertools import chain, repeat
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from isopix.core.ranges import Range
+from isopix.api.signatures import members, name_types, named_signature
+from isopix.core.ranges import Count, Range
 from isopix.core.suggestions import did_you_mean
 
 P = ParamSpec("P")
@@ -18,6 +19,7 @@ R = TypeVar("R")
 
 PathLike = str | os.PathLike[str]
 NonNegative = Annotated[int, Range(low=0)]
+name_types(PathLike=PathLike, NonNegative=NonNegative, Count=Count)
 
 NUMBERS: dict[Any, tuple[type, ...]] = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}
 NAMES: dict[Any, str] = {int: "an integer", float: "a number", bool: "True or False", str: "a string"}
@@ -56,6 +58,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         named: dict[str, Any] = {name: check(name, value) for name, value in kwargs.items()}
         return function(*given, **named)
 
+    wrapped.__signature__ = named_signature(function)  # type: ignore[attr-defined]
     return wrapped
 
 
@@ -71,16 +74,12 @@ def _unexpected(function: str, name: str, value: object, known: Sequence[str]) -
 
 def _check(name: str, hint: Any, value: Any) -> Any:
     """Return the value, converted; raises ValueError with what was given and what is allowed."""
-    for member in _members(hint):
+    for member in members(hint):
         try:
             return _convert(name, member, value)
         except _MismatchError:
             continue
     raise ValueError(f"{name} is {_shown(value)}; {_allowed(hint)}")
-
-
-def _members(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _convert(name: str, hint: Any, value: Any) -> Any:
@@ -144,10 +143,10 @@ def _elements(name: str, hint: Any, value: Any) -> tuple[Any, ...]:
 
 def _allowed(hint: Any) -> str:
     """Describe what is allowed: "allowed: fp32, bf16" or "it must be a string or a path"."""
-    members = [each for each in _members(hint) if each is not NoneType]
-    if len(members) == 1 and get_origin(members[0]) is Literal:
-        return f"allowed: {', '.join(map(str, get_args(members[0])))}"
-    names = [_name(each) for each in members]
+    allowed = [each for each in members(hint) if each is not NoneType]
+    if len(allowed) == 1 and get_origin(allowed[0]) is Literal:
+        return f"allowed: {', '.join(map(str, get_args(allowed[0])))}"
+    names = [_name(each) for each in allowed]
     return f"it must be {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}"
 
 

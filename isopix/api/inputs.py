@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from isopix.api.signatures import name_types
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Images, Mask
 from isopix.data.dataset import preprocess_config
@@ -24,6 +25,7 @@ from isopix.runs.load import LoadedRun
 ArrayLike = Tensor | NDArray[Any]
 OneImage = Tensor | NDArray[Any] | Image.Image | str | os.PathLike[str] | bytes
 ImagesLike = OneImage | Sequence[OneImage]
+name_types(ImagesLike=ImagesLike)
 
 CHANNELS = (1, 3, 4)  # gray, RGB, RGBA
 

@@ -17,6 +17,7 @@ from isopix.api.inference import inference
 from isopix.api.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.api.progress import Progress, shows_progress
 from isopix.api.saved_model import write_model
+from isopix.api.signatures import name_types
 from isopix.core.device import Precision, autocast, report_memory
 from isopix.core.random import generator
 from isopix.core.ranges import Count
@@ -38,6 +39,8 @@ from isopix.generate.sampling_config import SamplingConfig
 from isopix.interop import hub
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
+
+name_types(MaskLike=MaskLike)
 
 BATCH_SIZE = 16
 

@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar, cast
 from rich.console import Console
 
 from isopix.api.arguments import checked
+from isopix.api.signatures import name_types
 from isopix.core import progress, ranks
 from isopix.core.device import DeviceLike
 from isopix.core.progress import long_step
@@ -25,6 +26,7 @@ R = TypeVar("R")
 Progress = Callable[[int, int], None]  # called with the number of items done and the total
 # Called with every record of the log of each training, after one of kind "start" whose `text` describes it.
 TrainingProgress = Callable[[Recipe, Record], None]
+name_types(Progress=Progress, TrainingProgress=TrainingProgress)
 
 _bars: list[bool] = []  # whether bars are shown; empty before it is decided
 

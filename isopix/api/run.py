@@ -13,6 +13,7 @@ from isopix.api.arguments import checked
 from isopix.api.inputs import image_size
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.progress import TrainingProgress
+from isopix.api.signatures import name_types
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision
 from isopix.data import dataset
@@ -34,6 +35,7 @@ from isopix.train.trainer import Record
 T = TypeVar("T")
 SplitName = Literal["train", "validation", "test"]
 DataLike = str | os.PathLike[str] | ImageDataset
+name_types(DataLike=DataLike, DeviceLike=DeviceLike)
 
 logger = logging.getLogger("isopix")
 
@@ -99,6 +101,7 @@ class Run:
 
 
 RunLike = Run | PretrainedModel | str | os.PathLike[str]
+name_types(RunLike=RunLike)
 
 
 class Interrupted(KeyboardInterrupt, Generic[T]):

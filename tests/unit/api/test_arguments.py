@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType, NoneType
@@ -139,6 +140,15 @@ def test_the_line_says_what_is_allowed(call: Callable[[], object], line: str) ->
 )
 def test_an_unknown_argument_is_a_type_error_that_helps(call: Callable[[], object], line: str) -> None:
     assert refusal(call, kind=TypeError) == line
+
+
+def test_help_names_types_instead_of_all_that_they_allow() -> None:
+    text = str(inspect.signature(isopix.complete))
+    assert "(run: RunLike, images: ImagesLike | None = None, *, data: DataLike | None = None" in text
+    assert "count: Count = 8, rows: int | None = None, mask: MaskLike | None = None" in text
+    assert "device: DeviceLike = 'auto', progress: Progress | None = None)" in text
+    explained = re.findall(r"(?m)^    ([A-Z]\w+)  ", isopix.__doc__ or "")
+    assert set(explained) == {"RunLike", "DataLike", "ImagesLike", "MaskLike", "DeviceLike", "Count"}
 
 
 def test_numbers_of_numpy_become_those_of_python_and_lists_tuples() -> None:
