@@ -116,8 +116,12 @@ class Comparison(NamedTuple):
 def find_runs(places: Sequence[str]) -> list[Path]:
     """Return the fine-tuned runs among run folders, in folders of runs and by patterns such as `runs/a-*`.
 
-    Raises ValueError for a place where there is no run, and if none is fine-tuned.
+    Raises ValueError for a place where there is no run, for a run folder that is not fine-tuned, and if no run
+    is.
     """
+    for place in filter(is_run, places):
+        if not _is_finetuned(Path(place)):
+            raise ValueError(f"{place} is not fine-tuned; compare the runs of isopix finetune")
     runs = [run for place in places for run in _runs_at(place) if _is_finetuned(run)]
     if not runs:
         raise ValueError(f"no fine-tuned run in {', '.join(places)}; compare the runs of isopix finetune")
