@@ -34,8 +34,9 @@ def prepare_continued(
     Raises ValueError for a recipe of another network, for a fine-tuned run without one, and for wrong
     settings.
     """
-    check_model_name(Path(weights))
-    loaded = load_run(find_model(Path(weights)), device=torch.device("cpu"))
+    source = find_model(Path(weights))
+    check_model_name(source)
+    loaded = load_run(source, device=torch.device("cpu"))
     if recipe is None and loaded.recipe.finetune is not None:
         command = command_line("pretrain", "RECIPE", "--from", weights)
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")

@@ -116,8 +116,8 @@ class Comparison(NamedTuple):
 def find_runs(places: Sequence[str]) -> list[Path]:
     """Return the fine-tuned runs among run folders, in folders of runs and by patterns such as `runs/a-*`.
 
-    Raises ValueError for a place where there is no run, for a run folder that is not fine-tuned, and if no run
-    is.
+    Raises ValueError for a place where there is no run, for a run folder that is not fine-tuned, and if none
+    of the runs is.
     """
     for place in filter(is_run, places):
         if not _is_finetuned(Path(place)):
