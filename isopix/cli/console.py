@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from isopix.cli.output import open_console
-from isopix.cli.tables import format_table, wrap_words
+from isopix.display.tables import format_table, wrap_words
 from isopix.core.progress import set_display
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable

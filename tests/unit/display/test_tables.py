@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from isopix.cli import console, tables
-from isopix.cli.tables import TableText, format_table, wrap_words
+from isopix.display.tables import TableText, format_table, wrap_words
 from tests.unit.cli.extreme_tables import CASES
 
 COLUMNS = ["name", "test accuracy (95 % CI)", "network"]
