@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.analysis.cost import DeviceCost
-from isopix.api.notebook import html_table
+from isopix.api.notebook import ResultTable, TableOutput
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.types import Grid
@@ -26,8 +26,8 @@ from isopix.studies.comparison import Comparison
 from isopix.studies.trial import TrialResult
 
 
-@dataclass(frozen=True)
-class ProbeOutput:
+@dataclass(frozen=True, repr=False)
+class ProbeOutput(TableOutput):
     """A probe of every layer, with baselines."""
 
     report: ProbeReport
@@ -50,8 +50,8 @@ class ProbeOutput:
         """Test accuracy of every baseline at its best layer, and of the majority class."""
         return self.report.baseline_accuracies
 
-    def _repr_html_(self) -> str:
-        """The table of a notebook: every layer, then the baselines."""
+    def table(self) -> ResultTable:
+        """Return a table of every layer, then of the baselines."""
         best, layers = self.best, self.report.network.layers
         rows = [
             (f"layer {each.layer}{' *' if each is best else ''}", f"{each.test_accuracy:.1%}")
@@ -59,11 +59,11 @@ class ProbeOutput:
         ]
         rows += [(name, f"{accuracy:.1%}") for name, accuracy in self.baselines.items()]
         caption = f"Linear probe of {self.data}, step {self.step:,}; * best on validation images"
-        return html_table(caption, ("features", "test accuracy"), rows)
+        return ResultTable(caption, ("features", "test accuracy"), rows)
 
 
-@dataclass(frozen=True)
-class EvaluationOutput:
+@dataclass(frozen=True, repr=False)
+class EvaluationOutput(TableOutput):
     """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none. The
     warnings of `measurement` count test images of classes that were not trained.
     """
@@ -77,18 +77,18 @@ class EvaluationOutput:
     record: Mapping[str, Any]
     path: Path | None
 
-    def _repr_html_(self) -> str:
-        """The table of a notebook: accuracy by class and of all."""
+    def table(self) -> ResultTable:
+        """Return a table of the accuracy by class, and of all."""
         by_class = zip(self.classes, self.metrics.per_class_accuracy, strict=True)
         rows = [(name, "no images" if each is None else f"{each:.1%}") for name, each in by_class]
         low, high = self.metrics.interval
         rows.append(("all", f"{self.metrics.accuracy:.1%} ({low:.1%} to {high:.1%})"))
         caption = f"{self.metrics.num_images:,} test images of {self.data}, with the 95 % interval of all"
-        return html_table(caption, ("class", "accuracy"), rows)
+        return ResultTable(caption, ("class", "accuracy"), rows)
 
 
-@dataclass(frozen=True)
-class LowDataOutput:
+@dataclass(frozen=True, repr=False)
+class LowDataOutput(TableOutput):
     """Test errors with few labels by method (trained, untrained, raw pixels, fine-tuned), one entry for each
     number of labels; `num_images` are the images of the validation and test splits, `select` says which
     images chose layer and L2 penalty.
@@ -104,13 +104,13 @@ class LowDataOutput:
     path: Path | None
     select: Selection = "validation"
 
-    def _repr_html_(self) -> str:
-        """The table of a notebook: mean test error of each method by number of labels."""
+    def table(self) -> ResultTable:
+        """Return a table of the mean test error of each method by number of labels."""
         methods = list(self.results)
         columns = zip(*self.results.values(), strict=True)
         rows = [[same[0].labels_per_class, *(f"{each.mean:.1%}" for each in same)] for same in columns]
         caption = f"Test error with few labels of {self.data}, mean over random subsets of the labels"
-        return html_table(caption, ["labels per class", *methods], rows)
+        return ResultTable(caption, ["labels per class", *methods], rows)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from isopix.cli.output import open_console
-from isopix.display.tables import format_table, wrap_words
 from isopix.core.progress import set_display
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
 from isopix.display.bars import ProgressBar, console_bar, print_line
 from isopix.display.long_steps import long_step_display
+from isopix.display.tables import format_table, wrap_words
 
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
 Seed = Annotated[int, Parameter(help="Random seed.")]

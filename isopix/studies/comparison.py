@@ -116,16 +116,9 @@ class Comparison(NamedTuple):
 def find_runs(places: Sequence[str]) -> list[Path]:
     """Return the fine-tuned runs among run folders, in folders of runs and by patterns such as `runs/a-*`.
 
-    Raises ValueError for a place where there is no run, for a run folder that is not fine-tuned, and if none
-    of the runs is.
+    Raises ValueError for a place where there is no run, or none that is fine-tuned.
     """
-    for place in filter(is_run, places):
-        if not _is_finetuned(Path(place)):
-            raise ValueError(f"{place} is not fine-tuned; compare the runs of isopix finetune")
-    runs = [run for place in places for run in _runs_at(place) if _is_finetuned(run)]
-    if not runs:
-        raise ValueError(f"no fine-tuned run in {', '.join(places)}; compare the runs of isopix finetune")
-    return runs
+    return [run for place in places for run in _finetuned_at(place)]
 
 
 def is_run(place: str) -> bool:
@@ -289,16 +282,13 @@ def _design(group: RunGroup) -> str:
     return f"seeds {', '.join(map(str, group.seeds))} and draws (data.seed.subset) {draws}"
 
 
-def _runs_at(place: str) -> list[Path]:
+def _finetuned_at(place: str) -> list[Path]:
     path = Path(place)
-    if is_run(place):
-        return [path]
     found = path.iterdir() if path.is_dir() else map(Path, glob.glob(place))  # noqa: PTH207
-    runs = sorted(each for each in found if is_run(str(each)))
+    runs = [path] if is_run(place) else sorted(each for each in found if is_run(str(each)))
     if not runs:
         raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
-    return runs
-
-
-def _is_finetuned(path: Path) -> bool:
-    return read_json(RunFolder(path).recipe).get("finetune") is not None
+    tuned = [each for each in runs if read_json(RunFolder(each).recipe).get("finetune") is not None]
+    if not tuned:
+        raise ValueError(f"no fine-tuned run in {place}; compare the runs of isopix finetune")
+    return tuned

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import isopix
-from isopix.api.notebook import html_table
+from isopix.api.notebook import ResultTable
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -98,6 +98,10 @@ def test_tables_have_the_numbers_of_the_results(pristine: Path) -> None:
     assert len(rows) == model.depth + 1 + len(probed.baselines)
     assert [f"layer {probed.best.layer} *", f"{probed.accuracy:.1%}"] in rows
     assert ["raw pixels", f"{probed.baselines['raw pixels']:.1%}"] in rows
+    caption, header, *lines = repr(probed).splitlines()
+    assert caption == "Linear probe of digits, step 4; * best on validation images"
+    assert header.split() == ["features", "test", "accuracy"]
+    assert len(lines) == model.depth + 1 + len(probed.baselines)
     few = isopix.low_data(model, data="digits", labels=[1, 2], subsets=2, limit=60)
     _, header, *rows = Cells(few._repr_html_()).rows
     assert header == ["labels per class", *few.results]
@@ -106,5 +110,9 @@ def test_tables_have_the_numbers_of_the_results(pristine: Path) -> None:
 
 
 def test_values_are_escaped() -> None:
-    assert Cells(html_table("a <b>", ["<i>"], [["<script>"]])).rows == [["a <b>"], ["<i>"], ["<script>"]]
-    assert "<script>" not in html_table("", [], [["<script>"]])
+    assert Cells(ResultTable("a <b>", ["<i>"], [["<script>"]]).html()).rows == [
+        ["a <b>"],
+        ["<i>"],
+        ["<script>"],
+    ]
+    assert "<script>" not in ResultTable("", ["x"], [["<script>"]]).html()

@@ -7,7 +7,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from isopix.cli import console, tables
+from isopix.cli import console
+from isopix.display import tables
 from isopix.display.tables import TableText, format_table, wrap_words
 from tests.unit.cli.extreme_tables import CASES
 

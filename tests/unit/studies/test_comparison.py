@@ -245,7 +245,7 @@ def test_places_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
     recipe = runs / "pretrained" / "recipe.json"
     recipe.parent.mkdir()
     recipe.write_text('{"finetune": null}')
-    with pytest.raises(ValueError, match="pretrained is not fine-tuned; compare the runs of isopix finetune"):
+    with pytest.raises(ValueError, match="no fine-tuned run in"):
         isopix.compare(tuned, recipe.parent)
     shutil.rmtree(recipe.parent)
     with pytest.raises(ValueError, match="groups is empty"):
