@@ -56,6 +56,11 @@ def find_copy(path: Path) -> Path:
     return path
 
 
+def shipped_copy(path: Path) -> Path | None:
+    """Return `runs/NAME` for the name of a model that comes with isopix, and None for any other path."""
+    return COPIES / path if str(path) in shipped_models() else None
+
+
 def check_model_name(path: Path) -> None:
     """Raise ValueError for a path that does not exist, if it is almost the name of a model, or a recipe."""
     name, models = str(path), shipped_models()

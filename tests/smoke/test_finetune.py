@@ -52,9 +52,11 @@ def test_finetune_with_json(trained: Run) -> None:
 
 
 def test_a_recipe_name_trains_from_scratch(isopix: Run) -> None:
-    code, out, _ = isopix("finetune", "igpt.digits", "--limit", "60", "--out", "scratch", *QUICK, *TUNE)
+    code, out, err = isopix("finetune", "igpt.digits", "--limit", "60", "--out", "scratch", *QUICK, *TUNE)
     assert code == 0
     assert "igpt.digits from scratch on digits" in out
+    given = Path("runs") / "igpt.digits"
+    assert f"recipe igpt.digits is trained from scratch; to fine-tune the model, give {given}" in err
 
 
 def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> None:
