@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import PathLike
-from isopix.api.run import logger, run_folder, shared_overrides
+from isopix.api.run import run_folder, shared_overrides
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
 from isopix.data.dataset import open_source
@@ -21,7 +21,6 @@ from isopix.runs.load import find_checkpoint
 from isopix.runs.lr_search import check_search_folder, trial_recipe
 from isopix.runs.metric_loggers import check_loggers
 from isopix.runs.pretrain import TrainingStart
-from isopix.runs.shipped import shipped_copy
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.lr_search import lr_grid
 
@@ -85,10 +84,6 @@ def finetune_start(
 
     def prepare() -> TrainingStart:
         start = prepare_finetune(os.fspath(source), file=settings, options=options, assignments=overrides)
-        if start.initial is None and (model := shipped_copy(Path(source))):
-            logger.warning(
-                "recipe %s is trained from scratch; to fine-tune the model, give %s", source, model
-            )
         if data is None and file is None and not _chooses_source(overrides):
             require_known_source(start.recipe.data.source)
         return start

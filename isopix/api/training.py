@@ -38,11 +38,13 @@ from isopix.runs.metric_loggers import check_loggers
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
+from isopix.runs.shipped import shipped_copy
 from isopix.runs.training import RunObserver
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
 from isopix.train.lr_search import LRSearch, lr_grid
 from isopix.train.parallel import process_group
+from isopix.train.trainer import Record
 
 
 @checked
@@ -231,7 +233,8 @@ def finetune(
         def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
             text = f"{trained.name}{weights} on {_work(trained)}, {_devices(where)}"
             text += f"; augmentation: {trained.data.augment.label()}"
-            return nullcontext(observer(trained, text, progress, loggers=loggers))
+            watch = observer(trained, text, progress, loggers=loggers)
+            return nullcontext(_warned(watch, os.fspath(source)) if initial is None else watch)
 
         if refit_on_validation:
             status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
@@ -240,6 +243,19 @@ def finetune(
             with observer_for(recipe) as watch:
                 status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
         return finished(status, device)
+
+
+def _warned(watch: RunObserver, recipe: str) -> RunObserver:
+    """Return an observer that, before its first record, warns if a trained model has the recipe's name."""
+    text = "recipe %s is trained from scratch; to fine-tune the model, give %s"
+    models = [model] if (model := shipped_copy(Path(recipe))) else []
+
+    def record(values: Record) -> None:
+        if models:
+            logger.warning(text, recipe, models.pop())
+        watch.record(values)
+
+    return watch._replace(record=record)
 
 
 def _is_restarted(out: PathLike) -> bool:
