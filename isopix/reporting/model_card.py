@@ -1,5 +1,6 @@
 """A Hugging Face model card in Markdown; every number is from the run folder."""
 
+import json
 import math
 import re
 import shlex
@@ -36,16 +37,12 @@ tags:
 """
 VERSIONS = ("isopix", "torch", "python", "device")  # of environment.json
 USAGE = """```python
-import numpy as np
-from PIL import Image
-
 import isopix
 
 model = isopix.load({name})
-picture = Image.open("picture.png").convert("RGB").resize(({cols}, {rows}))
-images = np.asarray(picture)[None]
-nats = model.nll(images)
+images = model.preprocess("picture.png")  # uint8 [1 3 {rows} {cols}]
 features = model.features(images, layer={layer})
+{call}
 ```"""
 
 Library = Literal["transformers", "isopix"]
@@ -66,7 +63,7 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
         "Model": _description(run),
         "Results": _results(run, name),
         "Usage": _USAGES[library](run, recipe, name),
-        "Limitations": _limitations(run, recipe),
+        "Limitations": _limitations(run, recipe, library),
         "Training": _training(run),
     }
     found = {title: list(parts) for title, parts in sections.items()}
@@ -137,9 +134,10 @@ def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
 
 def _with_isopix(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
     layer, data = _layer(run, recipe), recipe.data
-    code = USAGE.format(name=repr(name), layer=layer, rows=data.rows, cols=data.cols)
+    call = "nats = model.nll(images)" if run.predicts_codes else "classes = model.predict(images)"
+    code = USAGE.format(name=json.dumps(name), layer=layer, rows=data.rows, cols=data.cols, call=call)
     if not run.predicts_codes:
-        return [code.replace("nats = model.nll(images)\n", "")]
+        return [code, "`classes` are the most likely ones; `model.predict_proba` gives all probabilities."]
     verbs = "`sample`" if recipe.objective.can_sample else "`reconstruct`"
     verbs += " and `complete`" if recipe.model.head.categorical else ""
     return [code, f"`nats` is the mean loss per {loss_unit(run)}. See also {verbs} in `help(model)`."]
@@ -156,10 +154,14 @@ def _layer(run: RunRecord, recipe: Recipe) -> int:
     return recipe.model.depth // 2 if run.probe is None else run.probe.report.network.best.layer
 
 
-def _limitations(run: RunRecord, recipe: Recipe) -> Iterator[str]:
+def _limitations(run: RunRecord, recipe: Recipe, library: Library) -> Iterator[str]:
+    resizing = {
+        "isopix": "Images of another size are cropped and resized.",
+        "transformers": "Crop images of another aspect ratio first.",
+    }
     yield (
         f"Input: {recipe.data.rows} × {recipe.data.cols} pixels, {recipe.model.codec.label()} "
-        f"({vocab_size(run):,} values per code). Crop images of another aspect ratio first."
+        f"({vocab_size(run):,} values per code). {resizing[library]}"
     )
     if run.imported_from:
         yield "The training images are not known."
