@@ -1,16 +1,25 @@
 """Near-duplicates and outliers of images from Python, by the features of a run."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isopix.analysis.neighbors import Neighbors, nearest_neighbors
+from isopix.analysis.neighbors import Neighbors, SimilarPairs, nearest_neighbors
 from isopix.api.arguments import NonNegative, PathLike, checked
+from isopix.api.neighbors_output import (
+    DuplicatePair,
+    ImagesOf,
+    NamedImage,
+    NeighborsOutput,
+    Outlier,
+    save_neighbors,
+)
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.run import (
     DataLike,
@@ -33,58 +42,16 @@ from isopix.data.image_names import image_names
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Split
 from isopix.model.pool import Pool
-from isopix.plots.duplicates import pair_grid
-from isopix.plots.images import png_bytes, sample_grid
 from isopix.probing.features import iter_features
 from isopix.reporting.run_reader import read_run
 from isopix.runs.load import LoadedRun
-from isopix.storage.atomic import replace_file, write_json
-from isopix.storage.csv_file import write_csv
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
 Similarity = Annotated[float, Range(low=-1, high=1)]
 
 
-@dataclass(frozen=True)
-class NamedImage:
-    """An image of a split by its index there and the name in its source, empty where unknown."""
-
-    split: SplitName
-    index: int
-    name: str
-
-
-class DuplicatePair(NamedTuple):
-    """Two images and the cosine similarity of their standardized features."""
-
-    similarity: float
-    first: NamedImage
-    second: NamedImage
-
-
-class Outlier(NamedTuple):
-    """An image, its mean cosine distance to its nearest neighbors, and the nearest one."""
-
-    distance: float
-    image: NamedImage
-    nearest: NamedImage
-
-
-NAMED = [each.name for each in fields(NamedImage)]
-
-
-@dataclass(frozen=True)
-class NeighborsOutput:
-    """Near-duplicates, the most similar first (`num_duplicates` counts all pairs, also those beyond the
-    100,000 that are listed), and all images by their distance to others, outliers first.
-    """
-
-    duplicates: Sequence[DuplicatePair]
-    num_duplicates: int
-    outliers: Sequence[Outlier]
-    record: Mapping[str, Any]
-    path: Path | None
+PAIRS_AT_ONCE = 1_000  # whose pixels are in memory
 
 
 @checked
@@ -132,9 +99,10 @@ def neighbors(
     if out is None and target is not None:
         hashes = [each["images_hash"] for each in measured]
         target /= f"{model.loaded.step:08d}-{dataset.name}-{settings_hash({**settings, 'images': hashes})}"
-    output = _output(found, names, with_provenance(record), target)
+    images = partial(_selected, splits)
+    output = _output(found, names, images, with_provenance(record), target)
     if target is not None:
-        _save(target, output, lambda indices: _selected(splits, indices), found, pictures)
+        save_neighbors(target, output, images, found, pictures)
     return output
 
 
@@ -197,11 +165,28 @@ def _selected(splits: Mapping[SplitName, Split], indices: Int[Tensor, " n"]) -> 
     return torch.cat(found)
 
 
+def _pixel_differences(pairs: SimilarPairs, images: ImagesOf) -> list[float]:
+    """Return the mean absolute difference of the pixels of each pair."""
+    found: list[float] = []
+    chunks = zip(*(torch.split(each, PAIRS_AT_ONCE) for each in pairs[:2]), strict=True)
+    for first, second in chunks if pairs.total else ():
+        difference = images(first).int() - images(second).int()
+        found += difference.abs().float().mean((1, 2, 3)).tolist()
+    return found
+
+
 def _output(
-    found: Neighbors, names: Sequence[NamedImage], record: Mapping[str, Any], path: Path | None
+    found: Neighbors,
+    names: Sequence[NamedImage],
+    images: ImagesOf,
+    record: Mapping[str, Any],
+    path: Path | None,
 ) -> NeighborsOutput:
-    pairs = zip(*(each.tolist() for each in found.pairs[:3]), strict=True)
-    duplicates = [DuplicatePair(value, names[first], names[second]) for first, second, value in pairs]
+    columns = (*(each.tolist() for each in found.pairs[:3]), _pixel_differences(found.pairs, images))
+    duplicates = [
+        DuplicatePair(value, names[first], names[second], difference)
+        for first, second, value, difference in zip(*columns, strict=True)
+    ]
     order, nearest = (
         found.distances.argsort(descending=True, stable=True).tolist(),
         found.indices[:, 0].tolist(),
@@ -209,33 +194,3 @@ def _output(
     distances = found.distances.tolist()
     outliers = [Outlier(distances[i], names[i], names[nearest[i]]) for i in order]
     return NeighborsOutput(duplicates, found.pairs.total, outliers, record, path)
-
-
-def _save(
-    path: Path,
-    output: NeighborsOutput,
-    images: Callable[[Int[Tensor, " n"]], Images],
-    found: Neighbors,
-    count: int,
-) -> None:
-    """Write duplicates.csv, outliers.csv and neighbors.json, and pictures of the first of both lists."""
-    path.mkdir(parents=True, exist_ok=True)
-    pairs = [_row(*each) for each in output.duplicates]
-    rows = [_row(*each) for each in output.outliers]
-    write_csv(path / "duplicates.csv", ["similarity", *_columns("first", "second")], pairs)
-    write_csv(path / "outliers.csv", ["distance", *_columns("image", "nearest")], rows)
-    write_json(path / "neighbors.json", output.record)
-    if count and pairs:
-        first, second = (images(each[:count]) for each in found.pairs[:2])
-        replace_file(path / "duplicates.png", png_bytes(pair_grid(first, second)))
-    if count:
-        order = found.distances.argsort(descending=True, stable=True)[:count]
-        replace_file(path / "outliers.png", png_bytes(sample_grid(images(order))))
-
-
-def _row(value: float, first: NamedImage, second: NamedImage) -> list[object]:
-    return [value, *astuple(first), *astuple(second)]
-
-
-def _columns(*prefixes: str) -> list[str]:
-    return [f"{prefix}_{name}" for prefix in prefixes for name in NAMED]

@@ -1,14 +1,12 @@
 """`isopix neighbors`: near-duplicates and outliers in images, by features."""
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from isopix.api import feature_neighbors
-from isopix.api.feature_neighbors import NamedImage, NeighborsOutput
+from isopix.api.neighbors_output import NeighborsOutput, short_names
 from isopix.cli.console import (
     Device,
     Json,
@@ -54,8 +52,9 @@ def neighbors(
 ) -> None:
     """Find near-duplicates and outliers in images by the features of a run.
 
-    Near-duplicates are pairs of images whose standardized features have a high cosine similarity; outliers
-    have the highest mean cosine distance to their nearest neighbors. Writes `duplicates.csv`, `outliers.csv`
+    Near-duplicates are pairs of images whose standardized features have a high cosine similarity; the mean
+    difference of their pixels, 0 to 255, tells copies from images that are only similar. Outliers have the
+    highest mean cosine distance to their nearest neighbors. Writes `duplicates.csv`, `outliers.csv`
     and a picture of each.
 
     Example: isopix neighbors runs/photos --data photos --threshold 0.98
@@ -98,22 +97,18 @@ def neighbors(
 def _show(found: NeighborsOutput, threshold: float, num_neighbors: int) -> None:
     """Print the first of both lists."""
     pairs, outliers, total = found.duplicates[:SHOWN], found.outliers[:SHOWN], found.num_duplicates
-    short = _shorten(
+    short = short_names(
         [*(x for each in pairs for x in (each.first, each.second)), *(x.image for x in outliers)]
     )
-    rows = [(f"{each.similarity:.4f}", short[each.first], short[each.second]) for each in pairs]
+    rows = [
+        (f"{each.similarity:.4f}", f"{each.pixel_difference:.1f}", short[each.first], short[each.second])
+        for each in pairs
+    ]
     images = f"{len(found.outliers):,} images of {found.record['data']}, layer {found.record['layer']}"
     title = f"{images}; pairs with a similarity of {threshold:g} or more: {total:,}"
     if rows:
-        show_table(title, ["similarity", "image", "image"], rows)
+        show_table(title, ["similarity", "pixel difference", "image", "image"], rows)
     else:
         say_wrapped(title)
     farthest = [(f"{each.distance:.4f}", short[each.image]) for each in outliers]
     show_table("Outliers", [f"mean distance to {num_neighbors} nearest", "image"], farthest)
-
-
-def _shorten(images: Sequence[NamedImage]) -> dict[NamedImage, str]:
-    """Return names without the folder that all are in."""
-    names = {each: each.name or f"{each.split} {each.index}" for each in images}
-    folder = Path(os.path.commonpath(names.values())) if all(map(os.path.isabs, names.values())) else None
-    return names if folder is None else {each: os.path.relpath(name, folder) for each, name in names.items()}

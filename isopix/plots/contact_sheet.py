@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import matplotlib as mpl
 from PIL import Image, ImageDraw, ImageFont
@@ -43,22 +43,21 @@ def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
     height = top + sum(rows) * (CELL + GAP) - GAP + MARGIN
     sheet = Image.new("RGB", (width, height), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
-    draw.text(
-        (MARGIN, MARGIN - GAP), _fitted(draw, title, width - 2 * MARGIN, FONT_SIZE), TEXT, _font(FONT_SIZE)
-    )
+    heading = fitted_text(draw, title, width - 2 * MARGIN, FONT_SIZE)
+    draw.text((MARGIN, MARGIN - GAP), heading, TEXT, load_font(FONT_SIZE))
     for line, count in zip(lines, rows, strict=True):
         if line.title:
-            name = _fitted(draw, line.title, LABEL_WIDTH - 2 * GAP, FONT_SIZE)
-            draw.text((MARGIN, top + CELL // 2 - FONT_SIZE - 2), name, TEXT, _font(FONT_SIZE))
-            draw.text((MARGIN, top + CELL // 2 + 4), line.note, MUTED, _font(SMALL))
+            name = fitted_text(draw, line.title, LABEL_WIDTH - 2 * GAP, FONT_SIZE)
+            draw.text((MARGIN, top + CELL // 2 - FONT_SIZE - 2), name, TEXT, load_font(FONT_SIZE))
+            draw.text((MARGIN, top + CELL // 2 + 4), line.note, MUTED, load_font(SMALL))
         for i, picture in enumerate(line.pictures):
             corner = (left + i % COLUMNS * (CELL + GAP), top + i // COLUMNS * (CELL + GAP))
-            _place(sheet, draw, picture, corner)
+            place_picture(sheet, draw, picture, corner)
         top += count * (CELL + GAP)
     return sheet
 
 
-def _place(
+def place_picture(
     sheet: Image.Image, draw: ImageDraw.ImageDraw, picture: Image.Image, corner: tuple[int, int]
 ) -> None:
     """Draw a picture at the center of its place, with a frame that separates white ones from the sheet."""
@@ -68,15 +67,19 @@ def _place(
     draw.rectangle((x - 1, y - 1, x + picture.width, y + picture.height), outline=FRAME_COLOR)
 
 
-def _fitted(draw: ImageDraw.ImageDraw, text: str, width: int, size: int) -> str:
-    """Return the text, cut off with an ellipsis where it is too wide."""
-    font = _font(size)
+def fitted_text(
+    draw: ImageDraw.ImageDraw, text: str, width: int, size: int, *, keep: Literal["start", "end"] = "start"
+) -> str:
+    """Return the text, with an ellipsis for its end, or its start, where it is too wide."""
+    font = load_font(size)
     if draw.textlength(text, font) <= width:
         return text
-    while text and draw.textlength(text + ELLIPSIS, font) > width:
-        text = text[:-1]
-    return text + ELLIPSIS
+    for length in range(len(text) - 1, 0, -1):
+        shorter = text[:length] + ELLIPSIS if keep == "start" else ELLIPSIS + text[-length:]
+        if draw.textlength(shorter, font) <= width:
+            return shorter
+    return ELLIPSIS
 
 
-def _font(size: int) -> ImageFont.FreeTypeFont:
+def load_font(size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(FONT, size)

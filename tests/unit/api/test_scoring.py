@@ -127,6 +127,7 @@ def test_neighbors(copy_of: Copy, photos: Path) -> None:
     pair = found.duplicates[0]
     assert {Path(pair.first.name).name, Path(pair.second.name).name} == {"11.png", "copy.png"}
     assert pair.similarity == pytest.approx(1)
+    assert pair.pixel_difference == 0
     assert "pairs with a similarity of 0.999 or more: 1\n" in printed
     assert "copy.png" in printed
     assert found.path is not None
@@ -142,6 +143,16 @@ def test_neighbors(copy_of: Copy, photos: Path) -> None:
     assert [float(each["distance"]) for each in rows] == distances == sorted(distances, reverse=True)
     assert rows[0]["image_name"] == found.outliers[0].image.name
     assert len(rows) == len(found.outliers) == 13
+
+
+def test_pixel_differences_are_those_of_the_files(copy_of: Copy, photos: Path) -> None:
+    run = copy_of("bert", "run")
+    found = isopix.neighbors(run, data=photos, threshold=-1.0, num_neighbors=3, **CPU)
+    assert found.num_duplicates == len(found.duplicates) == 13 * 12 // 2
+    model = isopix.load(run, **CPU)
+    for pair in found.duplicates[::7]:
+        one, other = (model.preprocess(each.name).numpy().astype(float) for each in (pair.first, pair.second))
+        assert pair.pixel_difference == pytest.approx(np.abs(one - other).mean())
 
 
 def test_neighbors_without_options_compare_all_images_of_the_run(pristine: Path) -> None:

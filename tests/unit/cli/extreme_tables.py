@@ -13,8 +13,8 @@ from isopix.analysis.auroc import AUROC
 from isopix.analysis.parallel_cost import DeviceMemory
 from isopix.analysis.scores import SCORES
 from isopix.api import inspection
-from isopix.api.feature_neighbors import DuplicatePair, NamedImage, NeighborsOutput, Outlier
 from isopix.api.model_list import ShippedModel
+from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
 from isopix.api.reproduction import PlannedTrial
 from isopix.api.results import LowDataOutput, PaletteOutput, PlanOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
@@ -185,7 +185,7 @@ def show_models(patch: Patch) -> None:
 def show_neighbors(patch: Patch) -> None:
     first, second = NamedImage("train", 0, f"/{FILE}"), NamedImage("test", BIG, "")
     outliers = [Outlier(0.5, first, second)] * 3
-    pairs = [DuplicatePair(0.99, first, second)] * 3
+    pairs = [DuplicatePair(0.99, first, second, 12.3)] * 3
     found = NeighborsOutput(pairs, BIG, outliers, {"data": NAME, "layer": MANY}, None)
     neighbors._show(found, 0.95, 1000)
 

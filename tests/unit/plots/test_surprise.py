@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 
-from isopix.plots.duplicates import pair_grid
 from isopix.plots.surprise import MappedImages, surprise_grid
 
 
@@ -32,10 +31,3 @@ def test_maps_of_patches_cover_their_pixels() -> None:
 def test_maps_without_any_number_are_drawn() -> None:
     images = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
     assert surprise_grid([MappedImages("a", images, np.full((1, 4, 4), np.nan))]).width > 0
-
-
-def test_pairs_are_side_by_side() -> None:
-    first, second = torch.zeros(7, 3, 4, 4, dtype=torch.uint8), torch.full((7, 3, 4, 4), 255).byte()
-    picture = np.asarray(pair_grid(first, second))
-    opaque = picture[picture[..., 3] == 255][:, :3].sum(1)
-    assert (opaque == 0).sum() == (opaque == 765).sum() > 0
