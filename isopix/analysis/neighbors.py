@@ -63,6 +63,8 @@ def nearest_neighbors(
     Raises ValueError unless there are more images than neighbors.
     """
     count = len(features)
+    if count < 2:
+        raise ValueError(f"nearest neighbors need two images or more, and {count} is given")
     if not 1 <= num_neighbors < count:
         raise ValueError(f"{num_neighbors} neighbors of each of {count} images; allowed: 1 to {count - 1}")
     points = torch.split(standardized(features.float()), BLOCK_SIZE)

@@ -97,7 +97,7 @@ def complete(
     *,
     data: DataLike | None = None,
     split: SplitName | None = None,
-    count: Count = 8,
+    count: Count | None = None,
     rows: int | None = None,
     mask: MaskLike | None = None,
     each: Count = 3,
@@ -120,8 +120,8 @@ def complete(
     autoregressive model samples in raster order and sees the pixels before each one only; a masked model
     sees all that is visible, and fills in the most `confident` or `random` positions first, in 12 passes or
     `iterations`. The images are those given, or the first `count` of a split of `data` or of the run's own
-    dataset; each is completed `each` times. The other arguments are those of `sample`. Raises ValueError for
-    a model that can do neither, and for invalid arguments.
+    dataset, by default 8, or all if there are fewer; each is completed `each` times. The other arguments are
+    those of `sample`. Raises ValueError for a model that can do neither, and for invalid arguments.
     """
     with _opened(run, device) as (folder, model):
         loaded = model.loaded
@@ -170,7 +170,7 @@ def reconstruct(
     *,
     data: DataLike | None = None,
     split: SplitName | None = None,
-    count: Count = 8,
+    count: Count | None = None,
     limit: Count | None = None,
     seed: int = 0,
     device: DeviceLike = "auto",
@@ -229,7 +229,7 @@ def _inputs(
     images: ImagesLike | None,
     data: DataLike | None,
     split: SplitName | None,
-    count: int,
+    count: int | None,
     limit: Count | None,
 ) -> tuple[Images, dict[str, Any], Measurement]:
     """Return the images to work on, and for the record where they are from and what is measured on them."""
@@ -241,7 +241,7 @@ def _inputs(
     found, chosen = select_split(loaded, data, split, limit)
     source = found.name if isinstance(data, ImageDataset) else data or loaded.recipe.data.source
     inputs = first_images(found, chosen, count)
-    used: Split = getattr(found, chosen).select(torch.arange(count))
+    used: Split = getattr(found, chosen).select(torch.arange(len(inputs)))
     measured = loaded.measure(found, chosen, used)
     return inputs, {"data": os.fspath(source), "split": chosen}, measured
 

@@ -18,6 +18,8 @@ from isopix.data.measurement import unknown_images_warning
 from isopix.runs.load import LoadedRun
 from isopix.runs.seen import leave_out_seen
 
+FIRST_IMAGES = 8  # that are completed or reconstructed
+
 
 def select_split(
     loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
@@ -42,9 +44,12 @@ def select_split(
     return sample_of_each(images, limit), chosen
 
 
-def first_images(data: ImageDataset, split: SplitName, count: int) -> Images:
-    """Return the first images of a split. Raises ValueError if there are fewer."""
+def first_images(data: ImageDataset, split: SplitName, count: int | None) -> Images:
+    """Return the first images of a split, by default `FIRST_IMAGES`, or all if there are fewer. Raises
+    ValueError if there are fewer than `count`.
+    """
     images = {"train": data.train, "validation": data.validation, "test": data.test}[split].images
+    count = min(FIRST_IMAGES, len(images)) if count is None else count
     if not 1 <= count <= len(images):
         raise ValueError(f"{count} images requested; {data.name} has {len(images)} in its {split} split")
     return images[:count]

@@ -160,16 +160,19 @@ def _compared(scored: ScoredImages, other: ScoredImages, seed: int) -> dict[str,
 def _pictures(
     loaded: LoadedRun, images: Split, scored: ScoredImages, maps: int, config: ScoreConfig
 ) -> list[MappedImages]:
-    """Return the images with the highest and the lowest scores of the model, with their maps."""
+    """Return the images with the highest and the lowest scores of the model, with their maps; the image, if
+    there is only one.
+    """
     count = min(maps, len(images) // 2)
-    if not count:
+    if not maps or not len(images):
         return []
     order = next(iter(scored.scores.values())).argsort(descending=True, stable=True)
     likely = has_likelihood(loaded.model, loaded.recipe.model.head)
     captions = ("least likely", "most likely") if likely else ("highest loss", "lowest loss")
     config = config._replace(num_masks=max(config.num_masks, MAP_MASKS))
+    shown = dict(zip(captions, (order[:count], order.flip(0)[:count]), strict=True))
     found = []
-    for caption, indices in zip(captions, (order[:count], order.flip(0)[:count]), strict=True):
+    for caption, indices in (shown if count else {"surprise": order}).items():
         chosen: Images = images.images[indices]
         nats = code_nats(loaded.model, chosen.to(loaded.network.device), config)
         surprise = surprise_maps(loaded.network.codec, nats).numpy()

@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from isopix.api import generation
 from isopix.cli.console import (
-    Count,
     Device,
+    FirstImages,
     Json,
     Limit,
     OtherImages,
@@ -54,7 +54,7 @@ def complete(
     *,
     data: OtherImages = None,
     split: Split = None,
-    count: Count = 8,
+    count: FirstImages = None,
     rows: Rows = None,
     mask: Mask = None,
     each: Each = 3,

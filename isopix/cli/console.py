@@ -35,7 +35,9 @@ Source = Annotated[
 ]
 OtherImages = Annotated[
     str | None,
-    Parameter(help="Dataset to use instead of the run's own: a folder, .npz, Parquet, tar, Arrow or name."),
+    Parameter(
+        help="Dataset to use instead of the run's own: a folder, image, .npz, Parquet, tar, Arrow or name."
+    ),
 ]
 OtherLabeled = Annotated[
     str | None,
@@ -74,6 +76,14 @@ Plugins = Annotated[
 
 Positive = validators.Number(gte=1)
 Count = Annotated[int, Parameter(name=["--count", "-n"], validator=Positive, help="Number of images.")]
+FirstImages = Annotated[
+    int | None,
+    Parameter(
+        name=["--count", "-n"],
+        validator=Positive,
+        help="Number of images. Default: 8, or all if there are fewer.",
+    ),
+]
 Split = Annotated[
     Literal["train", "validation", "test"] | None,
     Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from isopix.api import generation
 from isopix.cli.console import (
-    Count,
     Device,
+    FirstImages,
     Json,
     Limit,
     OtherImages,
@@ -23,7 +23,7 @@ def reconstruct(
     *,
     data: OtherImages = None,
     split: Split = None,
-    count: Count = 8,
+    count: FirstImages = None,
     limit: Limit = None,
     seed: Seed = 0,
     plugin: Plugins = None,

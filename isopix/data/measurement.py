@@ -67,7 +67,8 @@ class Measurement:
         used = (
             f"{self.images:,}" if self.images == self.available else f"{self.images:,} of {self.available:,}"
         )
-        return f"{used} given images" if self.split is None else f"{used} {self.split} images of {self.data}"
+        noun = "image" if self.available == 1 else "images"
+        return f"{used} given {noun}" if self.split is None else f"{used} {self.split} {noun} of {self.data}"
 
     @property
     def line(self) -> str:

@@ -82,4 +82,5 @@ def fitted_text(
 
 
 def load_font(size: int) -> ImageFont.FreeTypeFont:
+    """Return the font of the sheets, of this size in pixels."""
     return ImageFont.truetype(FONT, size)

@@ -12,7 +12,7 @@ from isopix.recipes.registry import listing
 from isopix.storage import checkpoint
 from tests.smoke.conftest import QUICK, Run
 
-SOURCES = "a folder of images, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
+SOURCES = "a folder of images, an image, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
 NAMES = "digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
 
 

@@ -175,7 +175,9 @@ def test_an_unusable_compiler_is_rejected_before_training(
 
 def test_an_empty_data_path_is_not_the_current_folder(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--data", "", "--out", "r")
-    assert answer[2].startswith("isopix: data: source is empty; give a folder of images, an .npz file, ")
+    assert answer[2].startswith(
+        "isopix: data: source is empty; give a folder of images, an image, an .npz file, "
+    )
     assert answer[0] == 2
 
 
@@ -196,7 +198,7 @@ def test_no_command_writes_into_a_checkpoint(isopix: Run) -> None:
     refused(isopix("sample", "r", "--temperature", "inf"), SAMPLING)
     assert not list(Path("r/samples").iterdir())
     answer = isopix("pretrain", "igpt.digits", "--data", "r", "--out", "other")
-    ways = "a folder of images, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
+    ways = "a folder of images, an image, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
     refused(answer, f"folder r is a run folder; as a dataset give {ways}")
 
 

@@ -1,4 +1,4 @@
-"""Folders of images: flat or with one sub-folder per class; with or without train/, val/ and test/."""
+"""Image files, and folders of them: flat or with a sub-folder per class; with or without splits."""
 
 import os
 from collections.abc import Iterator
@@ -46,6 +46,18 @@ def read_folder(root: Path, index: Path | None = None) -> Source:
     return with_class_names(Source(root.resolve().name, splits, (), content_hash), filter(None, classes))
 
 
+def read_image(path: Path) -> Source:
+    """Read one image file."""
+    table = FileTable(path.parent, [path.name])
+    split = _folder_split(table, np.zeros(1, dtype=np.int64), None)
+    return Source(path.name, {"train": split}, (), hash_table(table))
+
+
+def is_image(name: str) -> bool:
+    """Return whether a file is an image, by suffix."""
+    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122  faster than a Path
+
+
 def has_images(root: Path) -> bool:
     """Return whether there is an image at any depth of a folder, by suffix."""
     return any(True for _ in _images_below(root, "", set()))
@@ -80,7 +92,7 @@ def _list_classes(folder: Path, table: FileTable) -> Counts:
     for entry in _visible(folder):
         if _is_folder(entry):
             folders.append(entry.name)
-        elif _is_image(entry.name):
+        elif is_image(entry.name):
             flat.append(entry.name)
     prefix = "" if folder == table.root else f"{folder.name}/"
     counts: Counts = {}
@@ -105,7 +117,7 @@ def _images_below(folder: Path, prefix: str, seen: set[tuple[int, int]]) -> Iter
     for entry in _visible(folder):
         if _is_folder(entry):
             yield from _images_below(folder / entry.name, f"{prefix}{entry.name}/", seen)
-        elif _is_image(entry.name):
+        elif is_image(entry.name):
             yield prefix + entry.name
 
 
@@ -124,10 +136,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a loop of symlinks
         return False
-
-
-def _is_image(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122  faster than a Path
 
 
 def _interleave(counts: Counts, classes: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:

@@ -32,7 +32,7 @@ HUB_DATASETS: dict[str, HubDataset] = {
     "imagenet-1k": HubDataset("ILSVRC/imagenet-1k", {"train": "train", "test": "validation"}, holdout=0.04),
     "tiny-imagenet": HubDataset("zh-plus/tiny-imagenet", {"train": "train", "test": "valid"}),
 }
-LOCAL_SOURCES = "a folder of images, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
+LOCAL_SOURCES = "a folder of images, an image, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
 
 
 def read_hub(name: str) -> Source:

@@ -10,7 +10,7 @@ from isopix.data.sources.arrow import cached_files, is_saved, read_arrow
 from isopix.data.sources.base import Source
 from isopix.data.sources.codes import TRAIN, is_coded, palette_beside, read_codes
 from isopix.data.sources.digits import Canvas, read_digits, read_translated_digits
-from isopix.data.sources.folder import has_images, read_folder
+from isopix.data.sources.folder import has_images, is_image, read_folder, read_image
 from isopix.data.sources.hub import HUB_DATASETS, LOCAL_SOURCES, read_hub
 from isopix.data.sources.npz import read_npz
 from isopix.data.sources.parquet import parquet_files, read_parquet
@@ -71,6 +71,8 @@ def find_reader(source: str, canvas: Canvas, index: Path | None = None) -> Calla
 def _file_reader(path: Path, canvas: Canvas, index: Path | None) -> Callable[[], Source] | None:
     if is_tar(path):
         return partial(read_webdataset, path, index)
+    if is_image(path.name):
+        return partial(read_image, path)
     readers: dict[str, Callable[[], Source]] = {
         ".npz": partial(read_npz, path),
         ".npy": partial(read_codes, path, canvas),

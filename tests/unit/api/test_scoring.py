@@ -117,6 +117,22 @@ def test_wrong_calls_of_score(pristine: Path, tmp_path: Path) -> None:
     assert "missing" in refusal(lambda: isopix.score(run, data=tmp_path / "missing", **CPU))
 
 
+def test_a_single_image_is_scored_and_drawn(copy_of: Copy, photos: Path) -> None:
+    path = sorted(photos.rglob("*.png"))[0]
+    run = copy_of("ar", "run")
+    found = isopix.score(run, data=path, **CPU)
+    assert found.images.names == [str(path)]
+    model = isopix.load(run, **CPU)
+    assert float(found.images.scores["nats_per_code"][0]) == pytest.approx(float(model.nll(path)[0]))
+    assert found.path is not None
+    with np.load(found.path / "surprise.npz") as maps:
+        assert list(maps) == ["surprise"]
+    completed = isopix.complete(run, data=path, each=1, **CPU)
+    assert len(completed.inputs) == 1
+    with pytest.raises(ValueError, match="two images or more, and 1 is given"):
+        isopix.neighbors(run, data=path, **CPU)
+
+
 def test_neighbors(copy_of: Copy, photos: Path) -> None:
     one, other = copy_of("bert", "one"), copy_of("bert", "other")
     options = ["--threshold", 0.999, "--num-neighbors", 3, "--device", "cpu"]

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from isopix.data.sources.base import RawImage, Source
-from isopix.data.sources.folder import read_folder
+from isopix.data.sources.digits import Canvas
+from isopix.data.sources.folder import read_folder, read_image
+from isopix.data.sources.read_source import find_reader
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 
@@ -40,6 +42,16 @@ def test_split_folders_are_known_by_their_names(tmp_path: Path, classes: Path, w
     source = read_folder(tmp_path / "set")
     assert sorted(source.splits) == ["test", "train", "validation"]
     assert all(split.num_images == 40 and split.labels is not None for split in source.splits.values())
+
+
+def test_one_image_is_a_source_of_its_own(classes: Path, tmp_path: Path, draw: Draw) -> None:
+    path = draw(tmp_path / "one.PNG")
+    source = read_image(path)
+    assert (source.name, _files(source), source.classes) == ("one.PNG", [path], ())
+    assert find_reader(str(path), Canvas(8, 8, 1))().content_hash == source.content_hash
+    before = source.content_hash
+    path.write_bytes(path.read_bytes() + b"0")
+    assert read_image(path).content_hash != before
 
 
 def test_other_files_and_hidden_ones_are_passed_over(classes: Path, draw: Draw) -> None:

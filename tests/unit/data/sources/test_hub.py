@@ -13,7 +13,9 @@ from isopix.data.sources.hub import HUB_DATASETS, read_hub
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded, table
 
-ALTERNATIVES = "give a folder of images, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
+ALTERNATIVES = (
+    "give a folder of images, an image, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files"
+)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from isopix.data.sources.read_source import find_reader
 from tests.unit.data.refusal import refusal
 
 ALTERNATIVES = (
-    "give a folder of images, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files, "
+    "give a folder of images, an image, an .npz file, OpenAI's .npy files, Parquet, tar or Arrow files, "
     "or one of: digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
 )
 
