@@ -18,6 +18,7 @@ from cyclopts.exceptions import (
     ValidationError,
 )
 
+from isopix.core.overrides import SYNONYMS as OF_SETTINGS
 from isopix.core.suggestions import did_you_mean
 
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
@@ -64,7 +65,10 @@ def _(error: UnknownOptionError) -> str:
     options = [name for each in arguments if not _positional(each) for name in each.names]
     takes_settings = any(each.name == SETTINGS for each in arguments)
     setting = _as_setting(given, error.root_input_tokens or [])
-    if takes_settings and _is_setting(setting.partition("=")[0]):
+    name = setting.partition("=")[0]
+    if takes_settings and name in OF_SETTINGS:
+        hint = f"did you mean the setting '{OF_SETTINGS[name]}'? write {OF_SETTINGS[name]}=VALUE; "
+    elif takes_settings and _is_setting(name):
         hint = f"it is a setting: write {setting}; "
     else:
         hint = _suggestion(given, options) or (f"if it is a setting, write {setting}; " * takes_settings)

@@ -153,8 +153,11 @@ def _title(method: str, found: list[LowDataResult], tested: int) -> str:
         method += (
             f", step chosen on {count:,} labeled validation images" if count else ", fixed number of steps"
         )
-    layers = dict.fromkeys("/".join(map(str, each.layers)) for each in found if each.layers)
-    return f"{method}, layer {' / '.join(layers)}" if layers and not pixels else method
+    layers = sorted({layer for each in found for layer in each.layers})
+    if not layers or pixels:
+        return method
+    first, last = layers[0], layers[-1]
+    return f"{method}, layer {first}" if first == last else f"{method}, layers {first} to {last} by subset"
 
 
 def _published(row: PublishedLowData, count: int) -> str:

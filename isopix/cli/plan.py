@@ -22,7 +22,7 @@ from isopix.cli.parallel_tables import format_amount, print_parallel_plans
 from isopix.core.choices import MFU
 from isopix.core.device import PRECISIONS
 from isopix.core.text import format_bytes
-from isopix.display.formats import format_duration
+from isopix.display.formats import spell_duration
 from isopix.papers import vit
 from isopix.recipes.recipe import Recipe
 
@@ -108,7 +108,7 @@ def plan(
 
 def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
     sizes = f"depth {resolved.model.depth}, width {resolved.model.width}"
-    title = f"{resolved.name}: {sizes}, {numbers['positions']} positions"
+    title = f"{resolved.name}: {sizes}, {numbers['positions']:,} positions"
     chunk = resolved.train.batch_size // resolved.train.accumulate
     rows = [
         ("parameters", f"{numbers['parameters']:,}"),
@@ -123,7 +123,7 @@ def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
             f"{numbers['images']:,} ({resolved.train.steps:,} steps, batch size {resolved.train.batch_size})",
         ),
         ("estimated throughput", f"{numbers['images_per_second']:.3g} img/s"),
-        ("estimated time", format_duration(numbers["seconds"])),
+        ("estimated time", spell_duration(numbers["seconds"])),
     ]
     show_table(title, ["quantity", "value"], rows)
     device = numbers["device"]

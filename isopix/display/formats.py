@@ -17,6 +17,15 @@ def format_duration(seconds: int | float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def spell_duration(seconds: int | float) -> str:
+    """Format 65 seconds as 1 min 5 s, 4000 as 1 h 7 min, and a million as 11.6 days."""
+    if seconds < 3600:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return format_duration(seconds) if seconds >= 2 * 86400 else f"{hours} h {minutes} min"
+
+
 def format_rate(rate: float) -> str:
     """Format a number of items a second: integers from 100."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"

@@ -99,7 +99,11 @@ def test_a_setting_typed_as_an_option_is_shown_as_a_setting(isopix: Run, words: 
 
 @pytest.mark.parametrize(
     ("words", "hint"),
-    [("--dpeth 2", "if it is a setting, write dpeth=2; "), ("--limti 2", "did you mean '--limit'? ")],
+    [
+        ("--epochs 3", "did you mean the setting 'steps'? write steps=VALUE; "),
+        ("--dpeth 2", "if it is a setting, write dpeth=2; "),
+        ("--limti 2", "did you mean '--limit'? "),
+    ],
 )
 def test_what_is_no_setting_is_answered_with_the_nearest_option(isopix: Run, words: str, hint: str) -> None:
     code, _, err = isopix("pretrain", "igpt.digits", *words.split(), "--out", "r")

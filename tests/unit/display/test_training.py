@@ -1,7 +1,7 @@
 import pytest
 
 from isopix.display import training
-from isopix.display.formats import format_duration, format_loss
+from isopix.display.formats import format_duration, format_loss, spell_duration
 
 RECORD = {"kind": "train", "step": 10, "images": 100, "loss_nats": 2.0, "images_per_second": 50.0}
 
@@ -100,3 +100,17 @@ def test_format_duration(seconds: int, text: str) -> None:
 def test_a_huge_loss_has_four_digits() -> None:
     assert format_loss(2.07944) == "2.0794"
     assert format_loss(3.02949e37) == "3.029e+37"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.25, "0.25 s"),
+        (65, "1 min 5 s"),
+        (4000, "1 h 7 min"),
+        (86400, "24 h 0 min"),
+        (1e6, "11.6 days"),
+    ],
+)
+def test_spell_duration(seconds: float, text: str) -> None:
+    assert spell_duration(seconds) == text
