@@ -7,7 +7,7 @@ STORES = {"encoded": "`encoded`", "pixels": "`pixels`"}
 
 
 def decode() -> str:
-    """Return a row for each reader: images a second and core, and for random crops the ratio to Pillow."""
+    """Return a row for each reader: images/s per core, and for random crops the ratio to Pillow."""
     found = read("decode-cpu.json")
     [(peer, theirs)] = [
         (name, rates) for name, rates in found["images_per_second"].items() if name != "isopix"
@@ -15,7 +15,7 @@ def decode() -> str:
     ours, base = found["images_per_second"]["isopix"], theirs["Pillow"]["median"]
     names = {f"isopix, {name}": rate for name, rate in ours.items()}
     names |= {f"{peer}, {name}": rate for name, rate in theirs.items()}
-    rows = ["| reader | images a second and core (range) | |", "|---|---|---|"]
+    rows = ["| reader | images/s per core (range) | |", "|---|---|---|"]
     for name, rate in names.items():
         span = f"{rate['median']:,.0f} ({rate['min']:,.0f} to {rate['max']:,.0f})"
         ratio = "" if name.endswith("center crops") else f"{rate['median'] / base:.2f}×"  # less work
@@ -28,8 +28,8 @@ def decode() -> str:
     training = f"`{need['recipe']}` on one {need['device']} at {need['mfu']:.0%} of its peak"
     margin = ours["random crops"]["median"] / each
     rows.append(
-        f"\n{work}; {repeats}. {training} reads {need['images_per_second']:,.0f} images a second: {each:.0f} "
-        f"for each of {CORES} cores, of which one here reads {margin:.1f} times as many.\n"
+        f"\n{work}; {repeats}. {training} reads {need['images_per_second']:,.0f} images/s, {each:.0f} "
+        f"per core with {CORES} cores; one core here decodes {margin:.1f} times as many.\n"
     )
     return "\n".join(rows)
 

@@ -7,7 +7,7 @@ from cells import RESULTS, read
 
 def scale() -> str:
     """Return a row for each number of processes and strategy, of each machine."""
-    rows = ["| machine | processes | images a second (range) | efficiency | n |", "|---|---|---|---|---|"]
+    rows = ["| machine | processes | images/s (range) | efficiency | n |", "|---|---|---|---|---|"]
     for found in map(read, sorted(file.name for file in RESULTS.glob("scale-*.json"))):
         for each in found["conditions"]:
             rate = each["images_per_second"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
+from isopix.objectives.file_baselines import PNGFile, WebPFile
 from isopix.plots import curves, representation, svg
 from isopix.plots.representation import ProbePoint, loss_accuracy_correlation, probe_points
 from isopix.reporting.metrics import (
@@ -19,6 +20,8 @@ from isopix.reporting.metrics import (
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import NUMBER, Chart, Panel, Section, Table, join_words, missing, percent
 from isopix.reporting.section import Row as TableRow
+
+FILES = {PNGFile.name, WebPFile.name}
 
 
 def loss_section(run: RunRecord, name: str, path: str) -> Section:
@@ -54,6 +57,8 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
             f"Learning-free baselines{lines}: {baselines.split} loss on {baselines.images:,} images, in nats"
             f" and bits per {unit}."
         )
+        if FILES & baselines.nats.keys():
+            notes.append("PNG and WebP: files of many images side by side, in the colors of the codec.")
     tables = [_baseline_table(baselines)] if baselines else []
     return Section("Loss", [Panel(charts, notes=notes, tables=tables)], "pair")
 

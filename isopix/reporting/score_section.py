@@ -31,7 +31,8 @@ def _panel(saved: SavedScores) -> Panel:
     count = next(iter(saved.scores.values())).images
     notes: list[Text] = [
         f"{count:,} {saved.split} images of {saved.data}: mean ± standard error, and in brackets the standard"
-        " deviation over images. Higher is less likely, or harder to compress."
+        " deviation over images. Higher is less likely, or harder to compress. PNG and WebP: a file of each"
+        " image, with its own pixels."
     ]
     if saved.against:
         other = next(iter(saved.against.values())).images

@@ -79,7 +79,8 @@ def test_the_loss_is_shown_with_the_baselines_of_its_split(tmp_path: Path) -> No
         ["top neighbor", "1.766", "2.548"],
         ["PNG", "2.330", "3.361"],
     ]
-    assert "test loss on 60 images" in panel.notes[-1]
+    assert "test loss on 60 images" in panel.notes[-2]
+    assert panel.notes[-1] == "PNG and WebP: files of many images side by side, in the colors of the codec."
     for shown in ("unigram 2.07", "top neighbor 1.77"):
         assert shown in panel.charts[0].drawing
     assert "PNG" not in panel.charts[0].drawing
