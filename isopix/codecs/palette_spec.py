@@ -68,9 +68,13 @@ class PaletteSpec(CodecSpec):
         index = torch.arange(self.num_colors)
         return self.build(grid, torch.stack([index % 256, index // 256, torch.zeros_like(index)], 1).float())
 
-    def with_palette(self, file: Path) -> "PaletteSpec":
-        """Return the settings with this palette and its number of colors, unless they have one."""
-        if self.palette_file is not None:
+    def with_palette(self, file: Path | None) -> "PaletteSpec":
+        """Return the settings with this palette and its number of colors, unless they name one; None: with
+        the number of colors of the one that they name. Raises ValueError for what is no palette file.
+        """
+        if file is None and self.palette_file is not None:
+            return replace(self, num_colors=len(read_palette(Path(self.palette_file)).colors))
+        if file is None or self.palette_file is not None:
             return self
         return replace(self, num_colors=len(read_palette(file).colors), palette_file=str(file))
 

@@ -17,7 +17,7 @@ from isopix.recipes.recipe import Recipe
 
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
-PALETTE_OF_DATA = "palette of the data"  # the origin of settings
+PALETTE_OF_DATA, PALETTE_FILE = "palette of the data", "palette file"  # the origins of settings
 UNCHANGED = "recipe"  # the source of values of the recipe
 ALIASES = {"seed": "train.seed"}  # and not data.seed, which only its full path names
 
@@ -132,7 +132,9 @@ def resolve(
     with_palette = with_palette_of_data(changed, origins)
     if with_palette.model.codec != changed.model.codec:
         changed = with_palette
-        origins |= {f"model.codec.{name}": PALETTE_OF_DATA for name in PALETTE_SETTINGS}
+        paths = [f"model.codec.{name}" for name in PALETTE_SETTINGS]
+        origin = PALETTE_FILE if any(path in origins for path in paths) else PALETTE_OF_DATA
+        origins = dict.fromkeys(paths, origin) | origins
     affordable = with_affordable_evaluation(changed, origins) if isinstance(recipe, str) else changed
     for name in EVALUATION_SETTINGS:
         if getattr(affordable.train, name) != getattr(changed.train, name):

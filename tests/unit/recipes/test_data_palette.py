@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from isopix.codecs import PaletteSpec
+from isopix.codecs.palette_file import PaletteFile, write_palette
+from isopix.core.config import to_dict
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -90,3 +92,18 @@ def test_colors_that_are_encoded_as_others_are_counted_in_a_note(tmp_path: Path)
     notes = [each["text"] for each in read_log(tmp_path / "run/log.jsonl") if each["kind"] == "note"]
     text = "2 of 4 colors of the palette, once rounded to whole levels, are encoded as another color"
     assert notes == [f"{text} that is equal or nearer"]
+
+
+def test_the_number_of_colors_is_that_of_the_palette_file(tmp_path: Path) -> None:
+    path = tmp_path / "five.npz"
+    write_palette(path, PaletteFile(torch.arange(15.0).reshape(5, 3), "a test"))
+    resolved = registry.resolve("igpt.tiny", options={"codec.palette_file": str(path)})
+    codec = to_dict(resolved.recipe.model.codec)
+    assert (codec["num_colors"], codec["palette_file"]) == (5, str(path))
+    origins = resolved.origins
+    assert origins["model.codec.num_colors"] == "palette file"
+    assert origins["model.codec.palette_file"] == "option"
+    kept = registry.resolve("igpt.tiny", assignments=[f"palette_file={path}", "num_colors=7"])
+    assert to_dict(kept.recipe.model.codec)["num_colors"] == 7
+    with pytest.raises(ValueError, match=r"palette file .*missing\.npz does not exist"):
+        registry.resolve("igpt.tiny", assignments=["palette_file=missing.npz"])
