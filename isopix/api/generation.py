@@ -118,10 +118,11 @@ def complete(
 
     `mask` is bool [H W], True where hidden, or the text of a mask (`isopix complete --help`). An
     autoregressive model samples in raster order and sees the pixels before each one only; a masked model
-    sees all that is visible, and fills in the most `confident` or `random` positions first, in 12 passes or
-    `iterations`. The images are those given, or the first `count` of a split of `data` or of the run's own
-    dataset, by default 8, or all if there are fewer; each is completed `each` times. The other arguments are
-    those of `sample`. Raises ValueError for a model that can do neither, and for invalid arguments.
+    sees all that is visible, and fills in hidden positions `inward` from visible ones, or the most
+    `confident` or `random` ones first, in 24 passes or `iterations`. The images are those given, or the first
+    `count` of a split of `data` or of the run's own dataset, by default 8, or all if there are fewer; each is
+    completed `each` times. The other arguments are those of `sample`. Raises ValueError for a model that can
+    do neither, and for invalid arguments.
     """
     with _opened(run, device) as (folder, model):
         loaded = model.loaded

@@ -205,10 +205,10 @@ class PretrainedModel(FeatureExtractor):
         """Sample `each` completions of what a mask hides of every image, or of all but the first `rows` rows,
         by default half of them. `mask` is bool [H W], or what `isopix.generate.completion_mask` allows.
 
-        An autoregressive model sees the pixels before each one only; a masked model fills in the most
-        `confident` or `random` positions first, in 12 passes or `iterations`. The other arguments are those
-        of `sample`. Raises ValueError for a model that can do neither, and for a mask that leaves nothing to
-        do.
+        An autoregressive model sees the pixels before each one only; a masked model fills in hidden positions
+        `inward` from visible ones, or the most `confident` or `random` ones first, in 24 passes or
+        `iterations`. The other arguments are those of `sample`. Raises ValueError for a model that can do
+        neither, and for a mask that leaves nothing to do.
         """
         require_completion(self.loaded.model)
         self.loaded.require_decoder("complete")

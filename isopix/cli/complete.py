@@ -32,15 +32,16 @@ Mask = Annotated[
 ]
 Each = Annotated[int, Parameter(validator=Positive, help="Number of completions per image.")]
 FirstOrder = Annotated[
-    Literal["confident", "random"] | None,
+    Literal["inward", "confident", "random"] | None,
     Parameter(
         name="--order",
-        help="Which positions a masked model fills in first: the most confident or random ones.",
+        help="Which positions a masked model fills in first: those next to visible ones, the most confident, "
+        "or random ones. Default: inward.",
     ),
 ]
 Iterations = Annotated[
     int | None,
-    Parameter(validator=Positive, help="Number of passes of a masked model. Default: 12."),
+    Parameter(validator=Positive, help="Number of passes of a masked model. Default: 24."),
 ]
 LIKELIHOODS = {
     "raster": "log-likelihood in nats: the sum over the filled-in codes of ln p(code | codes before it)",

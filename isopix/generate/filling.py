@@ -12,10 +12,11 @@ import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from isopix.core.random import generator
 from isopix.core.ranges import Count
-from isopix.core.types import Codes, Images, Mask, PositionIndices, SelectedTokens
+from isopix.core.types import Codes, Grid, Images, Mask, PositionIndices, SelectedTokens
 from isopix.generate.completion_mask import hidden_pixels
 from isopix.generate.sample import decode_steps, uniform_numbers
 from isopix.generate.sampling_config import SamplingConfig
@@ -24,8 +25,9 @@ from isopix.model.network import Network
 from isopix.model.stems.base import Inputs
 from isopix.objectives.base import PretrainModel
 
-Order = Literal["confident", "random"]
+Order = Literal["inward", "confident", "random"]
 Stream = tuple[int, str, int]  # seed, purpose and number of the image
+NEARBY = 3  # positions
 LogProbs = Float[Tensor, "B N Q"]
 SelectedLogits = Float[Tensor, "B M Q K"]
 SelectedCodes = Int[Tensor, "B M Q"]
@@ -35,8 +37,8 @@ SelectedLogProbs = Float[Tensor, "B M Q"]
 class Passes(NamedTuple):
     """How a masked model fills in: in which order, and in how many passes."""
 
-    order: Order = "confident"
-    iterations: Count = 12
+    order: Order = "inward"
+    iterations: Count = 24
 
 
 class Filled(NamedTuple):
@@ -109,10 +111,12 @@ def fill_in_passes(
     """Sample the hidden codes in passes over the whole image, given all codes that are known by then, and
     yield after each pass (MaskGIT, Chang et al. 2022, section 3.2).
 
-    A pass samples all remaining codes independently, and keeps those of some positions: those in which the
-    model is most confident, by ln p, or random ones. How many remain follows MaskGIT's cosine schedule; of an
-    image with no more hidden positions than passes, each fills in one. MaskGIT adds noise to the confidence;
-    this does not. Products are in the precision of the caller's autocast.
+    A pass samples all remaining codes independently, and keeps those of some positions: those that have the
+    most known positions around them, `inward` from the edge of a hole; those in which the model is most
+    `confident`, by ln p; or `random` ones. How many remain falls linearly for the first, and else follows
+    MaskGIT's cosine schedule; of an image with no more hidden positions than passes, each fills in one.
+    MaskGIT adds noise to the confidence; this does not. Products are in the precision of the caller's
+    autocast.
     """
     network, each = model.network, len(streams) // len(images)
     pictures = images.repeat_interleave(each, 0)
@@ -121,7 +125,7 @@ def fill_in_passes(
     remaining, log_probs = hidden, torch.zeros(codes.shape, device=codes.device)
     counts = hidden.flatten(1).sum(1)
     total = min(passes.iterations, int(counts.max()))
-    ranks = random_numbers(streams, "order", hidden.shape).float().to(hidden.device)
+    noise = random_numbers(streams, "order", hidden.shape).float().to(hidden.device)
     for number in range(1, total + 1):
         positions = hidden_positions(remaining)
         inputs = partial_inputs(network, pictures, codes, hidden, remaining)
@@ -129,21 +133,27 @@ def fill_in_passes(
         uniform = random_numbers(streams, f"pass/{number}", codes.shape)
         drawn = sample_at(logits, positions, uniform, sampling)
         found = code_log_probs(logits, drawn)
-        ranks = ranks if passes.order == "random" else confidence(found, positions, remaining)
-        kept = highest(ranks, remaining, remaining_after(counts, number, passes.iterations))
+        ranks = noise
+        if passes.order == "inward":
+            ranks = num_known_nearby(remaining, network.codec.grid) + noise  # which decides between equals
+        elif passes.order == "confident":
+            ranks = confidence(found, positions, remaining)
+        kept = highest(ranks, remaining, remaining_after(counts, number, passes))
         codes = torch.where(kept, scatter(codes, positions, drawn), codes)
         log_probs = torch.where(kept, scatter(log_probs, positions, found.to(log_probs.dtype)), log_probs)
         remaining = remaining & ~kept
         yield Filled(number, total, codes, remaining, log_probs)
 
 
-def remaining_after(counts: Int[Tensor, " B"], number: int, iterations: int) -> Int[Tensor, " B"]:
-    """Return how many of `counts` hidden places of each image remain after a pass: counts · cos(π t / 2 T),
-    rounded down, but each pass fills in at least one; exactly one if there are passes enough.
+def remaining_after(counts: Int[Tensor, " B"], number: int, passes: Passes) -> Int[Tensor, " B"]:
+    """Return how many of `counts` hidden places of each image remain after pass t of T: counts · (1 - t / T)
+    for the order `inward`, counts · cos(π t / 2 T) for others, rounded down, but each pass fills in at least
+    one; exactly one if there are passes enough.
     """
-    cosine = (counts * math.cos(math.pi / 2 * min(1, number / iterations)) + 1e-6).floor().long()
-    one_each = counts - number
-    return torch.where(counts <= iterations, one_each, cosine.minimum(one_each)).clamp(min=0)
+    done = min(1, number / passes.iterations)
+    share = 1 - done if passes.order == "inward" else math.cos(math.pi / 2 * done)
+    rest, one_each = (counts * share + 1e-6).floor().long(), counts - number
+    return torch.where(counts <= passes.iterations, one_each, rest.minimum(one_each)).clamp(min=0)
 
 
 def hidden_positions(mask: Mask) -> PositionIndices:
@@ -190,6 +200,18 @@ def confidence(log_probs: SelectedLogProbs, positions: PositionIndices, mask: Ma
     own = log_probs if mask.shape[-1] > 1 else log_probs.sum(-1, keepdim=True)
     everywhere = own.new_zeros(mask.shape)
     return scatter(everywhere, positions, own)
+
+
+def num_known_nearby(remaining: Mask, grid: Grid) -> Float[Tensor, "B N 1"]:
+    """Return the number of known positions around each one, within `NEARBY` rows and columns, and weighted by
+    binomial coefficients of both distances; integers. A position is known if none of its codes remains.
+    """
+    known = rearrange(~remaining.any(-1), "b (r c) -> b r c", r=grid.rows).float()
+    weights = known.new_tensor([math.comb(2 * NEARBY, i) for i in range(2 * NEARBY + 1)])
+    for _ in range(2):  # columns, then rows
+        windows = pad(known, (NEARBY, NEARBY)).unfold(2, 2 * NEARBY + 1, 1)
+        known = (windows * weights).sum(-1).mT
+    return rearrange(known, "b r c -> b (r c) 1")
 
 
 def highest(ranks: Float[Tensor, "B N _"], remaining: Mask, keep_hidden: Int[Tensor, " B"]) -> Mask:

@@ -115,7 +115,7 @@ def _completions(facts: Facts, run: RunRecord) -> str:
     if isinstance(hidden, float) and "rows" not in facts:
         mask = str(facts.get("mask", "a mask")).rpartition("/")[2]
         shown = f"{what}, of which {percent(hidden)} are hidden ({mask}), in gray-violet; masked images"
-    passes = f"; {facts['order']} positions first, {facts['iterations']} passes" if "order" in facts else ""
+    passes = f"; order: {facts['order']}, {facts['iterations']} passes" if "order" in facts else ""
     return (
         f"{shown}, as the network reads them; {each} completion{'s' * (each != 1)} of each{passes}"
         f"{_sampling(facts)}{_baseline(facts)} {_when(facts)}"

@@ -11,7 +11,7 @@ from isopix.api.completion_record import LATER_PIXELS, later_known
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind, require_completion
 from isopix.generate.completion_mask import MaskLike, PixelMask, completion_mask, hidden_pixels
-from isopix.generate.filling import Order
+from isopix.generate.filling import Order, Passes
 from isopix.studio.opened_run import OpenedRun, pixels_of
 from isopix.studio.tiles import Tile
 
@@ -31,8 +31,8 @@ class CompletionSettings:
     temperature: float = 1.0
     top_k: int | None = None
     seed: int = 0
-    order: Order = "confident"
-    iterations: int = 12
+    order: Order = Passes().order
+    iterations: int = Passes().iterations
 
 
 class CompletionFrame(NamedTuple):

@@ -1,10 +1,11 @@
 """The tabs of the page: complete, compare, layers, attention, surprise."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import gradio as gr
 
+from isopix.generate.filling import Order, Passes
 from isopix.studio.completions import CompletionFrame, CompletionSettings, completion_frames
 from isopix.studio.gradio_image_panel import ImagePanel, image_of, mask_of
 from isopix.studio.opened_run import Ability, ChosenImage, OpenedRun
@@ -49,8 +50,9 @@ def _completion_settings(runs: Runs) -> list[Any]:
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
     masked = any(not run.loaded.recipe.objective.can_sample for run in runs.values())
     with gr.Row(visible=masked):
-        order = gr.Radio(["confident", "random"], value="confident", label="Order (masked models)")
-        iterations = gr.Slider(1, 64, value=12, step=1, label="Passes (masked models)")
+        default = Passes()
+        order = gr.Radio(get_args(Order), value=default.order, label="Order (masked models)")
+        iterations = gr.Slider(1, 64, value=default.iterations, step=1, label="Passes (masked models)")
     return [each, temperature, top_k, seed, order, iterations]
 
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from isopix.codecs import PaletteSpec
-from isopix.core.types import Images
+from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
 from isopix.generate.complete import Prompt, complete_images, completion_steps, require_completion
-from isopix.generate.filling import Order, Passes, remaining_after
+from isopix.generate.filling import Order, Passes, num_known_nearby, remaining_after
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.heads import RegressionHeadSpec
 from isopix.objectives import Autoregressive, Masked, NoObjective
@@ -77,14 +77,28 @@ def path_distribution(
         drawn = dict(zip(places, values, strict=True))
         own = {position: float(nats[position, code]) for position, code in drawn.items()}
         chance = math.exp(sum(own.values()))
-        chosen = sorted(places, key=lambda position: -own[position])[:count]
-        sets = [tuple(chosen)] if order == "confident" else list(permutations(places, count))
+        sets = list(permutations(places, count))
+        if order == "confident":
+            sets = [tuple(sorted(places, key=lambda position: -own[position])[:count])]
+        elif order == "inward":
+            near = {place: known_nearby(place, hidden) for place in places}
+            least = sorted(near.values(), reverse=True)[count - 1]
+            surer = {place for place in places if near[place] > least}
+            sets = [each for each in sets if surer <= set(each) and min(near[i] for i in each) == least]
         for kept in sets:
             after = filled(codes, {position: drawn[position] for position in kept})
             rest = path_distribution(model, after, hidden - set(kept), order, keep[1:])
             for outcome, share in rest.items():
                 found[outcome] += chance * share / len(sets)
     return found
+
+
+def known_nearby(place: int, hidden: set[int]) -> int:
+    """The known positions of the 2 x 2 grid, those beside a position counting more than the diagonal one."""
+    weights = {0: math.comb(6, 3), 1: math.comb(6, 4)}  # by the distance in rows, and in columns
+    row, col = divmod(place, 2)
+    others = [divmod(position, 2) for position in range(POSITIONS) if position not in hidden]
+    return sum(weights[abs(row - r)] * weights[abs(col - c)] for r, c in others)
 
 
 def chi_square(model: PretrainModel, expected: Probabilities, hidden: Tensor, passes: Passes | None) -> float:
@@ -109,7 +123,7 @@ def test_autoregressive_completions_have_the_frequencies_of_the_raster_order() -
 @pytest.mark.parametrize("iterations", [1, 2, 3])
 def test_masked_completions_have_the_frequencies_of_all_paths(order: Order, iterations: int) -> None:
     model = tiny(Masked())
-    keep = {1: [0], 2: [2, 0], 3: [2, 1, 0]}[iterations]
+    keep = {1: [0], 2: [1 if order == "inward" else 2, 0], 3: [2, 1, 0]}[iterations]
     expected = path_distribution(model, GIVEN, {0, 2, 3}, order, keep)
     assert max(expected.values()) > 1.5 / len(expected)
     assert chi_square(model, expected, hiding(0, 2, 3), Passes(order, iterations)) < 54  # 26 degrees
@@ -169,7 +183,7 @@ def test_remaining_positions_follow_the_cosine_and_each_pass_fills_in_one(iterat
     counts = torch.tensor([0, 1, 7, 12, 13, 100, 512])
     before = counts
     for number in range(1, iterations + 1):
-        after = remaining_after(counts, number, iterations)
+        after = remaining_after(counts, number, Passes("random", iterations))
         cosine = (counts * math.cos(math.pi * number / (2 * iterations))).long()
         many = counts > iterations
         assert (after[many] <= cosine[many]).all()
@@ -178,6 +192,30 @@ def test_remaining_positions_follow_the_cosine_and_each_pass_fills_in_one(iterat
         assert ((after < before) | (before == 0)).all()
         before = after
     assert not before.any()
+
+
+def test_inward_passes_fill_in_equally_many() -> None:
+    counts = torch.tensor([0, 5, 120])
+    after = [remaining_after(counts, number, Passes("inward", 10)).tolist() for number in range(1, 11)]
+    assert [each[2] for each in after] == list(range(108, -1, -12))
+    assert [each[1] for each in after] == [4, 3, 2, 1, 0, 0, 0, 0, 0, 0]
+
+
+def test_inward_order_goes_from_the_edge_of_a_hole_to_its_middle() -> None:
+    """Against a loop over all pairs of positions, and by the rings of a square hole."""
+    grid, hidden = Grid(9, 8), torch.zeros(2, 9, 8, dtype=torch.bool)
+    hidden[0, 2:7, 2:7] = True
+    hidden[1] = torch.rand(9, 8, generator=torch.Generator().manual_seed(0)) < 0.7
+    found = num_known_nearby(hidden.flatten(1)[..., None], grid)[..., 0].view(2, 9, 8)
+    for image, row, col in product(range(2), range(9), range(8)):
+        by_hand = sum(
+            math.comb(6, 3 + r - row) * math.comb(6, 3 + c - col)
+            for r, c in product(range(9), range(8))
+            if abs(r - row) <= 3 and abs(c - col) <= 3 and not hidden[image, r, c]
+        )
+        assert found[image, row, col] == by_hand
+    edge, ring, middle = found[0, 2, 2:7], found[0, 3, 3:6], found[0, 4, 4]
+    assert edge.min() > ring.min() > middle
 
 
 def test_progress_counts_the_steps_of_all_batches() -> None:
