@@ -27,7 +27,7 @@ def test_a_seed_gives_the_pictures_of_the_command(
     frames = list(completion_frames(run, run.images[:1], "half", settings))
     assert [frame.done for frame in frames] == sorted(frame.done for frame in frames)
     assert frames[-1].done == frames[-1].total
-    options = {} if name == "ar" else {"order": "confident", "iterations": 4}
+    options = {} if name == "ar" else {"order": "inward", "iterations": 4}
     same = {"mask": "half", "each": 2, "temperature": 0.9, "top_k": 5, "seed": 3, "device": "cpu"}
     found = isopix.complete(isopix.load(pristine / name, device="cpu"), run.images[:1], **same, **options)
     expected = found.images[0].permute(0, 2, 3, 1).numpy()
