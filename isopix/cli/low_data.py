@@ -157,7 +157,7 @@ def _title(method: str, found: list[LowDataResult], tested: int) -> str:
     if not layers or pixels:
         return method
     first, last = layers[0], layers[-1]
-    return f"{method}, layer {first}" if first == last else f"{method}, layers {first} to {last} by subset"
+    return f"{method}, layer {first}" if first == last else f"{method}, layers {first} to {last}"
 
 
 def _published(row: PublishedLowData, count: int) -> str:
