@@ -23,8 +23,10 @@ def rectangle(size: tuple[int, int], top: float, left: float, height: float, wid
     """
     rows, cols = size
     bottom, right = (math.ceil(end - ROUNDING) for end in (top + height, left + width))
-    if min(top, left) < 0 or min(height, width) <= 0 or bottom > rows or right > cols:
-        given = ", ".join(f"{each:g}" for each in (top, left, height, width))
+    given = ", ".join(f"{each:g}" for each in (top, left, height, width))
+    if min(height, width) <= 0:
+        raise ValueError(f"rectangle of top, left, height, width {given} pixels is empty")
+    if min(top, left) < 0 or bottom > rows or right > cols:
         raise ValueError(
             f"rectangle of top, left, height, width {given} pixels; it must lie inside the picture of "
             f"{rows} x {cols} pixels"

@@ -139,7 +139,7 @@ WRONG = {
     "rows:x": "mask 'rows:x' is not rows:ROWS with a whole number, as rows:16",
     "rectangle:1,2": r"mask 'rectangle:1,2' is not rectangle:TOP,LEFT,HEIGHT,WIDTH, in pixels",
     "rectangle:0,0,7,1": "rectangle of top, left, height, width 0, 0, 7, 1 pixels; it must lie inside",
-    "rectangle:0,0,0,1": "rectangle of top, left, height, width 0, 0, 0, 1 pixels; it must lie",
+    "rectangle:0,0,0,1": "rectangle of top, left, height, width 0, 0, 0, 1 pixels is empty",
     "rectangle:0.5,0.5,0.6,0.5": "rectangle of top, left, height, width 3, 4, 3.6, 4 pixels; it must lie",
     "rectangle:nan,0,1,1": "mask 'rectangle:nan,0,1,1' is not rectangle:TOP",
     "rectangle:0,0,6,8": "mask rectangle:0,0,6,8 hides every position; at least one must be visible",
