@@ -18,8 +18,7 @@ from cyclopts.exceptions import (
     ValidationError,
 )
 
-from isopix.core.overrides import SYNONYMS as OF_SETTINGS
-from isopix.core.suggestions import did_you_mean
+from isopix.core.suggestions import SETTING_SYNONYMS, did_you_mean
 
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
 SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` is not to `top-p`
@@ -66,8 +65,8 @@ def _(error: UnknownOptionError) -> str:
     takes_settings = any(each.name == SETTINGS for each in arguments)
     setting = _as_setting(given, error.root_input_tokens or [])
     name = setting.partition("=")[0]
-    if takes_settings and name in OF_SETTINGS:
-        hint = f"did you mean the setting '{OF_SETTINGS[name]}'? write {OF_SETTINGS[name]}=VALUE; "
+    if takes_settings and name in SETTING_SYNONYMS:
+        hint = f"did you mean the setting '{SETTING_SYNONYMS[name]}'? write {SETTING_SYNONYMS[name]}=VALUE; "
     elif takes_settings and _is_setting(name):
         hint = f"it is a setting: write {setting}; "
     else:

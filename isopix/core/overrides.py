@@ -9,25 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from isopix.core.config import default_part, from_dict, to_dict
+from isopix.core.suggestions import SETTING_SYNONYMS
 from isopix.core.yaml import MAX_DEPTH, parse_yaml
 
 T = TypeVar("T")
 LONG_KEY = re.compile(rf"(?<![^\s.=])(?:[^\s.=]++\s*+\.\s*+){{{MAX_DEPTH}}}")  # in linear time
 MAX_FILE = 2**18  # bytes of a settings file; real ones have a few kB
 NUM_SUGGESTIONS, SIMILARITY = 3, 0.7  # `stepz` resembles `steps`, not `stem`
-# Names of settings in other libraries, for suggestions.
-SYNONYMS = {
-    "learning_rate": "lr",
-    "epochs": "steps",
-    "layers": "depth",
-    "num_layers": "depth",
-    "dim": "width",
-    "embed_dim": "width",
-    "hidden_size": "width",
-    "image_size": "rows",
-    "img_size": "rows",
-    "resolution": "rows",
-}
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -159,7 +147,7 @@ def resolve_setting(values: Mapping[str, Any], path: str) -> str:
 def _nearest(path: str, every: Sequence[str]) -> list[str]:
     """Return up to three settings whose path, or the end of it, resembles or contains this one."""
     path = path.replace("-", "_")
-    word = SYNONYMS.get(path, path)
+    word = SETTING_SYNONYMS.get(path, path)
     names = {name: None for full in every for name in (full, full.rpartition(".")[2])}
     close = difflib.get_close_matches(word, names, n=NUM_SUGGESTIONS, cutoff=SIMILARITY)
     close += [name for name in names if word in name and len(word) > 2]

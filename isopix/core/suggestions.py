@@ -7,6 +7,20 @@ from pathlib import Path
 
 SIMILARITY, OF_PATHS = 0.6, 0.75  # of a suggestion, by difflib's ratio
 
+# Names of settings in other libraries, for suggestions.
+SETTING_SYNONYMS = {
+    "learning_rate": "lr",
+    "epochs": "steps",
+    "layers": "depth",
+    "num_layers": "depth",
+    "dim": "width",
+    "embed_dim": "width",
+    "hidden_size": "width",
+    "image_size": "rows",
+    "img_size": "rows",
+    "resolution": "rows",
+}
+
 
 def did_you_mean(given: str, names: Iterable[str], *, similarity: float = SIMILARITY) -> str:
     """Return "did you mean 'NAME'? " if one of the names is similar to the given one, else nothing."""

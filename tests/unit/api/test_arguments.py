@@ -145,7 +145,7 @@ def test_an_unknown_argument_is_a_type_error_that_helps(call: Callable[[], objec
 def test_help_names_types_instead_of_all_that_they_allow() -> None:
     text = str(inspect.signature(isopix.complete))
     assert "(run: RunLike, images: ImagesLike | None = None, *, data: DataLike | None = None" in text
-    assert "count: Count = 8, rows: int | None = None, mask: MaskLike | None = None" in text
+    assert "count: Count | None = None, rows: int | None = None, mask: MaskLike | None = None" in text
     assert "device: DeviceLike = 'auto', progress: Progress | None = None)" in text
     explained = re.findall(r"(?m)^    ([A-Z]\w+)  ", isopix.__doc__ or "")
     assert set(explained) == {"RunLike", "DataLike", "ImagesLike", "MaskLike", "DeviceLike", "Count"}
