@@ -131,6 +131,8 @@ def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
         except Exception as error:  # Pillow raises a dozen types for damaged files
             raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
     if isinstance(given, str | os.PathLike):
+        if not os.fspath(given):
+            raise ValueError("expected the path of an image, got an empty string")
         return Path(given)
     if not isinstance(given, bytes):  # reached by callers that have no type checker
         raise ValueError(
@@ -180,6 +182,9 @@ def _expected(values: Tensor, codec: Codec) -> str:
 
 def _as_tensor(values: ArrayLike) -> Tensor:
     if isinstance(values, Tensor):
+        if values.layout != torch.strided or values.is_meta:
+            kind = "of device meta" if values.is_meta else f"of layout {values.layout}"
+            raise ValueError(f"expected a dense tensor with values, got one {kind}")
         return values
     array = np.asarray(values)
     try:

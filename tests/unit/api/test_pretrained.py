@@ -199,6 +199,12 @@ MISTAKES: dict[str, tuple[Callable[[PretrainedModel, Images], object], str]] = {
     "half a row": (lambda of, x: of.complete(x, 3.5), "rows is 3.5; it must be an integer"),
     "nothing to complete": (lambda of, x: of.complete(x[:0], 2), "expected at least 1 image, got 0"),
     "nothing to grade": (lambda of, x: of.nll(x[:0]), "expected at least 1 image, got 0"),
+    "empty path": (lambda of, x: of.nll(""), "expected the path of an image, got an empty string"),
+    "sparse": (lambda of, x: of.nll(x.to_sparse()), "expected a dense tensor with values, got one of layout"),
+    "meta": (
+        lambda of, x: of.nll(x.to("meta")),
+        "expected a dense tensor with values, got one of device meta",
+    ),
     "words": (lambda of, x: of.nll(np.array(["a"])), "expected an array of numbers, got dtype <U1"),
     "another model": (
         lambda of, x: isopix.save(of.network, "x"),
