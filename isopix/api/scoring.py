@@ -105,7 +105,7 @@ def _frequencies(loaded: LoadedRun) -> Frequencies | None:
     try:
         own = load_dataset(evaluation_data(loaded, None))
     except (ValueError, OSError, RuntimeError) as error:
-        logger.warning("the unigram scores are left out: %s", error)
+        logger.warning("the unigram scores need the training images of the run, and are left out: %s", error)
         return None
     head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
     return code_frequencies(loaded.model, head, own.train, seed)

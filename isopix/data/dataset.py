@@ -33,6 +33,7 @@ Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 MAX_WORKERS = 256
 FILE_INDEX = "file-index"  # the folder in the cache
+MAX_NAMED = 5  # unreadable files in messages
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -129,8 +130,14 @@ class ImageDataset:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How labels were mapped to classes, and what is left out: unreadable files, copies across splits."""
-        skipped = (f"skipped {each.path}: {each.reason}" for each in self.bad_files)
+        """How labels were mapped to classes, and what is left out: unreadable files, of which the first are
+        named, and copies across splits.
+        """
+        skipped = [f"skipped {each.path}: {each.reason}" for each in self.bad_files]
+        more = len(skipped) - MAX_NAMED
+        if more > 1:
+            listed = "" if self.bad_files_csv is None else f"; all are listed in {self.bad_files_csv}"
+            skipped[MAX_NAMED:] = [f"skipped {more:,} more unreadable images{listed}"]
         return (*filter(None, [self.label_note]), *skipped, *self.copies)
 
     def require_validation(self, choice: str) -> None:

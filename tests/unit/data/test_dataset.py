@@ -14,6 +14,7 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override
 from isopix.data.augment import PadCropFlip, ScaleCrop
 from isopix.data.batches import Batches
+from isopix.data.cache import BadFile
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
@@ -195,6 +196,16 @@ def test_up_to_one_per_cent_of_bad_files_are_skipped_and_listed(tmp_path: Path, 
     assert images.bad_files_csv == tmp_path / "run" / "bad-files.csv"
     with images.bad_files_csv.open(newline="") as file:
         assert list(csv.reader(file)) == [["path", "reason"], [str(bad), "empty file"]]
+
+
+def test_the_first_bad_files_are_named_in_notes_and_the_others_counted(tmp_path: Path) -> None:
+    blank = dataclasses.replace(load_dataset(DataConfig(limit=20)), copies=())
+    files = tuple(BadFile(f"{i}.png", "empty file") for i in range(1234))
+    named = [f"skipped {i}.png: empty file" for i in range(6)]
+    assert list(dataclasses.replace(blank, bad_files=files[:6]).notes) == named
+    many = dataclasses.replace(blank, bad_files=files, bad_files_csv=tmp_path / "bad.csv")
+    rest = f"skipped 1,229 more unreadable images; all are listed in {tmp_path / 'bad.csv'}"
+    assert list(many.notes) == [*named[:5], rest]
 
 
 def test_bad_files_are_reported_from_the_cache_too(tmp_path: Path, draw: Draw) -> None:
