@@ -1,10 +1,13 @@
 """Measure a run with few labels from Python."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from isopix.api.arguments import NonNegative, checked
 from isopix.api.evaluation import probe_method
@@ -25,6 +28,7 @@ from isopix.api.run import (
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.ranges import Count
+from isopix.core.text import printable
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, majority_baseline
 from isopix.model.pool import Pool
@@ -38,7 +42,9 @@ from isopix.runs.training import RunObserver
 from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
 
-LABELS: tuple[int | str, ...] = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
+logger = logging.getLogger(__name__)
+
+LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
 LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separable even with small weights
 
 
@@ -47,7 +53,7 @@ LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separabl
 def low_data(
     run: RunLike,
     *,
-    labels: Sequence[Count | str] = LABELS,
+    labels: Sequence[Count | str] | None = None,
     subsets: Count = 5,
     select: Selection = "validation",
     method: str | ProbeMethod = "lbfgs",
@@ -64,7 +70,8 @@ def low_data(
 ) -> LowDataOutput:
     """Measure the test error with few labels over random balanced subsets (iGPT section 4.7).
 
-    `labels` are numbers of images per class, or percentages of each class as in `10%`.
+    `labels` are numbers of images per class, or percentages of each class as in `10%`; by default 4, 25 and
+    400, of which those that the smallest class does not have are left out with a warning.
     A linear probe of the layer chosen on the validation split, with an untrained network, raw pixels and
     their principal components as baselines; `method`, `layer` and `pool` as in `probe`. With
     `finetune_steps` the run is also fine-tuned on every subset, with settings `overrides`.
@@ -75,12 +82,13 @@ def low_data(
     """
     if overrides and not finetune_steps:
         raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
-    protocol = LowDataProtocol(tuple(labels), subsets, select)
     with open_run(run, device) as (folder, model):
         if folder is not None:
             require_writable(folder.low_data)
         loaded, precision = model.loaded, precision or default_precision(run, model)
         images = evaluation_images(loaded, data, limit)
+        counts = _available_labels(images) if labels is None else labels
+        protocol = LowDataProtocol(tuple(counts), subsets, select)
         job = None
         if finetune_steps:
             fixed = () if select == "validation" else ("patience=null",)
@@ -113,6 +121,26 @@ def low_data(
     return LowDataOutput(
         results, images.name, sizes, loaded.step, warnings, measurement, record, path, select
     )
+
+
+def _available_labels(data: ImageDataset) -> Sequence[int]:
+    """Return the default numbers of labels that every class has; all if there is none, or no label."""
+    if data.train.labels is None or not len(data.train):
+        return LABELS
+    counts = torch.bincount(data.train.labels)
+    smallest = min((int(n), label) for label, n in enumerate(counts) if n)
+    kept = [count for count in LABELS if count <= smallest[0]]
+    if len(kept) in (0, len(LABELS)):
+        return LABELS
+    left_out = " and ".join(str(count) for count in LABELS if count not in kept)
+    name = printable(data.classes[smallest[1]])
+    logger.warning(
+        "%s labels per class are left out: class %s has %s training images",
+        left_out,
+        name,
+        f"{smallest[0]:,}",
+    )
+    return kept
 
 
 def _observer(job: FineTuneJob, progress: TrainingProgress | None) -> RunObserver:

@@ -32,7 +32,8 @@ Labels = Annotated[
     Parameter(
         consume_multiple=True,
         negative="",
-        help="Labeled images per class, one or more numbers, or percentages as in 10%.",
+        help="Labeled images per class, one or more numbers, or percentages as in 10%. "
+        "Default: 4, 25 and 400, as far as the classes have them.",
     ),
 ]
 COUNTS = "labels per class (total)"
@@ -88,7 +89,7 @@ def low_data(
     load_plugins(plugin)
     found = few_labels.low_data(
         run,
-        labels=labels or few_labels.LABELS,
+        labels=labels,
         subsets=subsets,
         method=method,
         pool=pool,

@@ -103,7 +103,7 @@ def probe_low_data(
     Only the images of the subsets are read. Raises ValueError where `data` has no labels, no validation
     images, or too few images of a class.
     """
-    data.require_labels("lowdata")
+    data.require_labels("low-data")
     if protocol.select == "validation":
         data.require_validation("a layer")
     assert data.train.labels is not None

@@ -7,6 +7,7 @@ import pytest
 import isopix
 from isopix.api import few_labels
 from isopix.cli import low_data
+from isopix.data.dataset import load_dataset
 from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
 
@@ -29,6 +30,25 @@ def test_low_data(copy_of: Copy) -> None:
     assert found.results.keys() == {"trained", "untrained", "raw pixels", "raw pixels, PCA"}
     assert [len(each.errors) for each in found.results["trained"]] == [2, 2]
     assert "needs finetune_steps above 0" in refusal(lambda: isopix.low_data(other, overrides=["steps=1"]))
+
+
+@pytest.mark.usefixtures("one_penalty")
+def test_default_labels_that_a_class_does_not_have_are_left_out(
+    copy_of: Copy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = copy_of("ar", "run")
+    data = isopix.load(run, device="cpu").loaded.recipe.data
+    train = load_dataset(data).train
+    assert train.labels is not None
+    counts = train.labels.bincount().tolist()
+    fewest, most = min(counts), max(counts)
+    monkeypatch.setattr(few_labels, "LABELS", (1, fewest, fewest + 1))
+    found = isopix.low_data(run, subsets=1, **CPU)
+    assert [each.labels_per_class for each in found.results["trained"]] == [1, fewest]
+    text = f"{fewest + 1} labels per class are left out: class {counts.index(fewest)} has {fewest} training"
+    assert text in caplog.text
+    monkeypatch.setattr(few_labels, "LABELS", (most + 1,))
+    assert f"{most + 1} images per class requested" in refusal(lambda: isopix.low_data(run, subsets=1, **CPU))
 
 
 @pytest.mark.usefixtures("one_penalty")
