@@ -174,7 +174,7 @@ def _step_seconds(size: str, strategy: Strategy) -> float:
         task,
         recipe.train.optimizer,
         accumulate=1,
-        precision=recipe.train.precision,
+        precision=recipe.train.gpu_precision,
         compiled=False,
         parallel=strategy,
     )

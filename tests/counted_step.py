@@ -98,7 +98,7 @@ def count(words: str) -> dict[str, Any]:
         task,
         train.optimizer,
         accumulate=train.accumulate,
-        precision=train.precision,
+        precision=train.gpu_precision,
         compiled=False,
         parallel=train.parallel,
     )

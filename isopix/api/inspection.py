@@ -141,7 +141,7 @@ def plan(
     clusters = [
         parse_cluster(
             text,
-            resolved.train.precision,
+            resolved.train.gpu_precision,
             own_device=hardware.spec_name(where),
             mfu=mfu,
             node_bandwidth=None if node_bandwidth is None else node_bandwidth * GB,
@@ -149,12 +149,15 @@ def plan(
         for text in devices
     ]
     plans = parallel_plans(resolved, clusters) if clusters else []
-    train, costs, memory = resolved.train, recipe_cost(resolved), recipe_memory(resolved)
-    throughput = cost.training_throughput(where, train.precision, resolved.model.width)
+    train, costs = resolved.train, recipe_cost(resolved)
+    precision = train.precision_on(where)
+    memory = recipe_memory(resolved.updated(precision=precision))
+    throughput = cost.training_throughput(where, precision, resolved.model.width)
     rate, images = throughput / costs.training_flops, train.steps * train.batch_size
     flops = images * costs.training_flops
     return PlanOutput(
         recipe=resolved,
+        precision=precision,
         **costs._asdict(),
         **memory._asdict(),
         step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
@@ -166,7 +169,7 @@ def plan(
         seconds=images / rate,
         mfu=mfu,
         price=price,
-        device_hours=cost.device_costs(flops, train.precision, mfu=mfu, price_per_hour=price),
+        device_hours=cost.device_costs(flops, train.gpu_precision, mfu=mfu, price_per_hour=price),
         parallel=plans,
     )
 

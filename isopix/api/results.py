@@ -11,6 +11,7 @@ from isopix.analysis.cost import DeviceCost
 from isopix.api.notebook import ResultTable, TableOutput
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
+from isopix.core.device import Precision
 from isopix.core.types import Grid
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
@@ -141,6 +142,7 @@ class PlanOutput:
     """
 
     recipe: Recipe
+    precision: Precision  # on `device`
     parameters: int
     forward_flops: int
     training_flops: int
@@ -169,7 +171,6 @@ class PlanOutput:
         return {
             **values,
             "recipe": self.recipe.name,
-            "precision": self.recipe.train.precision,
             "positions": positions,
             "device_hours": hours,
             "parallel": parallel,

@@ -15,7 +15,7 @@ from isopix.api.pretrained import PretrainedModel
 from isopix.api.progress import TrainingProgress
 from isopix.api.signatures import name_types
 from isopix.core import device as devices
-from isopix.core.device import DeviceLike, Precision
+from isopix.core.device import DeviceLike, Precision, native_precision
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source
@@ -143,8 +143,14 @@ def open_run(
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
-    """Return the precision that a model was loaded with; of a run, that of its training."""
-    return model.precision if source is model else model.loaded.recipe.train.precision
+    """Return the precision that a model was loaded with; of a run, that of its training, and fp32 where the
+    device would emulate bf16.
+    """
+    if source is model:
+        return model.precision
+    device = model.network.device
+    own = model.loaded.recipe.train.precision_on(device)
+    return own if native_precision(device) == "bf16" else "fp32"
 
 
 def load_network(path: Path, device: DeviceLike) -> LoadedRun:

@@ -103,7 +103,7 @@ def plan(
         print_parallel_plans(found, command=[recipe, *options])
         return
     _print_estimate(found.recipe, found.record)
-    _print_device_hours(found.device_hours, found.recipe.train.precision, mfu)
+    _print_device_hours(found.device_hours, found.recipe.train.gpu_precision, mfu)
 
 
 def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
@@ -115,7 +115,7 @@ def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
         ("FLOPs per image, forward", f"{numbers['forward_flops']:.3g}"),
         ("FLOPs per image, training", f"{numbers['training_flops']:.3g}"),
         ("memory: weights, gradients, optimizer state", format_bytes(numbers["weight_bytes"])),
-        ("precision", PRECISIONS[resolved.train.precision]),
+        ("precision", PRECISIONS[numbers["precision"]]),
         (f"memory: training step, batch of {chunk}", format_bytes(numbers["step_bytes"])),
         ("memory: available", format_bytes(numbers["free_bytes"])),
         (

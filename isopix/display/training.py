@@ -88,7 +88,7 @@ class TrainingDisplay:
     def _start(self, recipe: Recipe, text: str) -> None:
         flops = recipe_cost(recipe).training_flops
         self.__exit__()
-        peak = devices.peak_flops(self.device, recipe.train.precision)
+        peak = devices.peak_flops(self.device, recipe.train.precision_on(self.device))
         peak = peak and peak * ranks.num_ranks()
         bar = self.open_bar()
         bar.say(text)

@@ -37,7 +37,7 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     network.backbone.recompute = recipe.train.recompute
     model = PretrainModel(network, recipe.objective)
     outputs = _outputs_per_position(recipe, codec)
-    return training_memory(model, recipe.train.precision, outputs_per_position=outputs)
+    return training_memory(model, recipe.train.gpu_precision, outputs_per_position=outputs)
 
 
 def logits_gradient_bytes(recipe: Recipe) -> int:

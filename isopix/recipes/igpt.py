@@ -9,9 +9,9 @@ Expected: linear-probe accuracy on ImageNet (table 2): L 60.3 % at 32x32, XL 68.
 Differences: the number of heads of S, M and L is the released code's; XL's was never published, and ours is
 24 (128 channels each). The paper's XL also trained on 100 million web images without augmentation; ours
 trains on ImageNet alone. The paper chose float32 over float16 for small gains in representation quality
-(appendix A.1); ours computes matrix products in bf16, with weights, optimizer state, logits and losses in
-float32 (docs/igpt.md has the cost; `precision=fp32` is the paper's choice). `*_bert` are the same networks
-with the masked objective, without the start token.
+(appendix A.1); ours computes matrix products in bf16 on devices with instructions for it, with weights,
+optimizer state, logits and losses in float32 (docs/igpt.md has the cost; `precision=fp32` is the paper's
+choice). `*_bert` are the same networks with the masked objective, without the start token.
 """
 
 from dataclasses import replace

@@ -138,7 +138,7 @@ def translated_digits(block: str, encoding: str, depth: int) -> Recipe:
         name=f"isotropic.translated_digits-{block}-{encoding}-{depth}",
         data=DataConfig(source="translated-digits", rows=14, cols=14),
         optimizer=replace(recipe.train.optimizer, lr=0.005),
-        precision="bf16",
+        precision=None,
         steps=600,
         evaluate_every=150,
         evaluate_images=150,

@@ -84,7 +84,7 @@ def training_work(recipe: Recipe, *, recompute: bool) -> TrainingWork:
     return TrainingWork(
         units=sharding_units(recipe.outline()),
         optimizer=train.optimizer,
-        precision=train.precision,
+        precision=train.gpu_precision,
         batch_size=train.batch_size,
         steps=train.steps,
         forward_flops=costs.forward_flops,

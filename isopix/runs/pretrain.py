@@ -85,11 +85,12 @@ def train_recipe(
         save_hashes(folder.labeled_images, labeled)
         save_data_sample(folder, data)
         records = {**environment(device), **plugin_records(), **_records(training)}
+        records["precision"] = training.precision
         write_json(folder.environment, {**records, **initial.provenance})
         if data.bad_files_csv:
             replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
         notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
-        notes += _finetuning_notes(recipe, data)
+        notes += [*recipe.train.precision_notes(device), *_finetuning_notes(recipe, data)]
         return training.run(observer, notes=notes)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from isopix.core.device import check_compiler, runtime_environment
+from isopix.core.device import check_compiler
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import plugin_changes, recipe_of
@@ -20,6 +20,7 @@ from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint, prune
 from isopix.storage.run_folder import RunFolder
+from isopix.train.config import TrainConfig
 
 
 def train_or_resume(
@@ -70,7 +71,8 @@ def resume_run(
         notes = [f"skipped damaged checkpoint: {error}" for error in damaged]
         notes += log_notes(folder.log, recipe.train, state["step"])
         if state["step"] < recipe.train.steps:
-            notes += [*plugin_changes(found), *_differences(found, device)]
+            notes += [*plugin_changes(found), *_differences(found, recipe.train, device)]
+            notes += recipe.train.precision_notes(device)
         training = TrainingRun(
             folder,
             recipe,
@@ -90,11 +92,14 @@ def _origin(state: Mapping[str, Any]) -> Origin:
     return Origin(*(state["origin"][name] for name in Origin._fields))
 
 
-def _differences(found: Checkpoint, device: torch.device) -> list[str]:
+def _differences(found: Checkpoint, config: TrainConfig, device: torch.device) -> list[str]:
     """Return a note for each difference that keeps the resumed run from being bit for bit the same."""
-    then, now = found.records.get("environment", {}), runtime_environment(device)
+    then, now = found.records.get("environment", {}), config.environment(device)
+    then = {"precision": config.precision or "bf16", **then}  # of runs before the record had it
+    effects = dict.fromkeys(("device", "threads", "torch", "pillow"), "weights may differ in the last bits")
+    effects["precision"] = "weights differ by rounding"
     return [
-        f"resumed with {name} {now[name]}, the run had {then.get(name)}: weights may differ in the last bits"
-        for name in ("device", "threads", "torch", "pillow")
+        f"resumed with {name} {now[name]}, the run had {then.get(name)}: {effect}"
+        for name, effect in effects.items()
         if then.get(name) != now[name]
     ]

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from isopix.core.config import to_dict
-from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, majority_baseline, measurement_of
@@ -95,6 +94,7 @@ class TrainingRun:
             self.task = FineTuneTask(self.model, recipe.data.patch_augment)
             if finetune.has_class_loss and finetune.patience is not None:
                 self.early_stopping = EarlyStopping(finetune.patience)
+        self.precision = recipe.train.precision_on(device)
         if recipe.train.compiles_on(device):
             network.codec.build_table()
 
@@ -151,7 +151,7 @@ class TrainingRun:
             batches=batches,
             evaluators=evaluator_specs(config),
             context=EvaluationContext(
-                self.task, self.pretrain_model, data, config.seed, config.precision, self.folder
+                self.task, self.pretrain_model, data, config.seed, self.precision, self.folder
             ),
             callbacks=Callbacks(
                 self.record, self.save, self.should_stop, self.observer.watch, self.roll_back
@@ -194,7 +194,7 @@ class TrainingRun:
         batches = list[Mapping[str, Metric]]()
         with whole_weights(self.task.module):
             metrics = evaluate_split(
-                self.task, test, seed=config.seed, precision=config.precision, observe=batches.append
+                self.task, test, seed=config.seed, precision=self.precision, observe=batches.append
             )
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:
@@ -294,6 +294,6 @@ class TrainingRun:
         records: dict[str, dict[str, Any]] = {
             "recipe": to_dict(self.recipe),
             "state": state,
-            "environment": {**runtime_environment(self.device), **plugin_records()},
+            "environment": {**self.recipe.train.environment(self.device), **plugin_records()},
         }
         self.writer.save(folder, groups, records)

@@ -35,7 +35,18 @@ from isopix.train.lr_search import LRTrial
 from isopix.train.signals import raise_on_signals
 
 Status = Literal["not run", "done", "failed"]
-ENVIRONMENT = ("isopix", "commit", "device", "threads", "torch", "pillow", "python", "platform", "data")
+ENVIRONMENT = (
+    "isopix",
+    "commit",
+    "device",
+    "threads",
+    "precision",
+    "torch",
+    "pillow",
+    "python",
+    "platform",
+    "data",
+)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import torch
 
 from isopix.core.config import config
-from isopix.core.device import Precision, compiles_by_default
+from isopix.core.device import Precision, compiles_by_default, native_precision, runtime_environment
 from isopix.core.ranges import Range, check_ranges
 from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.optim import Adam, OptimizerSpec
@@ -30,8 +30,8 @@ class TrainConfig:
     """Learning rate over the steps."""
     max_grad_norm: Annotated[float, Range(above=0)] | None = None
     """Gradients with a larger norm are scaled down to it; null does not clip them."""
-    precision: Precision = "bf16"
-    """Number format of matrix products."""
+    precision: Precision | None = None
+    """Number format of matrix products; null: bf16 on devices with instructions for it, otherwise fp32."""
     compile: bool | None = None
     """Whether steps are compiled; null: on GPUs where Triton is installed."""
     parallel: Strategy = "ddp"
@@ -68,6 +68,27 @@ class TrainConfig:
     """Above 0, steps between linear probes of every layer."""
     evaluators: tuple[EvaluatorSpec, ...] = ()
     """Other evaluators; `knn_images` and `probe_every` are shorthands for two of them."""
+
+    def precision_on(self, device: torch.device) -> Precision:
+        """Return the precision on this device."""
+        return self.precision or native_precision(device)
+
+    def environment(self, device: torch.device) -> dict[str, str | int]:
+        """Return what bitwise reproducibility depends on besides the settings: device, threads, versions, and
+        the precision on this device.
+        """
+        return {**runtime_environment(device), "precision": self.precision_on(device)}
+
+    def precision_notes(self, device: torch.device) -> list[str]:
+        """Return a note if the precision is slow on this device."""
+        if (self.precision, native_precision(device)) != ("bf16", "fp32"):
+            return []
+        return [f"{device.type} has no instructions for bf16, which is emulated; precision=fp32 is faster"]
+
+    @property
+    def gpu_precision(self) -> Precision:
+        """Precision on a GPU of today, for estimates."""
+        return self.precision or "bf16"
 
     def compiles_on(self, device: torch.device) -> bool:
         """Return whether steps are compiled on this device."""

@@ -64,7 +64,7 @@ class Trainer:
             task,
             config.optimizer,
             accumulate=config.accumulate,
-            precision=config.precision,
+            precision=config.precision_on(batches.device),
             compiled=config.compiles_on(batches.device),
             whole_graph=config.compile is True and config.parallel == "ddp",  # FSDP2 gathers in between
             max_grad_norm=config.max_grad_norm,

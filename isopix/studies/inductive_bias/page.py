@@ -92,7 +92,7 @@ def render_study(
         date=str(study["written"])[:10],
         headline=effects_headline(done),
         lead=" ".join(filter(None, [baselines_lead(done), verdicts_lead(claims, done)])),
-        facts=_facts(study, trials),
+        facts=_facts(study, trials, str(environment.get("precision", "unknown precision"))),
         note=CLAIMS_NOTE,
         pools=[(pool, POOL_DESCRIPTIONS[pool], claims_view(found)) for pool, found in claims.items()],
         sections=[
@@ -106,7 +106,7 @@ def render_study(
     )
 
 
-def _facts(study: Values, trials: Sequence[Values]) -> list[tuple[str, str]]:
+def _facts(study: Values, trials: Sequence[Values], precision: str) -> list[tuple[str, str]]:
     done = [trial for trial in trials if trial["status"] == "done"]
     recipe, config = study["recipe"], study["recipe"].train
     images = done[0]["images"] if done else {}
@@ -117,7 +117,7 @@ def _facts(study: Values, trials: Sequence[Values]) -> list[tuple[str, str]]:
         ("scale", str(study["scale"])),
         ("images", f"{_source(study)}, {recipe.data.rows} × {recipe.data.cols}"),
         ("width", f"{recipe.model.width}"),
-        ("training", f"{config.steps:,} steps of {config.batch_size}, {config.precision}"),
+        ("training", f"{config.steps:,} steps of {config.batch_size}, {precision}"),
         ("probe", str(study["probe"])),
         ("images probed (train / validation / test)", probed),
         ("networks", f"{len(done):,} of {len(trials):,}"),

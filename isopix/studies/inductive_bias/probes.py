@@ -55,7 +55,7 @@ def _read_pools(
     loaded: LoadedRun, network: Network, data: ImageDataset, config: ProbeConfig, pools: Sequence[Pool]
 ) -> dict[Pool, FeatureSplits]:
     """Return the features of every layer by pool."""
-    width, precision = loaded.recipe.model.width, loaded.recipe.train.precision
+    width, precision = loaded.recipe.model.width, loaded.recipe.train.precision_on(network.device)
 
     def read(images: Images) -> Features:
         return extract_features(network, images, features=config.features, pool=pools, precision=precision)

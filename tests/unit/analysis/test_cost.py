@@ -49,7 +49,7 @@ def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
 
     with (
         torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor),
-        device.autocast(CPU, recipe.train.precision),
+        device.autocast(CPU, recipe.train.gpu_precision),
     ):
         model(batch)
     own = {each.untyped_storage().data_ptr() for each in model.network.tensors().values()}

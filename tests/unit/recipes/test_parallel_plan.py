@@ -17,7 +17,7 @@ def tiny() -> Recipe:
 
 
 def plans(recipe: Recipe, text: str, memory: int | None = None) -> list[ParallelPlan]:
-    cluster = parse_cluster(text, recipe.train.precision)
+    cluster = parse_cluster(text, recipe.train.gpu_precision)
     if memory is not None:
         cluster = cluster._replace(memory=memory)
     return parallel_plans(recipe, [cluster])[0]

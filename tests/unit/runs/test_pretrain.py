@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from isopix.api.pretrained import PretrainedModel
+from isopix.api.run import default_precision
 from isopix.codecs import kmeans, palette_file
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
@@ -41,6 +43,48 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
     out = tmp_path_factory.mktemp("run") / "run"
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return recipe, out
+
+
+def _native(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
+    for module in ("train.config", "api.run"):
+        monkeypatch.setattr(f"isopix.{module}.native_precision", lambda device: precision)
+
+
+@pytest.mark.parametrize(
+    ("native", "given", "used"),
+    [("fp32", None, "fp32"), ("bf16", None, "bf16"), ("bf16", "fp32", "fp32"), ("fp32", "bf16", "bf16")],
+)
+def test_precision_is_that_of_the_settings_or_of_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: str, given: str | None, used: str
+) -> None:
+    _native(monkeypatch, native)
+    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe.updated(precision=given)
+    run, other = tmp_path / "run", tmp_path / "other"
+    train_recipe(recipe, run, device=CPU, observer=RunObserver())
+    train_recipe(recipe.updated(precision=used), other, device=CPU, observer=RunObserver())
+    losses = [_losses(each) for each in (run, other)]
+    assert losses[0] == losses[1]
+    assert json.loads((run / "environment.json").read_text())["precision"] == used
+    notes = [each["text"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "note"]
+    slow = "cpu has no instructions for bf16, which is emulated; precision=fp32 is faster"
+    assert notes == [slow] * ((native, given) == ("fp32", "bf16"))
+    default = default_precision(run, PretrainedModel(load_run(run, device=CPU)))
+    assert default == ("fp32" if native == "fp32" else used)
+
+
+def test_a_run_resumed_in_another_precision_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe.updated(precision=None)
+    _native(monkeypatch, "bf16")
+    halves = iter([False, False, True])
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(halves)))
+    _native(monkeypatch, "fp32")
+    resume_run(tmp_path / "run", device=CPU, observer=RunObserver())
+    notes = [each["text"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "note"]
+    assert notes == ["resumed with precision fp32, the run had bf16: weights differ by rounding"]
+
+
+def _losses(run: Path) -> list[float]:
+    return [each["loss_nats"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "train"]
 
 
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])

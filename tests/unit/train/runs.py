@@ -76,7 +76,11 @@ class Run:
             batches=self.batches,
             evaluators=(HeldOutLoss(num_images=config.evaluate_images), *evaluators),
             context=EvaluationContext(
-                self.task, self.task.module.network, self.data, config.seed, config.precision
+                self.task,
+                self.task.module.network,
+                self.data,
+                config.seed,
+                config.precision_on(self.batches.device),
             ),
             callbacks=Callbacks(self.records.append, self.save, stop),
         )
