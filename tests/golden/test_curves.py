@@ -172,4 +172,4 @@ def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) ->
     losses = [
         each["loss_nats"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
     ]
-    assert losses == pytest.approx(CURVES[name], rel=3e-6)
+    assert losses == pytest.approx(CURVES[name], rel=5e-5)  # processors without AVX-512 differ by 2e-5

@@ -102,7 +102,11 @@ CLAIMS = [
 
 def page() -> str:
     return render_study(
-        STUDY, TRIALS, {"mean": CLAIMS, "grid4": CLAIMS[:2]}, figures=[], environment={"torch": "2"}
+        STUDY,
+        TRIALS,
+        {"mean": CLAIMS, "grid4": CLAIMS[:2]},
+        figures=[],
+        environment={"torch": "2", "precision": "bf16"},
     )
 
 
