@@ -87,8 +87,7 @@ def low_data(
             require_writable(folder.low_data)
         loaded, precision = model.loaded, precision or default_precision(run, model)
         images = evaluation_images(loaded, data, limit)
-        counts = _available_labels(images) if labels is None else labels
-        protocol = LowDataProtocol(tuple(counts), subsets, select)
+        protocol = LowDataProtocol(_labels(labels, images), subsets, select)
         job = None
         if finetune_steps:
             fixed = () if select == "validation" else ("patience=null",)
@@ -123,22 +122,21 @@ def low_data(
     )
 
 
-def _available_labels(data: ImageDataset) -> Sequence[int]:
-    """Return the default numbers of labels that every class has; all if there is none, or no label."""
+def _labels(given: Sequence[int | str] | None, data: ImageDataset) -> tuple[int | str, ...]:
+    """Return the numbers that are given, or those of LABELS that every class has; all if none has any."""
+    if given is not None:
+        return tuple(given)
     if data.train.labels is None or not len(data.train):
         return LABELS
     counts = torch.bincount(data.train.labels)
-    smallest = min((int(n), label) for label, n in enumerate(counts) if n)
-    kept = [count for count in LABELS if count <= smallest[0]]
+    smallest, label = min((int(n), label) for label, n in enumerate(counts) if n)
+    kept = tuple(count for count in LABELS if count <= smallest)
     if len(kept) in (0, len(LABELS)):
         return LABELS
     left_out = " and ".join(str(count) for count in LABELS if count not in kept)
-    name = printable(data.classes[smallest[1]])
+    name = printable(data.classes[label])
     logger.warning(
-        "%s labels per class are left out: class %s has %s training images",
-        left_out,
-        name,
-        f"{smallest[0]:,}",
+        "%s labels per class are left out: class %s has %s training images", left_out, name, f"{smallest:,}"
     )
     return kept
 

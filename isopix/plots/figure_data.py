@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.collections import FillBetweenPolyCollection, LineCollection, PathCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
@@ -55,8 +55,9 @@ def _points(axes: Axes, panel: str) -> Iterator[Point]:
     names = _bar_names(axes)
     for number, artist in enumerate(axes.get_children(), start=1):
         series = names.get(artist) or _name(artist.get_label(), f"series {number}")
-        for x, y in _drawn(artist, axes):
-            yield Point(panel, series, x, y)
+        for part, points in _drawn(artist, axes).items():
+            for x, y in points[np.isfinite(points).all(1)]:
+                yield Point(panel, series + part, float(x), float(y))
     for image in axes.images:
         values: Points = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
         if values.ndim == 2:  # one of colors has no numbers
@@ -73,23 +74,33 @@ def _bar_names(axes: Axes) -> dict[Artist, str]:
     return names
 
 
-def _drawn(artist: Artist, axes: Axes) -> Iterator[tuple[float, float]]:
-    """Yield the points of a line, of markers, of the ends of error bars, of a band's border, or of a bar."""
-    parts = list[Points]()
+def _drawn(artist: Artist, axes: Axes) -> dict[str, Points]:
+    """Return the points [n 2] of a line, of markers, of the ends of error bars, or of a bar; of a band those
+    of its borders, by what their series adds to the band's name.
+    """
     if isinstance(artist, Line2D):
-        parts = [_line_points(artist, axes)]
-    elif isinstance(artist, PathCollection):
-        parts = [np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan)]
-    elif isinstance(artist, LineCollection):
-        parts = [np.asarray(segment) for segment in artist.get_segments()]
-    elif isinstance(artist, PolyCollection):
-        parts = [np.unique(np.asarray(path.vertices), axis=0) for path in artist.get_paths()]
-    elif isinstance(artist, Rectangle) and artist is not axes.patch:
+        return {"": _line_points(artist, axes)}
+    if isinstance(artist, PathCollection):
+        return {"": np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan)}
+    if isinstance(artist, LineCollection):
+        return {"": np.concatenate([np.empty((0, 2)), *map(np.asarray, artist.get_segments())])}
+    if isinstance(artist, PolyCollection):
+        return _borders(artist)
+    if isinstance(artist, Rectangle) and artist is not axes.patch:
         top = artist.get_y() + artist.get_height()
-        parts = [np.array([[artist.get_x() + artist.get_width() / 2, top]])]
-    for points in parts:
-        for x, y in points[np.isfinite(points).all(1)]:
-            yield float(x), float(y)
+        return {"": np.array([[artist.get_x() + artist.get_width() / 2, top]])}
+    return {}
+
+
+def _borders(band: PolyCollection) -> dict[str, Points]:
+    """Return the lower and the upper border of a band; of one between values of x, the left and the right."""
+    upright = isinstance(band, FillBetweenPolyCollection) and band.t_direction == "y"  # type: ignore[attr-defined]
+    along, names = (1, (", left", ", right")) if upright else (0, (", lower", ", upper"))
+    points = np.concatenate([np.empty((0, 2)), *(np.asarray(path.vertices) for path in band.get_paths())])
+    places = np.unique(points[:, along])
+    sides = [points[points[:, along] == place] for place in places]
+    ends = [(each[each[:, 1 - along].argmin()], each[each[:, 1 - along].argmax()]) for each in sides]
+    return dict(zip(names, np.array(ends).reshape(-1, 2, 2).swapaxes(0, 1), strict=True))
 
 
 def _line_points(line: Line2D, axes: Axes) -> Points:

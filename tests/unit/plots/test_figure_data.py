@@ -25,12 +25,20 @@ def test_the_accuracies_of_a_probe_are_in_the_table() -> None:
     assert _series(rows, "trained") == [(0, 0.3), (1, 0.5), (2, 0.4)]
     assert _series(rows, "untrained") == [(0, 0.3), (1, 0.2), (2, 0.2)]
     assert _series(rows, "reported") == [(1, 0.5)]
-    band = _series(rows, "trained, 95 % interval")
-    assert {(1, 0.48), (1, 0.52), (2, 0.38), (2, 0.42)} <= set(band)
+    assert _series(rows, "trained, 95 % interval, lower") == [(0, 0.28), (1, 0.48), (2, 0.38)]
+    assert _series(rows, "trained, 95 % interval, upper") == [(0, 0.32), (1, 0.52), (2, 0.42)]
     [level] = {
         y for name in {row["series"] for row in rows} if "raw pixels" in name for _, y in _series(rows, name)
     }
     assert level == 0.4
+
+
+def test_an_upright_band_has_a_left_and_a_right_border() -> None:
+    figure = style.new_figure()
+    figure.subplots().fill_betweenx([0, 1, 2], [-1, -2, -3], [1, 2, 3], label="effect")
+    rows = _rows(figure)
+    assert _series(rows, "effect, left") == [(-1, 0), (-2, 1), (-3, 2)]
+    assert _series(rows, "effect, right") == [(1, 0), (2, 1), (3, 2)]
 
 
 def test_lines_bars_markers_and_error_bars_have_their_names() -> None:
