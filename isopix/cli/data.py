@@ -81,6 +81,8 @@ def _print(found: DataOutput) -> None:
     say(f"unreadable: {bad:,}")
     for each in record["unreadable"][:SHOWN]:
         say(f"  {each['path']}: {each['reason']}")
+    if bad > SHOWN:
+        say(f"  and {bad - SHOWN:,} more" + ("" if found.files else "; --out FOLDER lists all"))
     for path in found.files:
         say(f"wrote {path}")
 

@@ -21,7 +21,7 @@ def models(*, json: Json = False) -> None:
         show_json({"models": [_record(each) for each in found]})
         return
     show_table(
-        "Models: test loss in nats per code, and probe (in parentheses the best baseline)",
+        "Models: test loss in nats per code and probe accuracy (best baseline)",
         COLUMNS,
         [_row(each) for each in found],
     )

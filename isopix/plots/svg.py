@@ -1,6 +1,7 @@
 """Inline SVG figures for web pages, whose text inherits the fonts and colors of the page."""
 
 import base64
+import gzip
 import html
 import io
 import math
@@ -15,25 +16,36 @@ from isopix.plots import style
 from isopix.plots.figure_data import figure_csv
 
 MAX_NAME = 40  # characters of the name of a file
+COMPRESSED_BYTES = 1_000_000  # a larger CSV file is compressed, as three of the study's would be 24 MB
 SMALLEST_TEXT = 11.1  # px, on a page; a browser rounds
 
 
 def svg_markup(figure: Figure, name: str, alt: str) -> Markup:
     """Return `inline_svg` as markup that a template does not escape, and links to download the figure as an
-    SVG file and its numbers as a CSV file.
+    SVG file and its numbers as a CSV file, compressed by gzip if it is large.
     """
-    file = re.sub(r"[^a-z0-9]+", "-", alt.partition(".")[0].lower())[:MAX_NAME].strip("-") or "figure"
-    links = Markup(" ").join(
-        Markup('<a download="{}" href="data:{};base64,{}">{}</a>').format(
-            f"{file}.{kind.lower()}", media_type, base64.b64encode(text.encode()).decode(), kind
-        )
-        for kind, media_type, text in (
-            ("SVG", "image/svg+xml", standalone_svg(figure)),
-            ("CSV", "text/csv", figure_csv(figure)),
-        )
-    )
+    file = _file_name(alt)
+    numbers = figure_csv(figure).encode()
+    links = [_download(f"{file}.svg", "image/svg+xml", standalone_svg(figure).encode(), "SVG")]
+    if len(numbers) > COMPRESSED_BYTES:
+        links.append(_download(f"{file}.csv.gz", "application/gzip", gzip.compress(numbers, mtime=0), "CSV"))
+    else:
+        links.append(_download(f"{file}.csv", "text/csv", numbers, "CSV"))
     drawing = Markup(inline_svg(figure, name=name, alt=alt))
-    return drawing + Markup('<p class="downloads">{}</p>').format(links)
+    return drawing + Markup('<p class="downloads">{}</p>').format(Markup(" ").join(links))
+
+
+def _file_name(alt: str) -> str:
+    """Return the first sentence of a description as the name of a file, cut between words."""
+    words = re.sub(r"[^a-z0-9]+", "-", alt.partition(".")[0].lower()).strip("-")
+    if len(words) > MAX_NAME:
+        words = words[: MAX_NAME + 1].rpartition("-")[0] or words[:MAX_NAME]
+    return words or "figure"
+
+
+def _download(file: str, media_type: str, content: bytes, text: str) -> Markup:
+    data = base64.b64encode(content).decode()
+    return Markup('<a download="{}" href="data:{};base64,{}">{}</a>').format(file, media_type, data, text)
 
 
 @style.figure_style()

@@ -42,6 +42,15 @@ def test_pictures_lists_and_numbers_are_written(isopix: Run, workplace: Path) ->
     assert printed == {name: saved[name] for name in printed}
 
 
+def test_the_number_of_unreadable_files_that_are_not_listed_is_printed(isopix: Run, workplace: Path) -> None:
+    for number in range(5):
+        (workplace / f"photos/dogs/broken{number}.png").write_bytes(b"no picture")
+    code, out, _ = isopix("data", "show", "photos")
+    assert code == 0
+    assert "unreadable: 5\n" in out
+    assert "  and 2 more; --out FOLDER lists all\n" in out
+
+
 def test_a_wrong_call_is_one_line(isopix: Run, workplace: Path) -> None:
     (workplace / "file").write_text("")
     refused(isopix("data", "show", "photos", "--out", "file"), "--out file is a file; give a folder")

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from isopix.analysis import cost
 from isopix.api import self_test
 from isopix.core import device as hardware
 from tests.smoke.conftest import Run
@@ -65,6 +66,15 @@ def test_small_shared_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> No
     check = {each.name: each for each in self_test.device_checks("cpu")}["shared memory"]
     assert (check.status, check.found) == ("warning", "60.0 MiB free of 64.0 MiB in /")
     assert "--shm-size" in check.action
+
+
+def test_a_cpu_without_fast_bf16_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        cost, "matmul_throughput", lambda device, precision, *_: {"fp32": 12.0, "bf16": 1.0}[precision]
+    )
+    check = {each.name: each for each in self_test.device_checks("cpu")}["bf16"]
+    assert (check.status, check.found) == ("warning", "12 times slower than float32 on this CPU")
+    assert check.action == "train with precision=fp32"
 
 
 def test_a_loss_that_does_not_fall_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

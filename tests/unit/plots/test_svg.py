@@ -1,6 +1,10 @@
 """Inline figures use the colors of the page, and their text is escaped."""
 
+import base64
+import gzip
 import re
+
+import numpy as np
 
 from isopix.plots import style, svg
 
@@ -39,3 +43,15 @@ def test_every_reference_has_a_target() -> None:
 
 def test_characters_without_a_glyph_are_kept() -> None:
     assert "学" in inline("学")
+
+
+def test_large_numbers_are_compressed_and_names_end_with_a_word() -> None:
+    figure = style.new_figure()
+    figure.add_subplot().imshow(np.random.default_rng(0).random((256, 256)))
+    markup = svg.svg_markup(figure, "a", "Similarity of all of the pairs of levels of red. More text")
+    found = re.search(r'download="([^"]*)\.csv\.gz" href="data:application/gzip;base64,([^"]*)"', markup)
+    assert found is not None
+    assert found[1] == "similarity-of-all-of-the-pairs-of-levels"
+    rows = gzip.decompress(base64.b64decode(found[2])).decode().splitlines()
+    assert len(rows) == 256 * 256 + 1
+    assert len(found[2]) < svg.COMPRESSED_BYTES
