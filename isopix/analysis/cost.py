@@ -14,7 +14,6 @@ from isopix.model.network import Network
 from isopix.model.profiling import activation_bytes
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
 
-SLOW_BF16 = 2  # times as long as float32: training warns of it
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
 SMALL_BATCH, LARGE_BATCH = 8, 16  # memory per image is the slope between steps of these two sizes
 
@@ -184,14 +183,3 @@ def training_throughput(device: torch.device, precision: Precision, width: int) 
     """Estimate the FLOP/s of training: `MFU` times the data-sheet peak, or the measured matmul throughput."""
     peak = peak_flops(device, precision)
     return MFU * (peak if peak is not None else matmul_throughput(device, precision, width))
-
-
-def bf16_slowdown(device: torch.device, seconds: float = 0.1) -> float:
-    """Measure how many times as long matrix products take in bf16 as in float32 on a CPU; 1 on other devices.
-
-    CPUs without bf16 instructions (x86 without AVX512-BF16 or AMX) take about ten times as long.
-    """
-    if device.type != "cpu":
-        return 1.0
-    fp32, bf16 = (matmul_throughput(device, precision, 128, seconds) for precision in ("fp32", "bf16"))
-    return fp32 / bf16

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from isopix.analysis.cost import SLOW_BF16, bf16_slowdown
 from isopix.api.loading import load, save
 from isopix.api.run import Run
 from isopix.api.training import pretrain
@@ -33,8 +32,7 @@ def device_checks(device: DeviceLike) -> Iterator[Check]:
     yield _cuda()
     threads, cores = torch.get_num_threads(), hardware.available_cores()
     yield Check("threads", "ok", f"{threads} of {cores} cores")
-    if chosen.type == "cpu":
-        yield _bf16(chosen)
+    yield _precision(chosen)
     for each in dict.fromkeys((torch.device("cpu"), chosen)):
         yield _memory(each)
     if SHARED_MEMORY.is_dir():
@@ -54,12 +52,10 @@ def _cuda() -> Check:
     return Check("cuda", "ok", found)
 
 
-def _bf16(device: torch.device) -> Check:
-    slowdown = bf16_slowdown(device)
-    if slowdown > SLOW_BF16:
-        found = f"{slowdown:.0f} times slower than float32 on this CPU"
-        return Check("bf16", "warning", found, "train with precision=fp32")
-    return Check("bf16", "ok", f"{1 / slowdown:.1f} times the speed of float32")
+def _precision(device: torch.device) -> Check:
+    precision = hardware.native_precision(device)
+    emulated = ", as bf16 would be emulated" if precision == "fp32" else ""
+    return Check("precision", "ok", f"{precision}{emulated}")
 
 
 def _memory(device: torch.device) -> Check:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from isopix.analysis.cost import SLOW_BF16, bf16_slowdown
 from isopix.api.arguments import PathLike, checked
 from isopix.api.progress import TrainingProgress, shows_training
 from isopix.api.run import (
@@ -278,16 +277,12 @@ def _devices(device: torch.device) -> str:
 
 
 def _check_memory(recipe: Recipe, device: torch.device) -> None:
-    """Raise ValueError for training that cannot fit into the memory of a device; warn of slow training."""
+    """Raise ValueError for training that cannot fit into the memory of a device; warn if it hardly fits."""
     recipe.train.check_ranks(ranks.num_ranks())
     if recipe.predicts_codes:  # the estimate is of the loss of codes, which takes more than that of classes
         total, free = devices.total_memory(device), devices.free_memory(device)
         if warning := check_memory(recipe, total=total, free=free, num_ranks=ranks.num_ranks()):
             logger.warning("%s", warning)
-    if recipe.train.precision == "bf16" and (slowdown := bf16_slowdown(device)) > SLOW_BF16:
-        logger.warning(
-            "this CPU computes bf16 %.0f times slower than float32: train with precision=fp32", slowdown
-        )
 
 
 def _work(recipe: Recipe) -> str:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from isopix.analysis import cost
 from isopix.api import self_test
 from isopix.core import device as hardware
 from tests.smoke.conftest import Run
@@ -68,13 +67,15 @@ def test_small_shared_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> No
     assert "--shm-size" in check.action
 
 
-def test_a_cpu_without_fast_bf16_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        cost, "matmul_throughput", lambda device, precision, *_: {"fp32": 12.0, "bf16": 1.0}[precision]
-    )
-    check = {each.name: each for each in self_test.device_checks("cpu")}["bf16"]
-    assert (check.status, check.found) == ("warning", "12 times slower than float32 on this CPU")
-    assert check.action == "train with precision=fp32"
+@pytest.mark.parametrize(
+    ("precision", "text"), [("bf16", "bf16"), ("fp32", "fp32, as bf16 would be emulated")]
+)
+def test_the_precision_is_that_of_the_device(
+    monkeypatch: pytest.MonkeyPatch, precision: str, text: str
+) -> None:
+    monkeypatch.setattr(hardware, "native_precision", lambda device: precision)
+    check = {each.name: each for each in self_test.device_checks("cpu")}["precision"]
+    assert (check.status, check.found) == ("ok", text)
 
 
 def test_a_loss_that_does_not_fall_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
