@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 BLOCK_SIZE = 2048  # images that are compared with as many others at once: 16 MiB of similarities
 MAX_PAIRS = 100_000  # that are returned
+ROUNDING = 1e-5  # of features of the same image, in batches of other sizes
 
 ImageFeatures = Float[Tensor, "N D"]
 
@@ -43,8 +44,12 @@ class Neighbors(NamedTuple):
 
 
 def standardized(features: ImageFeatures) -> ImageFeatures:
-    """Return features with mean 0 and variance 1 over images, scaled to unit length; of constant ones 0."""
+    """Return features with mean 0 and variance 1 over images, scaled to unit length; of constant ones 0. If
+    all are constant but for rounding, all images are copies of one: the same vector for each.
+    """
     deviation, mean = torch.std_mean(features, dim=0, correction=0)
+    if deviation.max() <= ROUNDING * features.abs().max():
+        return F.normalize(torch.ones_like(features))
     return F.normalize((features - mean) / deviation.clamp(min=1e-6 * deviation.max().clamp(min=1e-30)))
 
 

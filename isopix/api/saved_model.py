@@ -12,9 +12,12 @@ from isopix.storage import checkpoint
 def write_model(loaded: LoadedRun, folder: Path) -> None:
     """Write weights, those of the class head too, recipe, palette and hashes as a checkpoint.
 
-    Raises ValueError if the folder is not empty, RuntimeError if the disk is full.
+    Raises ValueError if it is a file or a folder that is not empty, RuntimeError if the disk is full.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    target = folder.resolve()  # a link stays, and what it points to is written
+    if target.exists() and not target.is_dir():
+        raise ValueError(f"{folder} is a file; choose another folder")
+    if target.exists() and any(target.iterdir()):
         raise ValueError(f"{folder} is not empty; choose another folder")
     codec = loaded.network.codec.fingerprint()
     records = {
@@ -26,4 +29,4 @@ def write_model(loaded: LoadedRun, folder: Path) -> None:
     tensors = {MODEL: loaded.network.tensors()}
     if loaded.class_head is not None:
         tensors[CLASSIFIER] = loaded.class_head.state_dict()
-    checkpoint.save_checkpoint(folder, tensors, records)
+    checkpoint.save_checkpoint(target, tensors, records)

@@ -13,6 +13,8 @@ from isopix.core.device import PRECISIONS, Precision, autocast, compiles_by_defa
 from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.types import Codes
 
+LOWEST_TEMPERATURE = 1e-30  # greedy; below, quotients of float32 logits would overflow
+
 NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
 
@@ -67,7 +69,7 @@ class SamplingConfig:
 
     def probabilities(self, logits: NextLogits) -> NextLogits:
         """Return probabilities after temperature, top-k and top-p; codes tied at a cutoff are kept."""
-        logits = logits.float() / self.temperature
+        logits = logits.float() / max(self.temperature, LOWEST_TEMPERATURE)
         if self.top_k is not None and self.top_k < logits.shape[-1]:
             cutoff = logits.topk(self.top_k).values[..., -1:]
             logits = logits.masked_fill(logits < cutoff, -torch.inf)

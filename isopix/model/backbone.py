@@ -212,7 +212,10 @@ class Backbone(nn.Module):
 
     def _with(self, masking: Masking, blocks: Sequence[Block], norm: Norm) -> "Backbone":
         parts = (self.grid, self.stem, masking, self.positions, blocks, norm)
-        return Backbone(*parts, cls_token=self.cls_token, dropout=self.dropout.p)
+        backbone = Backbone(*parts, cls_token=self.cls_token)
+        # In the same mode: a new dropout would be in training mode.
+        backbone.dropout, backbone.training = self.dropout, self.training
+        return backbone
 
     def _with_cls_token(self, tokens: Tokens) -> HiddenState:
         if self.cls_token is None:

@@ -291,7 +291,8 @@ class ClassHead(nn.Module):
 
     def forward(self, pooled: Pooled, dropout_mask: Pooled | None = None) -> ClassLogits:
         """Return the logits [B C]; features are multiplied by `dropout_mask`."""
+        pooled = pooled.to(self.weight.dtype)  # float32, also where the weights were converted
         if self.block is not None:
             pooled = rearrange(self.block(rearrange(pooled, "b d -> b d 1 1")), "b d 1 1 -> b d")
         pooled = pooled if dropout_mask is None else pooled * dropout_mask
-        return at_least_float32(F.linear(pooled, self.weight, self.bias))
+        return at_least_float32(F.linear(pooled.to(self.weight.dtype), self.weight, self.bias))

@@ -67,7 +67,7 @@ def test_the_most_similar_pairs_are_kept_and_all_counted(monkeypatch: pytest.Mon
 def test_features_that_are_constant_or_of_equal_images_are_no_error() -> None:
     same = search(torch.ones(6, 3), k=2)
     assert torch.isfinite(same.similarities).all()
-    assert same.pairs.total == 0  # images without any difference have no direction
+    assert same.pairs.total == 15  # all are copies of one image
     constant = torch.cat([features(), torch.full((70, 1), 3.7)], 1)
     assert torch.allclose(standardized(constant)[:, :-1], standardized(features()), atol=1e-4)
 
@@ -77,3 +77,12 @@ def test_too_many_neighbors_are_refused() -> None:
         search(features()[:1], k=1)
     with pytest.raises(ValueError, match="70 neighbors of each of 70 images; allowed: 1 to 69"):
         search(features(), k=70)
+
+
+@pytest.mark.parametrize("noise", [0.0, 3e-7])
+def test_copies_of_one_image_are_duplicates(noise: float) -> None:
+    features = torch.randn(1, 8, generator=generator(0, "one")).expand(5, 8)
+    features = features * (1 + noise * torch.randn(5, 8, generator=generator(0, "rounding")))
+    found = nearest_neighbors(features, num_neighbors=2, threshold=0.99, device=torch.device("cpu"))
+    assert found.pairs.total == 10
+    assert found.distances.abs().max() < 1e-6

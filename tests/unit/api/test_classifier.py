@@ -126,3 +126,14 @@ def test_a_model_without_a_class_head_says_how_to_get_one(tmp_path: Path, data: 
     assert model.classes == ()
     for call in (model.predict, model.predict_proba, model.class_logits):
         assert refusal(call, data.test.images).startswith("run RUN is not fine-tuned and has no class head")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_model_of_another_type_classifies_nearly_as_before(
+    causal: Path, data: ImageDataset, dtype: torch.dtype
+) -> None:
+    images = data.test.images[:8]
+    expected = isopix.load(causal, device="cpu").predict_proba(images)
+    found = isopix.load(causal, device="cpu").to(dtype)
+    assert found.class_logits(images).dtype == torch.promote_types(dtype, torch.float32)
+    torch.testing.assert_close(found.predict_proba(images).float(), expected, rtol=0, atol=0.05)

@@ -250,6 +250,22 @@ def test_saving_over_something_is_refused(causal: PretrainedModel, tmp_path: Pat
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ValueError, match="is not empty; choose another folder"):
         isopix.save(causal, tmp_path)
+    with pytest.raises(ValueError, match=r"mine.txt is a file; choose another folder"):
+        isopix.save(causal, tmp_path / "mine.txt")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_saving_to_a_link_writes_what_it_points_to(
+    causal: PretrainedModel, tmp_path: Path, exists: bool
+) -> None:
+    disk, link = tmp_path / "disk", tmp_path / "link"
+    link.symlink_to(disk)
+    if exists:
+        disk.mkdir()
+    isopix.save(causal, link)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "link"]
+    assert link.is_symlink()
+    isopix.load(disk, device="cpu")
 
 
 def test_it_says_what_it_is(causal: PretrainedModel) -> None:

@@ -49,3 +49,10 @@ def test_blocks_other_than_attention_are_not_compiled(kind: str) -> None:
     recipe = next(case for case in cases.autoregressive() if case.model.block.kind == kind)
     with pytest.raises(ValueError, match="compile=true is possible for attention only"):
         sample_images(cases.model(recipe), 1, sampling=SamplingConfig(compile=True))
+
+
+@pytest.mark.parametrize("temperature", [1e-6, 1e-38, 1e-50, 5e-324])
+def test_the_lowest_temperatures_are_greedy(temperature: float) -> None:
+    logits = torch.tensor([[[-50.0, 3.0, 40.0, 39.0]]])
+    found = SamplingConfig(temperature=temperature).probabilities(logits)
+    assert found.tolist() == [[[0.0, 0.0, 1.0, 0.0]]]

@@ -12,7 +12,14 @@ from isopix.codecs import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.heads import HeadSpec, Likelihood, LinearHeadSpec, RegressionHeadSpec, UpsamplingHeadSpec
+from isopix.model.heads import (
+    ClassHead,
+    HeadSpec,
+    Likelihood,
+    LinearHeadSpec,
+    RegressionHeadSpec,
+    UpsamplingHeadSpec,
+)
 
 GRID = Grid(2, 3)
 GREY = GrayThumbnailSpec(patch_size=8).build(GRID)
@@ -131,3 +138,17 @@ def test_a_regression_has_no_logits() -> None:
 def test_codes_without_an_order_are_refused_by_a_regression(codec: Codec) -> None:
     with pytest.raises(ValueError, match="the 512 codes of this codec have no order"):
         RegressionHeadSpec().build(codec, 12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("residual_block", [False, True])
+def test_a_class_head_of_another_type_takes_float32_features(
+    dtype: torch.dtype, residual_block: bool
+) -> None:
+    head = ClassHead(16, 3, residual_block=residual_block, bias=True).eval()
+    torch.nn.init.normal_(head.weight)
+    pooled = torch.randn(5, 16)
+    expected = head(pooled)
+    found = head.to(dtype)(pooled, torch.ones(5, 16))
+    assert found.dtype == torch.promote_types(dtype, torch.float32)
+    torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.1)
