@@ -112,7 +112,7 @@ def complete(
     if not json:
         show_table(
             f"{LIKELIHOODS[found.completions.likelihood].capitalize()}, at temperature 1",
-            ["image", "hidden", "of each completion"],
+            ["image", "hidden", "completions"],
             [
                 [image, f"{hidden:.0%}", "  ".join(f"{nats:,.1f}" for nats in each_nats)]
                 for image, (hidden, each_nats) in enumerate(

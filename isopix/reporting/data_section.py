@@ -9,7 +9,7 @@ from isopix.reporting.gallery import image_tag
 from isopix.reporting.run_record import DataSample, RunRecord
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Table
 
-MAX_COLUMNS = 12  # of classes with a column of their own
+MAX_COLUMNS = 12  # of images; with more classes, images are not grouped by class
 FOLDED = 20  # classes, above which the table is shown on request
 SPLITS = ("training", "validation", "test")
 
@@ -33,12 +33,14 @@ def data_section(run: RunRecord) -> Section | None:
 
 
 def _by_class(data: DataSample) -> Image.Image:
+    """Return the images of each class below its name, in as many columns as fit."""
     present = sorted(set(data.labels))
-    scale = fit_scale(data.images, len(present))
-    groups = [
-        Group(data.classes[label], [enlarge(data.images[_places(data.labels, label)], scale)])
-        for label in present
-    ]
+    largest = max(map(data.labels.count, present))
+    columns = min(MAX_COLUMNS // len(present), largest)
+    scale, groups = fit_scale(data.images, columns * len(present)), []
+    for label in present:
+        tiles = enlarge(data.images[_places(data.labels, label)], scale)
+        groups.append(Group(data.classes[label], [tiles[i::columns] for i in range(columns)]))
     return image_grid(groups, blocks=1)
 
 

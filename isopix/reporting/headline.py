@@ -1,7 +1,8 @@
 """The headline: the main metric of runs, their baselines, and a diagnosis where training gained nothing."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from isopix.probing.baselines import RAW_PIXELS
 from isopix.probing.results import Gain, LayerScore, ProbeReport
@@ -126,17 +127,31 @@ def _gain(gain: Gain) -> str:
 
 
 def _finetuned(runs: Mapping[str, RunRecord]) -> str:
-    """Return ` Test accuracy after fine-tuning: 60.0 % (a), 63.2 % (b).`, or why the runs cannot be compared;
-    empty without any.
+    """Return ` Test accuracy after fine-tuning: 60.0 % (a), 63.2 % (b); 450 test images, majority class
+    10.2 %.`, of one run with its 95 % interval, or why the runs cannot be compared; empty without any.
     """
     if different := finetune_differences(runs):
         return (
             f" Test accuracies after fine-tuning cannot be compared: they differ in {join_words(different)}."
         )
     tested = {name: found for name, run in runs.items() if (found := finetune_accuracy(run))}
+    if not tested:
+        return ""
     names = {name: f" ({name})" if len(runs) > 1 else "" for name in tested}
     shown = ", ".join(f"{percent(found.accuracy)}{names[name]}" for name, found in tested.items())
-    return f" Test accuracy after fine-tuning: {shown}." if tested else ""
+    if len(tested) == 1:
+        [only] = tested.values()
+        shown += f" (95\u00a0% interval {percent(only.low)} to {percent(only.high)})"
+    images = _shared(f"{found.images_text} test images" for found in tested.values())
+    majority = _shared(runs[name].environment.get("majority") for name in tested)
+    about = [images, majority and f"majority class {percent(majority)}"]
+    return f" Test accuracy after fine-tuning: {'; '.join([shown, *filter(None, about)])}."
+
+
+def _shared(values: Iterable[Any]) -> Any:
+    """Return what all have in common; None if they differ."""
+    first, *others = dict.fromkeys(values)
+    return None if others else first
 
 
 def _baselines(probe: SavedProbe) -> str:

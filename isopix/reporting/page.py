@@ -101,9 +101,9 @@ def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
 
 
 def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
-    path = shlex.quote(str(run.path))
+    path, galleries = shlex.quote(str(run.path)), gallery_sections(run)
     sections: list[Section | None] = [
-        *gallery_sections(run),
+        *(each for each in galleries if each.panels[0].charts),
         data_section(run),
         finetuning_section(run, f"t{number}", path),
         baselines_section({name: run}) if count == 1 else None,
@@ -114,6 +114,7 @@ def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
         loss_section(run, f"l{number}", path),
         _probe_curve(name, number, run),
         palette_section(run, path),
+        *(each for each in galleries if not each.panels[0].charts),
         settings_section(run),
         _environment(run),
         Section(

@@ -76,7 +76,7 @@ class Contrast:
             return f"below zero, but not after Holm's correction (p = {self.adjusted_p:.2g})"
         difference = max(self.effect, abs(self.estimate.mean))
         if self.estimate.power(difference) >= POWER:
-            return f"{difference:.3g} {self.unit}".rstrip() + " would have been seen"
+            return f"{difference:.3g} {self.unit}".rstrip() + " would have been detected"
         return f"needs {self.estimate.needed(difference)}"
 
     def _shown(self, value: float) -> float:

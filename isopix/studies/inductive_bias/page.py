@@ -29,9 +29,9 @@ CLAIMS_NOTE = (
     "all its contrasts lie above zero. It does not hold if a contrast is below zero after Holm’s "
     "correction across the contrasts of the table. It cannot be judged if no block concerned is, on "
     "average, clearly above its baselines (accuracies) or better than the frequencies of levels (losses, "
-    "reconstructions), or if a block is missing. Not decided: a difference of the size given would have "
-    "been seen, or needs so many seeds to be seen, with a probability of 80 %. Words such as “by far” are "
-    "not tested. Points are percentage points of test accuracy."
+    "reconstructions), or if a block is missing. Not decided: the line gives the difference that this study "
+    "would detect with a probability of 80 %, or the seeds or images needed for it. Words such as “by far” "
+    "are not tested. Points are percentage points of test accuracy."
 )
 TRIALS_NOTE = (
     "Mean ± standard deviation over seeds. Loss: validation images at the end of training, nats per masked "

@@ -23,6 +23,9 @@ from tests.unit.reporting.cases import bare, measurement, records, whole
 
 JOINT = FineTuneConfig(generative_weight=0.5, layer=2)
 
+INTERVAL = "(95\u00a0% interval 47.8\u00a0% to 71.1\u00a0%)"  # Wilson's, by hand
+ABOUT = "64 test images; majority class 12.5\u00a0%."
+
 
 def fine_tuned(path: Path, *, tested: bool = True, finetune: FineTuneConfig = JOINT) -> RunFolder:
     run = bare(path, replace(tiny.digits(), finetune=finetune))
@@ -39,7 +42,7 @@ def fine_tuned(path: Path, *, tested: bool = True, finetune: FineTuneConfig = JO
 
 def test_the_page_shows_the_accuracy_and_the_initialization(tmp_path: Path) -> None:
     text = page.build([fine_tuned(tmp_path / "ft")])
-    assert "Test accuracy after fine-tuning: 60.0\u00a0%." in text
+    assert f"Test accuracy after fine-tuning: 60.0\u00a0% {INTERVAL}; {ABOUT}" in text
     assert '<th scope="row">test accuracy</th><td class="n">60.0\u00a0%</td>' in text
     assert '<th scope="row">test images</th><td class="n">64</td>' in text
     assert "Fine-tuned from step 400 of runs/pre; loss 0.5 · L_GEN + L_CLF; class head on layer 2." in text
@@ -155,12 +158,13 @@ def test_the_headline_names_the_accuracies_of_fine_tuned_runs(tmp_path: Path) ->
     tuned, other = (read_run(fine_tuned(tmp_path / name)) for name in ("a", "b"))
     plain = read_run(bare(tmp_path / "plain"))
     assert headline({"a": tuned, "b": other, "plain": plain}) == (
-        "Test accuracy after fine-tuning: 60.0\u00a0% (a), 60.0\u00a0% (b)."
+        f"Test accuracy after fine-tuning: 60.0\u00a0% (a), 60.0\u00a0% (b); {ABOUT}"
     )
     probed = read_run(whole(tmp_path / "probed"))
     text = headline({"probed": probed, "a": tuned})
     assert text.startswith("Linear-probe test accuracy: ")
-    assert text.endswith(" Test accuracy after fine-tuning: 60.0\u00a0% (a).")
+    shown = f"60.0\u00a0% (a) {INTERVAL}; {ABOUT}"
+    assert text.endswith(f" Test accuracy after fine-tuning: {shown}")
     assert headline({"plain": plain, "same": plain}) == "2 runs, not probed yet."
 
 
@@ -190,5 +194,6 @@ def test_accuracies_that_cannot_be_compared_are_named(
             baselines_section(runs)
         )
     else:
-        assert text == "Test accuracy after fine-tuning: 60.0\u00a0% (a), 60.0\u00a0% (b)."
+        shown = "60.0\u00a0% (a), 60.0\u00a0% (b); 64 of 180 test images; majority class 12.5\u00a0%."
+        assert text == f"Test accuracy after fine-tuning: {shown}"
         assert "cannot be compared" not in str(baselines_section(runs))

@@ -62,7 +62,7 @@ def test_without_differences_few_studies_refute_anything() -> None:
 
 def test_an_open_contrast_says_what_it_needs() -> None:
     assert "needs " in contrast(1.5, effect=1.0).needed
-    assert contrast(0.1, error=0.5, effect=3.0).needed == "3 points would have been seen"
+    assert contrast(0.1, error=0.5, effect=3.0).needed == "3 points would have been detected"
     assert contrast(5.0).needed == ""
     (below, *_) = adjust([claim(contrast(-2.1), *[contrast(1.0)] * 9)])[0].contrasts
     assert below.needed == "below zero, but not after Holm's correction (p = 0.36)"
