@@ -228,7 +228,7 @@ def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
     seen = loaded.labels_seen
     if seen == 0:
         return ()
-    count = "an unknown number of labels" if seen is None else f"{seen:,} labels"
+    count = "an unknown number of labels" if seen is None else f"the labels of {seen:,} different images"
     return (
         f"the network was trained on {count} before: these are not errors of few labels; for those, use the "
         "run before fine-tuning",

@@ -83,7 +83,7 @@ class Measurement:
         if self.selection:
             parts.append(self.selection)
         if self.labels_seen:
-            parts.append(f"the network was trained on {self.labels_seen:,} labels")
+            parts.append(f"the network was trained on the labels of {self.labels_seen:,} different images")
         return "; ".join(parts)
 
 

@@ -186,7 +186,8 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
     assert model(image).shape[0] == 1
     found = isopix.low_data(out, labels=(2,), subsets=1, select="cross-validation", **CPU)
     assert found.measurement.labels_seen == LIMIT
-    assert any(f"was trained on {LIMIT} labels before" in each for each in found.warnings)
+    known = f"was trained on the labels of {LIMIT} different images before"
+    assert any(known in each for each in found.warnings)
     assert found.record["warnings"] == found.warnings
     assert [each.num_selection_images for each in found.results["trained"]] == [0]
 

@@ -92,7 +92,7 @@ def test_the_line_says_what_limits_the_number() -> None:
     assert full.line == (
         "5 test images of pets; 2 copies of training or validation images are left out; "
         "fitted to 40 training images; layer chosen on 9 validation images; "
-        "the network was trained on 3,000 labels"
+        "the network was trained on the labels of 3,000 different images"
     )
 
 
