@@ -6,9 +6,11 @@ from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 from isopix.core.text import printable
+from isopix.display.formats import format_duration
 
 
 @runtime_checkable
@@ -34,6 +36,14 @@ class ProgressBar(Protocol):
         ...
 
 
+class _Elapsed(ProgressColumn):
+    """The time since a bar began, as `elapsed 1:05`."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text."""
+        return Text(f"elapsed {format_duration(task.elapsed or 0.0)}", style="progress.elapsed")
+
+
 class TerminalBar:
     """A bar on a terminal. A transient one has the elapsed time."""
 
@@ -42,7 +52,7 @@ class TerminalBar:
     def __init__(self, console: Console, *, transient: bool):
         self.console = console
         columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}")]
-        elapsed = [TimeElapsedColumn()] if transient else []
+        elapsed = [_Elapsed()] if transient else []
         self.bar = Progress(*columns, *elapsed, console=console, transient=transient)
         self.task = self.bar.add_task("", total=None, text="")
 

@@ -67,6 +67,7 @@ def test_a_terminal_gets_a_bar_that_disappears_also_inside_another(clock: list[f
             inner(1)
             _wait(lambda: "inner" in terminal.file.getvalue())  # type: ignore[attr-defined]
     shown = terminal.file.getvalue()  # type: ignore[attr-defined]
+    assert "elapsed 0:00" in shown
     assert "1 of 2" in shown
     assert "1 of 3" in shown
     assert "\x1b[2K" in shown[-20:]  # the line is erased
