@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from isopix.runs import resume as runs
 from isopix.storage import log
+from isopix.train import config
 from tests.smoke.conftest import QUICK, Run
 
 pytestmark = pytest.mark.usefixtures("quick_probes")
@@ -47,7 +47,7 @@ def test_unreadable_files_are_reported_by_every_command(isopix: Run, workplace: 
 
 def test_resuming_a_finished_run_notes_no_differences(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
-    real = runs.runtime_environment
-    monkeypatch.setattr(runs, "runtime_environment", lambda device: {**real(device), "threads": 99})
+    real = config.runtime_environment
+    monkeypatch.setattr(config, "runtime_environment", lambda device: {**real(device), "threads": 99})
     assert isopix("resume", "r")[0] == 0
     assert [each for each in log.read_log(Path("r/log.jsonl")) if each["kind"] == "note"] == []
