@@ -253,11 +253,11 @@ class TrainingRun:
         self.observer.record(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
+        text, exhausted = self.log.risen_loss_note(record), self._patience_exhausted()
         if self.model and self.model.settings.has_class_loss:
-            exhausted = self._patience_exhausted()
             text = chance_level_note(record, self.recipe.train, self.data, exhausted=exhausted)
-            if text:
-                self.record({"kind": "note", "step": record["step"], "text": text})
+        if text:
+            self.record({"kind": "note", "step": record["step"], "text": text})
 
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         """Save a checkpoint of a step, and delete all but the newest two; the first one publishes the run."""

@@ -43,6 +43,21 @@ class TrainingLog:
         """Whether the log has a record of this kind, and of this split if one is given."""
         return any(each["kind"] == kind and split in (None, each.get("split")) for each in self.read())
 
+    def risen_loss_note(self, record: Record) -> str:
+        """Return a warning for the last validation loss if it is above that of the initial weights; empty for
+        other records.
+        """
+        if record.get("split") != "validation" or record["step"] != self.steps or "loss_nats" not in record:
+            return ""
+        before = [each for each in self.read() if each.get("split") == "validation" and each["step"] == 0]
+        losses = [each["loss_nats"] for each in before if "loss_nats" in each]
+        if not losses or record["loss_nats"] <= losses[0]:
+            return ""
+        return (
+            f"the validation loss of {record['loss_nats']:.4f} nats is above that of the initial weights, "
+            f"{losses[0]:.4f} nats; try a lower optimizer.lr"
+        )
+
     def total(self, name: str) -> float:
         """Return the `seconds` or `energy_joules` of training so far."""
         return max((each.get(name, 0.0) for each in self.read()), default=0.0)

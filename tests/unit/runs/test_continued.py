@@ -53,6 +53,20 @@ def test_it_starts_with_the_last_loss_of_the_run_and_a_new_optimizer(first: Path
     assert not any(tensor.any() for name, tensor in start["optimizer"].items() if "exp_avg" in name)
 
 
+@pytest.mark.parametrize(("lr", "rises"), [("0.2", True), ("0.0001", False)])
+def test_a_loss_that_ends_above_that_of_the_weights_is_said(
+    first: Path, tmp_path: Path, lr: str, rises: bool
+) -> None:
+    records = continued(first, tmp_path / "second", "steps=3", f"lr={lr}", "precision=fp32")
+    losses = validation(records)
+    assert (losses[3] > losses[0]) == rises
+    risen = (
+        f"the validation loss of {losses[3]:.4f} nats is above that of the initial weights, {losses[0]:.4f}"
+    )
+    notes = [str(each["text"]) for each in records if each["kind"] == "note"]
+    assert [note for note in notes if "above" in note] == [f"{risen} nats; try a lower optimizer.lr"] * rises
+
+
 def test_its_first_step_is_adam_from_the_weights_of_the_run(first: Path, tmp_path: Path) -> None:
     """Against PyTorch's Adam on the whole loss, on the batches of the same seed."""
     words = ["steps=1", "train.schedule.kind=constant", "lr=0.01", "precision=fp32", "batch_size=8"]
