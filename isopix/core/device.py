@@ -151,7 +151,7 @@ def native_precision(device: torch.device) -> Precision:
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     elif device.type == "mps":
-        native = torch.backends.mps.is_macos_or_newer(14, 0)
+        native = torch.backends.mps.is_built() and torch.backends.mps.is_macos_or_newer(14, 0)
     elif platform.machine().lower() in ("x86_64", "amd64"):
         native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     else:
