@@ -145,6 +145,7 @@ def test_codes_without_an_order_are_refused_by_a_regression(codec: Codec) -> Non
 def test_a_class_head_of_another_type_takes_float32_features(
     dtype: torch.dtype, residual_block: bool
 ) -> None:
+    torch.manual_seed(0)
     head = ClassHead(16, 3, residual_block=residual_block, bias=True).eval()
     torch.nn.init.normal_(head.weight)
     pooled = torch.randn(5, 16)
