@@ -8,6 +8,7 @@ import torch
 
 from isopix.core import device
 
+MPS = ("backends.mps.is_built", "backends.mps.is_macos_or_newer")
 X86 = ("cpu._is_avx512_bf16_supported", "cpu._is_amx_tile_supported")
 
 
@@ -51,8 +52,9 @@ def test_a_peak_is_of_the_exact_device_and_bf16(
     [
         ("cuda", "x86_64", ("cuda.is_bf16_supported",), (True,), "bf16"),
         ("cuda", "x86_64", ("cuda.is_bf16_supported",), (False,), "fp32"),
-        ("mps", "arm64", ("backends.mps.is_macos_or_newer",), (True,), "bf16"),
-        ("mps", "arm64", ("backends.mps.is_macos_or_newer",), (False,), "fp32"),
+        ("mps", "arm64", MPS, (True, True), "bf16"),
+        ("mps", "arm64", MPS, (True, False), "fp32"),
+        ("mps", "arm64", MPS, (False, True), "fp32"),
         ("cpu", "AMD64", X86, (True, False), "bf16"),
         ("cpu", "x86_64", X86, (False, True), "bf16"),
         ("cpu", "x86_64", X86, (False, False), "fp32"),
