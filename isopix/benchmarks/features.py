@@ -11,7 +11,7 @@ from isopix.benchmarks import image_gpt, networks
 from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import require_close
 from isopix.benchmarks.timing import Stopwatch, Work
-from isopix.core.device import PRECISIONS, Precision, autocast
+from isopix.core.device import Precision, autocast
 from isopix.core.types import Images
 from isopix.model.network import Network
 from isopix.probing.features import extract_features
@@ -50,10 +50,10 @@ def measure_features(size: FeaturesSize, watch: Stopwatch) -> Measured:
 
         return extract
 
-    own = {str(each): Work(call=ours(each), items=size.images) for each in PRECISIONS}
+    own = {str(each): Work(call=ours(each), items=size.images) for each in watch.precisions}
     peer = {
         f"{each}, batch {batch}": Work(call=theirs(each, batch), items=size.images)
-        for each in PRECISIONS
+        for each in watch.precisions
         for batch in size.peer_batches
     }
     timed = watch.alternate({OWN: own, f"{image_gpt.library_name()} output_hidden_states": peer})

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from isopix.benchmarks import networks
 from isopix.benchmarks.benchmark import TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import NumericsError
-from isopix.benchmarks.timing import Stopwatch, Work
+from isopix.benchmarks.timing import DTYPES, Stopwatch, Work
 from isopix.benchmarks.training import own_steps
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
@@ -65,11 +65,11 @@ class GrowthSize(Size):
 
 
 def measure_growth(size: GrowthSize, watch: Stopwatch) -> Measured:
-    """Time a step in bf16 for each value, and return the seconds per image of the model, too."""
+    """Time a step for each value, in the device's precision; return the model's seconds per image, too."""
     cases = {key: (network, size.recipe_of(network)) for key, network in size.networks().items()}
     sides: dict[str, dict[str, Work]] = {name: {} for name in size.values}
     for (name, value), (network, recipe) in cases.items():
-        step = training_step(recipe, network.batch, watch.device)
+        step = training_step(recipe, network.batch, watch)
         sides[name][str(value)] = Work(call=step, items=network.batch, check=require_finite)
     timed = watch.alternate(sides)
     measured = {
@@ -92,10 +92,11 @@ def measure_growth(size: GrowthSize, watch: Stopwatch) -> Measured:
     )
 
 
-def training_step(recipe: Recipe, batch: int, device: torch.device) -> Callable[[], torch.Tensor]:
-    """Return a step in bf16 over random images."""
-    model = PretrainModel(networks.random_network(recipe, device), recipe.objective)
-    return own_steps(model, networks.random_images(recipe, batch, device), compiled=False)["eager"]
+def training_step(recipe: Recipe, batch: int, watch: Stopwatch) -> Callable[[], torch.Tensor]:
+    """Return an eager step over random images."""
+    model = PretrainModel(networks.random_network(recipe, watch.device), recipe.objective)
+    images = networks.random_images(recipe, batch, watch.device)
+    return own_steps(model, images, precision=watch.precision, compiled=False)["eager"]
 
 
 def require_finite(loss: object) -> None:
@@ -110,7 +111,7 @@ def known_seconds(
 ) -> dict[tuple[str, int], float]:
     """Return the seconds an image of the matrix products and the attention of each case, measured alone."""
     sizes = [network for network, _ in cases.values()]
-    rates = {width: watch.matmul_rate("bf16", width) for width in {each.width for each in sizes}}
+    rates = {width: watch.matmul_rate(width) for width in {each.width for each in sizes}}
     shapes = {(each.side**2, each.width) for each in sizes}
     attention = {shape: attention_seconds(*shape, batch, watch) for shape in shapes}
     seconds = {}
@@ -126,7 +127,9 @@ def attention_seconds(positions: int, width: int, batch: int, watch: Stopwatch) 
     """Return the seconds an image of causal attention of one block, forward and backward."""
     shape = (batch, _heads(width), positions, width // _heads(width))
     q, k, v = (
-        torch.randn(shape, generator=generator(0, "bench")).to(watch.device, torch.bfloat16).requires_grad_()
+        torch.randn(shape, generator=generator(0, "bench"))
+        .to(watch.device, DTYPES[watch.precision])
+        .requires_grad_()
         for _ in range(3)
     )
     ones = torch.ones_like(q)

@@ -15,7 +15,7 @@ from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import TOLERANCES, NumericsError, require_close
 from isopix.benchmarks.timing import Stopwatch
 from isopix.benchmarks.training import alternatives, checked_steps, matmul_bounds, own_steps
-from isopix.core.device import autocast
+from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.model.network import Network
@@ -37,11 +37,11 @@ class MaskedTrainingSize(Size):
     compiled: bool = True
 
     def label(self) -> str:
-        return f"{self.recipe}, batch {self.batch}, bf16"
+        return f"{self.recipe}, batch {self.batch}"
 
 
 def measure_masked_training(size: MaskedTrainingSize, watch: Stopwatch) -> Measured:
-    """Compare steps in bf16, each side at the better of eager and compiled."""
+    """Compare steps in the device's precision, each side at the better of eager and compiled."""
     recipe = networks.find_recipe(size.recipe)
     network = networks.random_network(recipe, watch.device)
     model, plain = PretrainModel(network, recipe.objective), plain_pytorch.plain_network(network, recipe)
@@ -52,12 +52,14 @@ def measure_masked_training(size: MaskedTrainingSize, watch: Stopwatch) -> Measu
         expected = float(model.eval_loss(batch))
 
     sides = {
-        OWN: own_steps(model, images, compiled=size.compiled),
-        "plain PyTorch, bf16": plain_steps(plain, images, compiled=size.compiled),
+        OWN: own_steps(model, images, precision=watch.precision, compiled=size.compiled),
+        f"plain PyTorch, {watch.precision}": plain_steps(
+            plain, images, precision=watch.precision, compiled=size.compiled
+        ),
     }
     timed = watch.alternate(
         {
-            side: checked_steps(steps, size.batch, expected, TOLERANCES["bf16"], recipe.name)
+            side: checked_steps(steps, size.batch, expected, TOLERANCES[watch.precision], recipe.name)
             for side, steps in sides.items()
         }
     )
@@ -88,9 +90,9 @@ def draw_mask(images: Images) -> Tensor:
 
 
 def plain_steps(
-    plain: plain_pytorch.Plain, images: Images, *, compiled: bool
+    plain: plain_pytorch.Plain, images: Images, *, precision: Precision, compiled: bool
 ) -> dict[str, Callable[[], Tensor]]:
-    """Return the plain network's training step in bf16, eager and compiled."""
+    """Return the plain network's training step, eager and compiled."""
     fused = images.device.type in ("cpu", "cuda")
 
     def step_of(forward: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Tensor]:
@@ -98,7 +100,7 @@ def plain_steps(
 
         def step() -> Tensor:
             optimizer.zero_grad(set_to_none=True)
-            with autocast(images.device, "bf16"):
+            with autocast(images.device, precision):
                 loss = forward(images, draw_mask(images))
             torch.autograd.backward(loss)
             optimizer.step()

@@ -128,6 +128,7 @@ def machine_record(plan: BenchmarkPlan) -> dict[str, Any]:
         "benchmark": "isopix bench",
         "isopix": __version__,
         **runtime_environment(plan.device),
+        "precision": plan.watch.precision,
         "size": plan.size,
         "command": command_line(*words),
     }

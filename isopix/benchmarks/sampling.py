@@ -2,7 +2,8 @@
 to independent ones.
 
 Both have the same weights and a cache, and sample every position at temperature 1 without top-k. Their greedy
-codes are compared first, in float32. Each side counts at its better precision.
+codes are compared first, in float32. Each side counts at its better precision; bf16 is not tried where it is
+emulated.
 """
 
 from collections.abc import Callable
@@ -33,14 +34,14 @@ TINY_SETTINGS = ("depth=1", "width=16")
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingSize(Size):
-    """A recipe, how many images are sampled at once, the precisions that are tried, and whether steps are
-    tried compiled, ours and those of `generate`.
+    """A recipe, how many images are sampled at once, whether fp32 is tried where bf16 is not emulated, and
+    whether steps are tried compiled, ours and those of `generate`.
     """
 
     recipe: str
     settings: tuple[str, ...] = ()
     batch: int
-    precisions: tuple[Precision, ...] = ("fp32", "bf16")
+    try_fp32: bool = True
     compiled: bool = True
     compiled_peer: bool = True
 
@@ -72,9 +73,12 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
         return generate_images
 
     peer = f"{image_gpt.library_name()} generate"
-    sides = {OWN: sampling_works(size, sampler), peer: sampling_works(size, generator, compiled=(False,))}
+    sides = {
+        OWN: sampling_works(size, watch, sampler),
+        peer: sampling_works(size, watch, generator, compiled=(False,)),
+    }
     if size.compiled_peer:
-        sides[f"{peer}, compiled"] = sampling_works(size, generator, compiled=(True,))
+        sides[f"{peer}, compiled"] = sampling_works(size, watch, generator, compiled=(True,))
     timed = watch.alternate(sides)
     bounds = copy_bounds(network, size, watch)
     return Measured(checked=checked, times=timed.times | bounds, errors=timed.errors)
@@ -82,17 +86,19 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
 
 def copy_bounds(network: Network, size: SamplingSize, watch: Stopwatch) -> dict[str, dict[str, Times]]:
     """Return the seconds an image of the bytes that sampling has to read, at the rate of copies: at each
-    position the keys and values before it, in bf16, and for the whole batch the weights, in float32.
+    position the keys and values before it, in the device's precision, and for the whole batch the weights, in
+    float32.
     """
     positions, rate = network.codec.grid.positions, watch.copy_rate()
     weights = sum(each.nbytes for each in network.parameters()) * positions / size.batch
-    cached = cache_bytes(network, "bf16") * (positions + 1) / 2
+    cached = cache_bytes(network, watch.precision) * (positions + 1) / 2
     name = f"its bytes at the measured rate of copies, {rate / 1e9:.3g} GB/s"
     return {name: {"": Times([(weights + cached) / rate])}}
 
 
 def sampling_works(
     size: SamplingSize,
+    watch: Stopwatch,
     make: Callable[[Precision, bool], Callable[[], Tensor]],
     compiled: tuple[bool, ...] | None = None,
 ) -> dict[str, Work]:
@@ -102,7 +108,7 @@ def sampling_works(
         f"{precision}, compiled" if choice else precision: Work(
             call=make(precision, choice), items=size.batch, warm_up=choice, optional=choice
         )
-        for precision in size.precisions
+        for precision in (watch.precisions if size.try_fp32 else (watch.precision,))
         for choice in choices
     }
 
@@ -160,6 +166,7 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     def works(prompt: Prompt) -> dict[str, Work]:
         return sampling_works(
             size,
+            watch,
             lambda precision, compiled: completer(
                 prompt, SamplingConfig(precision=precision, compile=compiled)
             ),
@@ -187,7 +194,7 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
         work="sampling all pixels",
         peer="transformers generate",
         sizes={
-            "cuda": SamplingSize(recipe="igpt.s", batch=128, precisions=("bf16",), compiled_peer=False),
+            "cuda": SamplingSize(recipe="igpt.s", batch=128, try_fp32=False, compiled_peer=False),
             TINY: SamplingSize(
                 recipe="igpt.digits", settings=TINY_SETTINGS, batch=2, compiled=False, compiled_peer=False
             ),
@@ -201,7 +208,7 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
         peer="independent completions",
         sizes={
             "cpu": CompletionSize(recipe="igpt.tiny", batch=8, rows=16),
-            "cuda": CompletionSize(recipe="igpt.s", batch=8, rows=16, precisions=("bf16",)),
+            "cuda": CompletionSize(recipe="igpt.s", batch=8, rows=16, try_fp32=False),
             TINY: CompletionSize(
                 recipe="igpt.digits", settings=TINY_SETTINGS, batch=3, rows=4, compiled=False
             ),

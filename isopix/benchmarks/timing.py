@@ -10,12 +10,13 @@ from typing import NamedTuple
 import torch
 
 from isopix.benchmarks.numerics import NumericsError
-from isopix.core.device import Precision, free_cached_memory, synchronize
+from isopix.core.device import Precision, free_cached_memory, native_precision, synchronize
 from isopix.core.random import generator
 
 MIN_SECONDS = 0.1  # of one measurement: shorter calls are repeated within it
 MIN_REPEATS = 3
 MATMUL_ROWS = {"cpu": 2048, "cuda": 65536}
+DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16}
 COPIED_BYTES = {"cpu": 2**29, "cuda": 2**32, "mps": 2**29}
 
 
@@ -67,6 +68,16 @@ class Stopwatch:
     repeats: int = 5
     max_seconds: float = 600.0
 
+    @property
+    def precision(self) -> Precision:
+        """The precision that training takes on this device by default."""
+        return native_precision(self.device)
+
+    @property
+    def precisions(self) -> tuple[Precision, ...]:
+        """What is tried where either may be the faster one: fp32, and bf16 unless it would be emulated."""
+        return ("fp32", "bf16") if self.precision == "bf16" else ("fp32",)
+
     def alternate(self, sides: Sides) -> Timed:
         """Return the seconds per item of each alternative, measured in turn (A-B-A-B).
 
@@ -102,9 +113,9 @@ class Stopwatch:
         synchronize(self.device)
         return (time.perf_counter() - start) / calls
 
-    def matmul_rate(self, precision: Precision, width: int) -> float:
-        """Return the FLOP/s of products of random [rows x D] and [D x 4D] matrices."""
-        rows, kind = MATMUL_ROWS.get(self.device.type, 2048), torch.bfloat16 if precision == "bf16" else None
+    def matmul_rate(self, width: int) -> float:
+        """Return the FLOP/s of products of random [rows x D] and [D x 4D] matrices in `precision`."""
+        rows, kind = MATMUL_ROWS.get(self.device.type, 2048), DTYPES[self.precision]
         left, right = (
             torch.randn(shape, generator=generator(0, "bench")).to(self.device, kind)
             for shape in ((rows, width), (width, 4 * width))

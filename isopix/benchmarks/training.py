@@ -46,22 +46,23 @@ class TrainingSize(Size):
 
 
 def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
-    """Compare our steps in bf16 with the peer's in bf16 and float32, and with the matrix products alone."""
+    """Compare our steps in the device's precision with the peer's, on a CPU at every one, and with the matrix
+    products alone.
+    """
     recipe = networks.find_recipe(size.recipe, size.settings)
     network = networks.random_network(recipe, watch.device)
     model = PretrainModel(network, recipe.objective)
     images = networks.random_images(recipe, max(size.batch, size.peer_batch), watch.device)
     expected = float_loss(model, images[: size.batch])
-    steps = own_steps(model, images[: size.batch], compiled=size.compiled)
-    sides = {OWN: checked_steps(steps, size.batch, expected, TOLERANCES["bf16"])}
+    own = own_steps(model, images[: size.batch], precision=watch.precision, compiled=size.compiled)
+    sides = {OWN: checked_steps(own, size.batch, expected, TOLERANCES[watch.precision])}
     checked = f"loss {expected:.4f}"
     if size.peer_batch:
         other = image_gpt.with_weights_of(network)
         checked += f", {image_gpt.require_equal_logits(network, other, images[:CHECKED_IMAGES])}"
         part = images[: size.peer_batch]
         peer_loss = float_loss(model, part)
-        precisions: tuple[Precision, ...] = ("bf16",) if watch.device.type == "cuda" else ("bf16", "fp32")
-        for precision in precisions:
+        for precision in (watch.precision,) if watch.device.type == "cuda" else watch.precisions:
             peer = peer_steps(other, network, part, precision=precision, compiled=size.compiled)
             sides[f"{image_gpt.library_name()} ImageGPT, {precision}"] = checked_steps(
                 peer, size.peer_batch, peer_loss, TOLERANCES[precision]
@@ -98,7 +99,7 @@ def float_loss(model: PretrainModel, images: Images) -> float:
 
 
 def own_steps(
-    model: PretrainModel, images: Images, *, compiled: bool, precision: Precision = "bf16"
+    model: PretrainModel, images: Images, *, precision: Precision, compiled: bool
 ) -> dict[str, Callable[[], Tensor]]:
     """Return our training step, eager and compiled."""
 
@@ -158,8 +159,8 @@ def matmul_bounds(recipe: Recipe, watch: Stopwatch) -> dict[str, dict[str, Times
     and at the data-sheet peak where it is known: the speedup over them is the utilization.
     """
     flops = recipe_cost(recipe).training_flops
-    rate = watch.matmul_rate("bf16", recipe.model.width)
-    peak = peak_flops(watch.device, "bf16")
+    rate = watch.matmul_rate(recipe.model.width)
+    peak = peak_flops(watch.device, watch.precision)
     bounds = {f"its FLOPs at the measured rate of matrix products, {rate / 1e12:.3g} TFLOP/s": rate}
     if peak is not None:
         bounds[f"its FLOPs at the data-sheet peak, {peak / 1e12:.0f} TFLOP/s"] = peak

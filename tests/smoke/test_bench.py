@@ -19,6 +19,7 @@ MACHINE = {
     "pillow",
     "python",
     "platform",
+    "precision",
     "size",
     "command",
 }

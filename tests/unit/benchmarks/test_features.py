@@ -4,15 +4,19 @@ import pytest
 
 from isopix.benchmarks import image_gpt
 from isopix.benchmarks.numerics import NumericsError
-from tests.unit.benchmarks.tiny import measured, peer_of_other_weights
+from tests.unit.benchmarks.tiny import measured, peer_of_other_weights, set_native
 
 pytest.importorskip("transformers", reason="the peer is in isopix[bench]")
 NAME = "features.all-layers"
 
 
-def test_every_precision_and_batch_size_is_measured() -> None:
+@pytest.mark.parametrize(("native", "precisions"), [("bf16", {"fp32", "bf16"}), ("fp32", {"fp32"})])
+def test_every_precision_and_batch_size_is_measured(
+    monkeypatch: pytest.MonkeyPatch, native: str, precisions: set[str]
+) -> None:
+    set_native(monkeypatch, native)
     own, peer = measured(NAME, peer_batches=(2, 4)).times.values()
-    assert set(own) == {"fp32", "bf16"}
+    assert set(own) == precisions
     assert set(peer) == {f"{each}, batch {batch}" for each in own for batch in (2, 4)}
 
 

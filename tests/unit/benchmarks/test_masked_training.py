@@ -8,15 +8,17 @@ from isopix.benchmarks.benchmark import OWN
 from isopix.benchmarks.numerics import NumericsError
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
-from tests.unit.benchmarks.tiny import CPU, measured
+from tests.unit.benchmarks.tiny import CPU, measured, set_native
 
 BLOCKS = ["conv", "mixer", "transformer-1", "transformer-4"]
 
 
+@pytest.mark.parametrize("native", ["bf16", "fp32"])
 @pytest.mark.parametrize("block", BLOCKS)
-def test_both_sides_are_measured(block: str) -> None:
+def test_both_sides_are_measured(block: str, native: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_native(monkeypatch, native)
     own, peer, _ = measured(f"masked.{block}").times
-    assert (own, peer) == (OWN, "plain PyTorch, bf16")
+    assert (own, peer) == (OWN, f"plain PyTorch, {native}")
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -52,6 +54,7 @@ def test_steps_of_the_plain_network_do_not_change_it() -> None:
     recipe = networks.find_recipe("isotropic.tiny-conv-pix2vec-1")
     plain = plain_pytorch.plain_network(networks.random_network(recipe, CPU), recipe)
     before = [weight.clone() for weight in plain.parameters()]
-    step = masked_training.plain_steps(plain, networks.random_images(recipe, 2, CPU), compiled=False)["eager"]
+    images = networks.random_images(recipe, 2, CPU)
+    step = masked_training.plain_steps(plain, images, precision="bf16", compiled=False)["eager"]
     assert float(step()) == float(step())
     assert all(torch.equal(*pair) for pair in zip(before, plain.parameters(), strict=True))

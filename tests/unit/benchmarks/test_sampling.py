@@ -7,7 +7,7 @@ from isopix.benchmarks.benchmark import OWN
 from isopix.benchmarks.numerics import NumericsError
 from isopix.benchmarks.timing import Stopwatch
 from isopix.generate.complete import Completions, Prompt
-from tests.unit.benchmarks.tiny import CPU, measured, network, peer_of_other_weights
+from tests.unit.benchmarks.tiny import CPU, measured, network, peer_of_other_weights, set_native
 
 # Their generation leaves files open to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -55,12 +55,16 @@ def test_other_completions_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None
         measured("completions.of-one-image")
 
 
-def test_the_bytes_of_sampling_are_keys_values_and_weights() -> None:
+@pytest.mark.parametrize(("native", "bytes_each"), [("bf16", 2), ("fp32", 4)])
+def test_the_bytes_of_sampling_are_keys_values_and_weights(
+    monkeypatch: pytest.MonkeyPatch, native: str, bytes_each: int
+) -> None:
     """By hand, for a network of two blocks of width 16 over 64 positions."""
+    set_native(monkeypatch, native)
     network_, watch = network(), Stopwatch(CPU, repeats=1)
     size = sampling.SamplingSize(recipe="igpt.digits", batch=4)
     [(name, times)] = sampling.copy_bounds(network_, size, watch).items()
     weights = sum(each.numel() for each in network_.parameters()) * 4 * 64 / 4
-    cached = sum(position * 2 * 2 * 16 * 2 for position in range(1, 65))
+    cached = sum(position * 2 * 2 * 16 * bytes_each for position in range(1, 65))
     rate = float(name.rpartition(", ")[2].removesuffix(" GB/s")) * 1e9
     assert times[""].median * rate == pytest.approx(weights + cached, rel=0.01)

@@ -110,7 +110,7 @@ def test_the_rate_of_matrix_products_counts_their_flops(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timing.Stopwatch, "seconds", lambda *_: 0.5)
-    assert Stopwatch(CPU).matmul_rate("fp32", 8) == 2 * 2048 * 8 * 32 / 0.5
+    assert Stopwatch(CPU).matmul_rate(8) == 2 * 2048 * 8 * 32 / 0.5
 
 
 def test_the_first_line_of_an_error_has_its_type() -> None:

@@ -8,17 +8,29 @@ from isopix.benchmarks.benchmark import OWN
 from isopix.benchmarks.numerics import NumericsError
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.cost import recipe_cost
-from tests.unit.benchmarks.tiny import CPU, WATCH, measured, peer_of_other_weights
+from tests.unit.benchmarks.tiny import CPU, WATCH, measured, peer_of_other_weights, set_native
 
 pytest.importorskip("transformers", reason="the peer is in isopix[bench]")
 NAME = "training.igpt-tiny"
 
 
-def test_it_measures_both_precisions_of_the_peer_and_the_matrix_products() -> None:
+@pytest.mark.parametrize(("native", "precisions"), [("bf16", ["fp32", "bf16"]), ("fp32", ["fp32"])])
+def test_it_measures_all_precisions_of_the_peer_and_the_matrix_products(
+    monkeypatch: pytest.MonkeyPatch, native: str, precisions: list[str]
+) -> None:
+    used = []
+    right = training.own_steps
+    monkeypatch.setattr(
+        training,
+        "own_steps",
+        lambda *given, **named: used.append(named["precision"]) or right(*given, **named),
+    )
+    set_native(monkeypatch, native)
     found = measured(NAME)
-    peer = image_gpt.library_name()
-    own, half, full, bound = found.times
-    assert (own, half, full) == (OWN, f"{peer} ImageGPT, bf16", f"{peer} ImageGPT, fp32")
+    own, *peers, bound = found.times
+    assert own == OWN
+    assert peers == [f"{image_gpt.library_name()} ImageGPT, {each}" for each in precisions]
+    assert used == [native]
     assert bound.startswith("its FLOPs at the measured rate of matrix products")
     assert len(found.times[OWN]["eager"].seconds) == WATCH.repeats
     assert found.errors == {}
@@ -49,7 +61,7 @@ def test_steps_do_not_change_the_weights() -> None:
     images = networks.random_images(recipe, 2, CPU)
     other = image_gpt.with_weights_of(network)
     model = PretrainModel(network, recipe.objective)
-    ours = training.own_steps(model, images, compiled=False)["eager"]
+    ours = training.own_steps(model, images, precision="bf16", compiled=False)["eager"]
     theirs = training.peer_steps(other, network, images, precision="fp32", compiled=False)["eager"]
     losses = [float(step()) for step in (ours, ours, theirs, theirs)]
     assert losses[0] == losses[1] == pytest.approx(losses[2], rel=1e-2)

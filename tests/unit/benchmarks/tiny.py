@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
-from isopix.benchmarks import networks
+from isopix.benchmarks import networks, timing
 from isopix.benchmarks.benchmark import TINY, Benchmark, Measured
 from isopix.benchmarks.image_gpt import with_weights_of
 from isopix.benchmarks.run import BENCHMARKS
@@ -15,6 +16,11 @@ from isopix.model.network import Network
 
 CPU = torch.device("cpu")
 WATCH = Stopwatch(CPU, repeats=2)
+
+
+def set_native(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
+    """Let the CPU have instructions for this precision, whatever it is."""
+    monkeypatch.setattr(timing, "native_precision", lambda device: precision)
 
 
 def find(name: str) -> Benchmark[Any]:
