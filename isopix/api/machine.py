@@ -99,10 +99,9 @@ def _packages(found: Installation | None) -> Iterator[Check]:
     if not wrong:
         yield Check("packages", "ok", f"all {len(found.needed)} that are needed")
     present = [name for name, group in found.extras.items() if not wrong_versions(group)]
-    yield Check("extras", "ok", ", ".join(present) or "none")
-    for name in found.extras:
-        if name not in present:
-            yield Check(f"extra {name}", "ok", f"not installed: {_install(name)}")
+    absent = [name for name in found.extras if name not in present]
+    others = f"; not installed: {', '.join(absent)} ({_install('NAME')})" if absent else ""
+    yield Check("extras", "ok", f"{', '.join(present) or 'none'}{others}")
 
 
 def _torchvision() -> Iterator[Check]:
