@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter
 from PIL import Image
 
 from isopix.plots import style
+from isopix.plots.figure_data import DECORATION
 
 Numbers = Mapping[str, Any]
 Weights = Float[np.ndarray, "..."]
@@ -146,7 +147,7 @@ def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequenc
     )
     bar.minorticks_off()
     bar.outline.set_visible(False)
-    axes.axhline(1, color=style.TEXT_COLOR, linewidth=0.8)
+    axes.axhline(1, color=style.TEXT_COLOR, linewidth=0.8, label=DECORATION)
     axes.tick_params(labelsize=7, length=0)
     axes.set_title("× uniform", fontsize=7.5, fontweight="normal")
 
@@ -221,6 +222,7 @@ def _mark_position(axes: Axes, position: PositionLabel, patch_size: int = 1) -> 
         color=style.COLORS[1],
         markeredgewidth=1.2,
         clip_on=False,
+        label="_position",
     )
 
 

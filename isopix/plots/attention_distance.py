@@ -87,16 +87,19 @@ def _plot(
                 color=color,
                 ecolor=f"{color}55",
                 elinewidth=1.6,
+                label=f"_heads of layer {layer.layer}{f', {name}' if name else ''}",
             )
             ends += [*(layer.means - layer.stds), *(layer.means + layer.stds)]
         means = [float(layer.means.mean()) for layer in layers]
         line_color = color if name else style.TEXT_COLOR
-        axes.plot([layer.layer + shift for layer in layers], means, color=line_color, linewidth=1, zorder=1.5)
+        places = [layer.layer + shift for layer in layers]
+        label = "_mean of the heads" + (f", {name}" if name else "")
+        axes.plot(places, means, color=line_color, linewidth=1, zorder=1.5, label=label)
         labels.append(CurveLabel(means[-1], f"{name or 'mean'} {means[-1]:.{digits}f}", line_color))
     same = len(set(uniform.values())) == 1  # for rows and columns of a square
     for name, value in list(uniform.items())[: 1 if same else None]:
-        axes.axhline(value, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED)
         text = "uniform" if same or name == "all positions" else f"uniform, {name}"
+        axes.axhline(value, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED, label=f"_{text}")
         labels.append(CurveLabel(value, f"{text} {value:.{digits}f}", style.MUTED_COLOR))
     ends += uniform.values()
     margin = MARGIN * (max(ends) - min(ends) or 1)

@@ -1,7 +1,7 @@
 """Accuracies as grouped bars."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -29,10 +29,11 @@ def plot_accuracy_bars(groups: Mapping[str, Sequence[Bar]]) -> Figure:
         for bar in bars:
             index = names.index(bar.name)
             x = place + (index - (len(names) - 1) / 2) * BAR_WIDTH
-            label = bar.name if place == 0 else None
+            label = bar.name if place == 0 else f"_{bar.name}"
             axes.bar(x, bar.accuracy, 0.9 * BAR_WIDTH, color=style.COLORS[index], label=label)
             if bar.ensemble is not None:
-                axes.bar(x, bar.ensemble, 0.9 * BAR_WIDTH, fill=False, edgecolor=style.TEXT_COLOR)
+                look: Any = {"edgecolor": style.TEXT_COLOR, "label": f"_{bar.name}, ensemble"}
+                axes.bar(x, bar.ensemble, 0.9 * BAR_WIDTH, fill=False, **look)
             top = max(bar.accuracy, bar.ensemble or 0)
             axes.text(x, top, f"{100 * bar.accuracy:.1f} %", ha="center", va="bottom", fontsize=8)
     axes.set_xticks(range(len(groups)), [style.wrap_title(name) for name in groups])

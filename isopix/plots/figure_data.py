@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+DECORATION = "_decoration"  # the label of what has no number of its own, such as the line at zero
 UNNAMED = re.compile(r"_(child\d+|nolegend_)?")  # labels that matplotlib gives by itself
 
 
@@ -38,6 +39,7 @@ def figure_csv(figure: Figure) -> str:
     """Return the points of lines, markers, error bars, bands, bars and images, with a header.
 
     A series has the name that its legend shows, or that its label has after an underscore; else a number.
+    Those with the label `DECORATION` are left out.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -54,6 +56,8 @@ def figure_csv(figure: Figure) -> str:
 def _points(axes: Axes, panel: str) -> Iterator[Point]:
     names = _bar_names(axes)
     for number, artist in enumerate(axes.get_children(), start=1):
+        if artist.get_label() == DECORATION:
+            continue
         series = names.get(artist) or _name(artist.get_label(), f"series {number}")
         for part, points in _drawn(artist, axes).items():
             for x, y in points[np.isfinite(points).all(1)]:

@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
+from isopix.plots.figure_data import DECORATION
 
 ROW_HEIGHT = 0.26  # inches, of a contrast
 PANEL_HEIGHT = 0.8  # inches, of the axis of a panel and its label
@@ -62,14 +63,19 @@ def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
 
 def _panel(axes: Axes, rows: Sequence[ForestRow], groups: Sequence[str]) -> None:
     for place, row in enumerate(rows):
-        axes.fill_betweenx([place - 0.5, place + 0.5], -row.effect, row.effect, color=SHADE, linewidth=0)
+        label = f"_{row.label}, too small to matter"
+        axes.fill_betweenx(
+            [place - 0.5, place + 0.5], -row.effect, row.effect, color=SHADE, linewidth=0, label=label
+        )
         for index, (group, mark) in enumerate(row.marks.items()):
             look = LOOKS[groups.index(group)]
+            label = f"_{row.label}, {group}"
             y = place + OFFSET * (index - (len(row.marks) - 1) / 2)
             if mark.interval is not None:
-                axes.plot(mark.interval, [y, y], color=look["color"], linewidth=1.5, solid_capstyle="butt")
-            axes.plot([mark.mean], [y], markersize=4, linestyle="none", **look)
-    axes.axvline(0, color=style.TEXT_COLOR, linewidth=0.9)
+                bar: Any = {"color": look["color"], "linewidth": 1.5, "solid_capstyle": "butt"}
+                axes.plot(mark.interval, [y, y], label=f"{label}, interval", **bar)
+            axes.plot([mark.mean], [y], markersize=4, linestyle="none", label=label, **look)
+    axes.axvline(0, color=style.TEXT_COLOR, linewidth=0.9, label=DECORATION)
     axes.set_yticks(np.arange(len(rows)), [row.label for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")

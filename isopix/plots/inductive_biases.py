@@ -103,7 +103,7 @@ def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float | None)
 
 
 def _reference_line(axes: Axes, value: float, name: str) -> None:
-    axes.axhline(value, color=style.MUTED_COLOR, linewidth=0.9, zorder=1)
+    axes.axhline(value, color=style.MUTED_COLOR, linewidth=0.9, zorder=1, label=f"_{name}")
     axes.annotate(
         *(name, (1, value)),
         xycoords=axes.get_yaxis_transform(),

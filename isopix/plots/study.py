@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import study_marks, style
+from isopix.plots.figure_data import DECORATION
 
 ROW_HEIGHT = 2.1  # inches, of a row of panels
 LEGEND_HEIGHT = 1.1  # inches
@@ -143,12 +144,15 @@ def deepest(points: Sequence[TrialGroup], block: str, max_depth: int) -> int:
     return max(point.depth for point in points if point.block == block and point.depth <= max_depth)
 
 
+def _name(point: TrialGroup) -> str:
+    return f"{point.block}-{point.encoding}-{point.depth}"
+
+
 def _stem(axes: Axes, point: TrialGroup) -> None:
     """Connect a network with itself before training."""
     ends = [point.untrained.mean, point.accuracy.mean]
-    axes.plot(
-        [point.loss.mean] * 2, ends, color=study_marks.block_color(point.block), linewidth=0.7, alpha=0.35
-    )
+    look: Any = {"linewidth": 0.7, "alpha": 0.35, "label": DECORATION}
+    axes.plot([point.loss.mean] * 2, ends, color=study_marks.block_color(point.block), **look)
 
 
 def _point(axes: Axes, point: TrialGroup, *, hollow: bool) -> None:
@@ -161,7 +165,7 @@ def _point(axes: Axes, point: TrialGroup, *, hollow: bool) -> None:
         linestyle="none",
         markersize=study_marks.marker_size(point.depth),
         elinewidth=0.9,
-        label=f"{point.block}-{point.encoding}-{point.depth}" + " untrained" * hollow,
+        label=_name(point) + " untrained" * hollow,
         **study_marks.marker_look(point.encoding, study_marks.block_color(point.block), hollow=hollow),
     )
 
@@ -187,9 +191,8 @@ def _depth_curves(axes: Axes, points: Sequence[TrialGroup]) -> None:
 
 def _layers(axes: Axes, point: TrialGroup, color: str, *, hollow: bool) -> None:
     dash = study_marks.DASHES.get(point.depth, "-")
-    label = f"{point.block}-{point.encoding}-{point.depth}"
     layers = range(len(point.layers))
-    _curve(axes, layers, point.layers, point.encoding, color, dash, hollow=hollow, label=label)
+    _curve(axes, layers, point.layers, point.encoding, color, dash, hollow=hollow, label=_name(point))
 
 
 def _layers_by_encoding(
@@ -203,7 +206,8 @@ def _layers_by_encoding(
         if point.encoding == encoding:
             _layers(axes, point, color, hollow=hollow)
         elif not hollow:
-            axes.plot([layer.mean for layer in point.layers], color=color, linewidth=1, alpha=0.35)
+            look: Any = {"linewidth": 1, "alpha": 0.35, "label": f"_{_name(point)}"}
+            axes.plot([layer.mean for layer in point.layers], color=color, **look)
 
 
 def _curve(  # noqa: PLR0913  every mark of a line

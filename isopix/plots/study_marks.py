@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isopix.plots import style
+from isopix.plots.figure_data import DECORATION
 
 BLOCK_COLORS = {
     "conv": style.COLORS[0],
@@ -150,14 +151,14 @@ def draw_baselines(row: Sequence[Axes], baselines: Mapping[str, float], height: 
     points = 72 * height  # of the panel
     lines = merge_baselines(baselines, LINE_WIDTH / points * (top - bottom))
     for axes in row:
-        for value in lines.values():
-            axes.axhline(value, color=style.MUTED_COLOR, linewidth=LINE_WIDTH, zorder=1)
+        for name, value in lines.items():
+            axes.axhline(value, color=style.MUTED_COLOR, linewidth=LINE_WIDTH, zorder=1, label=f"_{name}")
     values = [(value - bottom) / (top - bottom) for value in lines.values()]
     places = _spread(list(values), LINE_SPACING * style.PRINT_SIZE / points)
     look: Any = {"transform": row[-1].transAxes, "color": style.TEXT_COLOR}
     for name, value, place in zip(lines, values, places, strict=True):
         row[-1].text(1.08, place, name, va="center", fontsize=style.PRINT_SIZE, **look)
-        leader: Any = {**look, "color": style.MUTED_COLOR, "clip_on": False}
+        leader: Any = {**look, "color": style.MUTED_COLOR, "clip_on": False, "label": DECORATION}
         row[-1].plot([1.005, 1.065], [value, place], linewidth=0.7, **leader)
 
 

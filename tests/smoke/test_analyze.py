@@ -1,6 +1,8 @@
 """`isopix analyze` and its section of the report; `isopix plan`."""
 
+import base64
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,10 @@ def test_analyses_are_saved_printed_and_reported(isopix: Run, run: Path) -> None
     page = (run / "report.html").read_text()
     assert "Attention distance" in page
     assert "isopix analyze run --limit 6" in page
+    encoded = re.findall(r'href="data:text/csv;base64,([^"]+)"', page)
+    tables = [base64.b64decode(each).decode() for each in encoded]
+    assert len(tables) > len(FILES)
+    assert not [name for each in tables for name in re.findall(r",(series \d+),", each)]
 
 
 def test_json_prints_numbers_only(isopix: Run, run: Path) -> None:

@@ -1,4 +1,6 @@
-"""A check of figures for print: no small text, none outside the page, and a label at every numbered axis."""
+"""A check of figures for print: no small text, none outside the page, a label at every numbered axis; and
+a name for every series in the table of their numbers.
+"""
 
 import re
 
@@ -6,13 +8,18 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from isopix.plots import style
+from isopix.plots.figure_data import figure_csv
 
 HYPHEN = re.compile(r"(?<![\w{.])-[\d.]")  # as a minus; that of mathematics is set as one
+UNNAMED = re.compile(r",series \d+,")
 NUMBER = re.compile(r"[−\d.]+( %)?")
 
 
 def check_readable(figure: Figure) -> None:
-    """Fail for text below the size of print, "-" as a minus, text off the page, or an axis without label."""
+    """Fail for text below the size of print, "-" as a minus, text off the page, an axis without label, or a
+    series without a name.
+    """
+    assert not UNNAMED.findall(figure_csv(figure))
     figure.canvas.draw()
     for text in figure.findobj(Text):
         assert isinstance(text, Text)

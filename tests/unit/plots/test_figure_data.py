@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from isopix.plots import curves, style
-from isopix.plots.figure_data import figure_csv
+from isopix.plots.figure_data import DECORATION, figure_csv
 from isopix.plots.style import Figure
 from tests.unit.reporting.cases import evidence
 
@@ -47,11 +47,13 @@ def test_lines_bars_markers_and_error_bars_have_their_names() -> None:
     left.set_title("Loss")
     left.plot([1, 2], [0.5, 0.25], label="validation")
     left.axhline(0.1, label="_chance")
+    left.axhline(0, label=DECORATION)
     left.errorbar([3], [4], yerr=[1], label="measured")
     right.bar([0, 1], [5, 6], label="counts")
     right.scatter([7], [8], label="samples")
     rows = _rows(figure)
     assert {row["panel"] for row in rows} == {"Loss", "2"}
+    assert {row["series"] for row in rows} == {"validation", "chance", "measured", "counts", "samples"}
     assert _series(rows, "validation") == [(1, 0.5), (2, 0.25)]
     assert {y for _, y in _series(rows, "chance")} == {0.1}
     assert sorted(_series(rows, "measured")) == [(3, 3), (3, 4), (3, 5)]
