@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from dataclasses import fields
+from pathlib import Path
 from signal import Signals
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn
@@ -12,6 +13,7 @@ from uuid import uuid4
 from cyclopts import Parameter
 
 from isopix.cli.console import warn
+from isopix.cli.rank_errors import STOP_FILE
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import ranks
 from isopix.core.device import available_cores, list_devices, select_device
@@ -60,17 +62,27 @@ def _launch(count: int) -> NoReturn:
         "shutdown_timeout": SHUTDOWN_SECONDS,
     }
     known = {field.name for field in fields(LaunchConfig)}  # of this version of PyTorch
-    try:
-        with TemporaryDirectory(prefix="isopix-launch-") as folder:
-            settings["logs_specs"] = DefaultLogsSpecs(folder)  # else it leaves a folder behind
-            config = LaunchConfig(**{name: value for name, value in settings.items() if name in known})
+    with TemporaryDirectory(prefix="isopix-launch-") as folder:
+        settings["logs_specs"] = DefaultLogsSpecs(folder)  # else it leaves a folder behind
+        config = LaunchConfig(**{name: value for name, value in settings.items() if name in known})
+        stop_file = Path(folder, "stopped")
+        os.environ[STOP_FILE] = str(stop_file)
+        try:
             elastic_launch(config, sys.executable)("-m", "isopix", *sys.argv[1:])
-    except SignalException as stopped:
-        received = Signals(stopped.sigval)
-        sys.exit(128 + received if received is Signals.SIGINT else STOPPED)
-    except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
-        if failure.exitcode < 0:  # else it has said why
-            warn(f"isopix: rank {rank} was ended by {Signals(-failure.exitcode).name}")
-        sys.exit(max(1, failure.exitcode))
+        except SignalException as stopped:
+            _warn_of_stop(stop_file)
+            received = Signals(stopped.sigval)
+            sys.exit(128 + received if received is Signals.SIGINT else STOPPED)
+        except ChildFailedError as error:
+            rank, failure = error.get_first_failure()
+            if failure.exitcode < 0:  # else it has said why
+                warn(f"isopix: rank {rank} was ended by {Signals(-failure.exitcode).name}")
+            elif rank == 0:
+                _warn_of_stop(stop_file)
+            sys.exit(max(1, failure.exitcode))
     sys.exit(0)
+
+
+def _warn_of_stop(file: Path) -> None:
+    if file.exists():
+        warn(file.read_text())

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 
 from cyclopts import App, CycloptsError
 
@@ -9,7 +10,7 @@ from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
 from isopix.cli.outline import outlines
 from isopix.cli.output import open_console
-from isopix.cli.rank_errors import check_command, of_rank
+from isopix.cli.rank_errors import check_command, of_rank, say_error, say_stop
 from isopix.cli.stop_signals import exit_code, stop_message
 from isopix.core import ranks
 from isopix.core.text import printable
@@ -142,7 +143,7 @@ def main() -> None:
     except KeyboardInterrupt as error:
         if ranks.rank() > 0:  # rank 0 says it
             sys.exit(exit_code(error))
-        _exit(error, stop_message(error), exit_code(error))
+        _exit(error, stop_message(error), exit_code(error), say=say_stop)
 
 
 def _run(options: list[str]) -> None:
@@ -162,12 +163,12 @@ def _run(options: list[str]) -> None:
     command(*given.args, **given.kwargs)
 
 
-def _exit(error: BaseException, message: str, code: int) -> None:
+def _exit(error: BaseException, message: str, code: int, say: Callable[[str], None] = say_error) -> None:
     """Print the first line of the message, since those of libraries can have thousands, and exit."""
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
-    sys.stderr.write(f"isopix: {printable(of_rank(first))}\n")
+    say(f"isopix: {printable(of_rank(first))}")
     sys.exit(code)
 
 

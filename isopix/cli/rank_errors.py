@@ -1,13 +1,16 @@
 """Errors of one of several processes: the first one is said, with its rank, and ends all."""
 
+import os
 import sys
 import time
+from pathlib import Path
 
 from isopix.core import ranks
 
 SAME_ERROR = 5.0  # seconds that other ranks leave to rank 0, whose error is usually the same
 LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost contact with
 PARALLEL_COMMANDS = ("pretrain", "finetune", "resume", "probe")
+STOP_FILE = "ISOPIX_STOP_FILE"  # the environment variable with the path of a message
 CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
 
 
@@ -33,3 +36,18 @@ def of_rank(message: str) -> str:
         sys.exit(1)
     text = f"lost contact with another rank: {message}" if lost else message
     return f"rank {ranks.rank()}: {text}"
+
+
+def say_error(message: str) -> None:
+    """Print one line to standard error."""
+    sys.stderr.write(f"{message}\n")
+
+
+def say_stop(message: str) -> None:
+    """Print the message of a stop signal, or leave it to the process that has started this one by
+    `--devices`. That prints it unless another rank has failed: then, too, this one gets SIGTERM.
+    """
+    if file := os.environ.get(STOP_FILE):
+        Path(file).write_text(message)
+    else:
+        say_error(message)

@@ -27,9 +27,16 @@ def fail(*given, **named):
 def die(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 
+WAITS = Path(__file__).with_name("fitting")
+
 def wait(*given, **named):
-    Path(__file__).with_name("fitting").touch()
+    WAITS.touch()
     time.sleep(600)
+
+def die_after(*given, **named):
+    while not WAITS.exists():
+        time.sleep(0.05)
+    die()
 
 @parts.register("broken")  # a plugin must register something
 class Broken(RidgeProbe):
@@ -37,6 +44,9 @@ class Broken(RidgeProbe):
 
 if os.environ.get("RANK") == "{rank}":
     {module}.{function} = {action}
+"""
+ELSE = """else:
+    extraction.iter_features = {action}
 """
 OWN = {"command": "", "written": ""}  # of each command
 OPTIONS = ("--method", "ridge", "--limit", "150")
@@ -90,6 +100,18 @@ def test_an_error_of_any_rank_ends_all_with_one_line(
     words = probe(pretrained, plugin)
     done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", [told])
+    assert not ranks_of(pretrained)
+
+
+def test_the_rank_that_torchrun_stops_after_the_death_of_another_says_nothing(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    plugin = broken(tmp_path, 0, "extraction", "iter_features", "wait")
+    plugin.write_text(plugin.read_text() + ELSE.format(action="die_after"))
+    words = probe(pretrained, plugin)
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False)
+    told = ["isopix: rank 1 was ended by SIGKILL"]
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", told)
     assert not ranks_of(pretrained)
 
 
