@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from isopix.analysis import cost
-from isopix.api import evaluation
+from isopix.api import evaluation, few_labels
 from isopix.cli.main import main
 from isopix.display.bars import Lines
 from isopix.plots import style
@@ -64,12 +64,15 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use one L2 penalty instead of up to nineteen, in tests that do not depend on the probe's accuracy."""
+    """Use one L2 penalty instead of up to nineteen, and one that converges soon, in tests that do not depend
+    on the probe's accuracy.
+    """
 
     def quick(**settings: Any) -> ProbeConfig:
-        return ProbeConfig(**{**settings, "l2_grid": (0.1,), "l2_extra": (), "num_resamples": 50})
+        return ProbeConfig(**{**settings, "l2_grid": (10.0,), "l2_extra": (), "num_resamples": 50})
 
-    monkeypatch.setattr(evaluation, "ProbeConfig", quick)
+    for module in (evaluation, few_labels):
+        monkeypatch.setattr(module, "ProbeConfig", quick)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from isopix.analysis.inductive_biases import BiasMeasurements, ReceptiveField
 from isopix.analysis.similarity import LevelSimilarity
-from isopix.plots import style
+from isopix.plots import style, svg
 from isopix.plots.forest import ForestRow, Mark
+from isopix.storage.atomic import write_json
 from isopix.studies.inductive_bias import captions
 from isopix.studies.inductive_bias.claims_figure import claim_rows, row_numbers
 from isopix.studies.inductive_bias.examples import Example
@@ -94,6 +95,15 @@ CLAIMS = {
 }
 
 
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write only the numbers of figures, in tests of these and of captions: pictures take seconds."""
+    monkeypatch.setattr(
+        style, "write_figure", lambda _, stem, numbers: write_json(stem.with_suffix(".json"), numbers)
+    )
+    monkeypatch.setattr(svg, "svg_markup", lambda *given: "")
+
+
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """The folder, and captions by title, in order."""
@@ -165,6 +175,7 @@ def test_unequal_numbers_of_seeds_are_a_range() -> None:
     assert captions.sample_text(trials()[1:]).endswith("over 2 to 3 seeds")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_examples_have_the_largest_depth_that_all_blocks_have(tmp_path: Path) -> None:
     given = [example("conv", 1), example("conv", 3), example("mixer", 1)]
     found = {chart.title: str(chart.caption) for chart in draw([], given, tmp_path)}
@@ -174,16 +185,19 @@ def test_examples_have_the_largest_depth_that_all_blocks_have(tmp_path: Path) ->
     assert set(json.loads((tmp_path / "biases.json").read_text())) >= {"conv", "mixer"}
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_without_trials_only_the_encodings_are_drawn(tmp_path: Path) -> None:
     assert [chart.title for chart in draw([], [], tmp_path)] == ["Encodings", "Fourier features"]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_figures_of_only_some_blocks_are_those_that_they_allow(tmp_path: Path) -> None:
     mixers = [trial for trial in trials(seeds=1) if trial.block == "mixer"]
     titles = [chart.title for chart in draw(mixers, [], tmp_path)]
     assert titles == ["Encodings", "Fourier features", "Loss and accuracy", *TITLES[7:9]]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_no_components_no_line(tmp_path: Path) -> None:
     given = trials(seeds=1)
     bare = [
@@ -213,6 +227,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "write_figure", keep)
+        patch.setattr(svg, "svg_markup", lambda *given: "")
         out = tmp_path_factory.mktemp("kept")
         draw(trials(), EXAMPLES[::-1], out, measurements=MEASUREMENTS, claims=CLAIMS)
     return found
@@ -224,6 +239,7 @@ def test_text_of_every_figure_is_readable_in_print_and_axes_have_labels(figures:
         check_readable(figure)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_blocks_have_one_order_in_all_figures(figures: dict[str, Figure], tmp_path: Path) -> None:
     expected = ["convolution", "mixer", "transformer, 1 head"]
     for name in ("figure-5", "receptive_fields"):
@@ -236,6 +252,7 @@ def test_blocks_have_one_order_in_all_figures(figures: dict[str, Figure], tmp_pa
     assert places == sorted(places)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_biases_are_means_over_seeds(tmp_path: Path) -> None:
     charts = draw([], EXAMPLES, tmp_path, measurements=MEASUREMENTS)
     (caption,) = [str(chart.caption) for chart in charts if chart.title == "Inductive biases"]
@@ -252,6 +269,7 @@ def test_statistics_of_levels_have_a_true_minus_sign(tmp_path: Path) -> None:
     given = [each._replace(encoding=LevelSimilarity(np.eye(256), -0.012, 30.0)) for each in EXAMPLES]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "write_figure", lambda figure, *_: found.append(figure))
+        patch.setattr(svg, "svg_markup", lambda *given: "")
         draw([], given, tmp_path)
     assert found[2].axes[0].get_xlabel() == "Level\nρ = −0.01\nrank 30"
 
