@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import isopix
+from isopix.api import few_labels
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.measurement import Measurement
@@ -162,8 +163,9 @@ def test_verify(copy_of: Copy) -> None:
 
 
 def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_seen(
-    pristine: Path, tmp_path: Path
+    pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(few_labels, "LARGER_L2", (10.0,))  # converges soon
     out = tmp_path / "classes"
     isopix.finetune(
         pristine / "ar", out=out, overrides=[*FEW, "generative_weight=0", "patience=null"], limit=LIMIT, **CPU

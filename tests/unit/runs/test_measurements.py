@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import isopix
+from isopix.api import few_labels
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.measurement import Measurement, images_hash
 from isopix.storage.log import read_log
@@ -30,7 +31,9 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = isopix.pretrain("igpt.digits", out=out / "run", overrides=words)
     isopix.probe(run, l2_grid=[0.1], layer=1)
     isopix.verify(run.folder)
-    isopix.low_data(run, labels=[1], subsets=2, finetune_steps=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(few_labels, "LARGER_L2", (10.0,))  # converges soon
+        isopix.low_data(run, labels=[1], subsets=2, finetune_steps=1)
     words = ["steps=2", "data.limit=60", "data.augment=none", "evaluate_images=30", "evaluate_every=1"]
     tuned = isopix.finetune(run, out=out / "tuned", overrides=words)
     isopix.evaluate(tuned.folder)
@@ -171,8 +174,11 @@ def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: P
     assert measurements(tuned.parent / "run")["test"].baselines == {}
 
 
-def test_few_label_errors_name_the_validation_images_that_chose_the_probe(tuned: Path) -> None:
+def test_few_label_errors_name_the_validation_images_that_chose_the_probe(
+    tuned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a dataset with other numbers of training, validation and labeled images."""
+    monkeypatch.setattr(few_labels, "LARGER_L2", (10.0,))  # converges soon
     few = partial(isopix.low_data, tuned.parent / "run", labels=[1], subsets=1, layer=1, data="digits")
     found, within = few().measurement, few(select="cross-validation", labels=[2]).measurement
     assert found.selection == "layer and L2 penalty chosen on 180 validation images"
