@@ -65,13 +65,16 @@ def nearest_neighbors(
     least `threshold`, of which the MAX_PAIRS most similar ones are kept.
 
     Blocks of similarities are computed on the device, so that memory grows with the number of images alone.
-    Raises ValueError unless there are more images than neighbors.
+    Raises ValueError unless there are more images than neighbors, and RuntimeError for features that are not
+    finite.
     """
     count = len(features)
     if count < 2:
         raise ValueError(f"nearest neighbors need two images or more, and {count} is given")
     if not 1 <= num_neighbors < count:
         raise ValueError(f"{num_neighbors} neighbors of each of {count} images; allowed: 1 to {count - 1}")
+    if bad := int((~features.isfinite().all(1)).sum()):
+        raise RuntimeError(f"the features of {bad:,} of {count:,} images are not finite")
     points = torch.split(standardized(features.float()), BLOCK_SIZE)
     found, none = [], torch.zeros(0, dtype=torch.int64)
     pairs = SimilarPairs(none, none, torch.zeros(0), 0)

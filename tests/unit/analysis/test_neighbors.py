@@ -86,3 +86,11 @@ def test_copies_of_one_image_are_duplicates(noise: float) -> None:
     found = nearest_neighbors(features, num_neighbors=2, threshold=0.99, device=torch.device("cpu"))
     assert found.pairs.total == 10
     assert found.distances.abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_features_that_are_not_finite_are_refused(value: float) -> None:
+    given = features(6)
+    given[1:3, 1] = value
+    with pytest.raises(RuntimeError, match="the features of 2 of 6 images are not finite"):
+        search(given, k=1)
