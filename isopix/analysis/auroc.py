@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.optimize import brentq
+from scipy.special import ndtri
 from torch import Tensor
 
 from isopix.core.bootstrap import CONFIDENCE_LEVEL, ResampleCounts, resample_counts
@@ -71,9 +73,6 @@ def _separated_bound(first: int, second: int) -> float:
     2006, method 5: the A at which 1 - A is z standard errors, with the variance A (1 - A) (1 + k ((1 - A) /
     (2 - A) + A / (1 + A))) / (m n), k = (m + n) / 2 - 1.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415
-    from scipy.special import ndtri  # noqa: PLC0415
-
     squared_z = ndtri((1 + CONFIDENCE_LEVEL) / 2) ** 2
 
     def excess(area: float) -> float:
