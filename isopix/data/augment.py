@@ -5,6 +5,7 @@ from math import ceil
 from typing import Annotated
 
 import torch
+from einops import rearrange, repeat
 from torch import Tensor
 
 from isopix.core.ranges import Probability, Range
@@ -120,14 +121,14 @@ def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Gen
     y = _reflect(torch.arange(height) + shifts[0], height)
     x = _reflect(torch.arange(width) + shifts[1], width)
     x = torch.where(flipped, x.flip(1), x)
-    y, x = y.to(images.device), x.to(images.device)
-    batch = torch.arange(count, device=images.device)[:, None, None, None]
-    channels = torch.arange(3, device=images.device)[:, None, None]
-    return images[batch, channels, y[:, None, :, None], x[:, None, None, :]]
+    y, x = y.to(images.device, non_blocking=True), x.to(images.device, non_blocking=True)
+    pixels = rearrange(y * width, "b h -> b h 1") + rearrange(x, "b w -> b 1 w")
+    pixels = repeat(pixels, "b h w -> b c (h w)", c=images.shape[1])
+    return images.flatten(2).gather(2, pixels).view_as(images)
 
 
 def _images(split: Split, indices: Indices) -> Images:
-    return split.images[indices.to(split.images.device, non_blocking=True)]
+    return split.images.index_select(0, indices.to(split.images.device, non_blocking=True))
 
 
 def _reflect(position: Tensor, length: int) -> Tensor:
