@@ -52,7 +52,7 @@ class Scale(NamedTuple):
 
 STUDY_POOLS: tuple[Pool, ...] = ("mean", "grid4")
 # The smallest differences that matter, apart from those of accuracy; "" is of correlations.
-EFFECTS = {"nats": 0.1, "nats per doubling": 0.05, "": 0.3, "% of range": 2.0, "%": 10.0}
+EFFECTS = {"nats": 0.2, "nats per doubling": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 THREE_BLOCKS = ("conv", "mixer", "transformer-1")
 _RIDGE = ProbeConfig(  # closed form
     method=RidgeProbe(), l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), l2_extra=(), num_resamples=1
@@ -74,7 +74,7 @@ SCALES = {
         seeds=5,
         probe=_RIDGE,
         probe_images=_IMAGES,
-        effect=4.0,
+        effect=5.0,
     ),
     "paper": Scale(
         "isotropic.", tuple(CELLS), seeds=3, probe=ProbeConfig(), probe_images=_ALL_IMAGES, effect=5.0
