@@ -1,6 +1,6 @@
 """Simulates studies of inductive biases and counts false refutations and missed claims.
 
-python bench/study_simulation.py              # writes bench/results/study-simulation.json
+python bench/study_simulation.py              # writes bench/results/study-simulation.json; half an hour
 python bench/study_simulation.py --studies 20 # quick
 
 Each simulated study has the networks, seeds and test images of a scale. Accuracies vary with the network's
@@ -10,6 +10,9 @@ on average, but kinds of networks differ by chance; `encodings`, the same where 
 differ and its depths do not; and for each claim one in which it is true by the smallest
 difference that matters at its scale. Claims d, g, h and i are of single networks: where kinds differ by
 chance, these do differ, so that refuting the claims is right.
+
+Scales named `…, measured` are simulated with all spreads of their finished study, also that of the blocks'
+differences over encodings.
 """
 
 import argparse
@@ -17,13 +20,13 @@ import json
 import math
 import platform
 from collections import Counter
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
+from study_spreads import Spread, measured_spread
 
 from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
@@ -45,25 +48,12 @@ LEVEL = 0.45  # of accuracy
 VALIDATION_IMAGES = 2000
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Standard deviations: of accuracies over seeds and over kinds, and of losses over both, in the units of
-    the tables; `difficulty` is that of test images and `taste` that of a network's own image effects, in
-    probits.
-    """
-
-    seeds: float
-    kinds: float
-    loss_seeds: float
-    loss_kinds: float
-    difficulty: float = 1.0
-    taste: float = 0.6
-
-
-SPREADS = {  # near those of finished studies
-    "tiny": Spread(seeds=2.5, kinds=3.0, loss_seeds=0.012, loss_kinds=0.03),
-    "small": Spread(seeds=0.7, kinds=1.0, loss_seeds=0.01, loss_kinds=0.03),
-    "paper": Spread(seeds=0.7, kinds=1.0, loss_seeds=0.01, loss_kinds=0.03),
+SPREADS = {  # those of seeds and networks are near the measured ones
+    "tiny": Spread(seeds=2.5, networks=3.0, loss_seeds=0.017, loss_networks=0.03),
+    "small": Spread(seeds=0.7, networks=1.5, loss_seeds=0.017, loss_networks=0.04),
+    "paper": Spread(seeds=0.7, networks=1.5, loss_seeds=0.017, loss_networks=0.04),
+    "tiny, measured": measured_spread("study-tiny"),
+    "small, measured": measured_spread("study-small"),
 }
 
 
@@ -133,9 +123,10 @@ def measurements(
     }
 
 
-def simulate(scale_name: str, world: str, draw: np.random.Generator) -> list[ClaimResult]:
-    """Return the claims of one simulated study."""
-    scale, spread, images = SCALES[scale_name], SPREADS[scale_name], NUM_IMAGES[scale_name]
+def simulate(name: str, world: str, draw: np.random.Generator) -> list[ClaimResult]:
+    """Return the claims of one simulated study, of a scale and its spreads."""
+    scale_name, spread = name.split(",", maxsplit=1)[0], SPREADS[name]
+    scale, images = SCALES[scale_name], NUM_IMAGES[scale_name]
     groups = np.arange(images) // GROUP_SIZE[scale_name]
     difficulty = spread.difficulty * draw.normal(size=images // GROUP_SIZE[scale_name] + 1)[groups]
     scatter = math.hypot(1, spread.difficulty, spread.taste)
@@ -175,12 +166,23 @@ def _kinds(
     every = scale.architectures
     if world in ("none", *OF_SINGLE_NETWORKS):
         return dict.fromkeys(every, (0.0, 0.0))
-    if world == "encodings":
-        cells = {(block, encoding): draw.normal(size=2) for block, encoding, _ in every}
-        shifts = {each: cells[each[:2]] for each in every}
-    else:
-        shifts = {each: draw.normal(size=2) for each in every}
-    return {each: (spread.kinds * a, spread.loss_kinds * b) for each, (a, b) in shifts.items()}
+    networks = np.array([spread.networks, spread.loss_networks])
+    encodings = np.array([spread.encodings, spread.loss_encodings])
+    if world == "encodings":  # these alone; where none are given, as much as networks differ
+        encodings, networks = (encodings if encodings.any() else networks), np.zeros(2)
+    cells = {(block, encoding): draw.normal(size=2) * encodings for block, encoding, _ in every}
+    shifts = {each: cells[each[:2]] + draw.normal(size=2) * networks for each in every}
+    return {each: (float(accuracy), float(loss)) for each, (accuracy, loss) in shifts.items()}
+
+
+def _settings(name: str, spread: Spread) -> dict[str, Any]:
+    scale = SCALES[name]
+    counts = {
+        "seeds": scale.seeds,
+        "networks": len(scale.architectures),
+        "test_images": NUM_IMAGES[name],
+    }
+    return {**counts, "effects": scale.effects, "spread": vars(spread)}
 
 
 def main() -> None:
@@ -195,8 +197,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULT)
     given = parser.parse_args()
     worlds, found = ("none", "mixed", "encodings", *LETTERS), []
-    for scale, world in product(SCALES, worlds):
-        draw = np.random.default_rng([list(SCALES).index(scale), worlds.index(world)])
+    for scale, world in product(SPREADS, worlds):
+        draw = np.random.default_rng([list(SPREADS).index(scale), worlds.index(world)])
         count = given.studies if world in LETTERS else 2 * given.studies
         studies = [simulate(scale, world, draw) for _ in range(count)]
         verdicts = {
@@ -207,16 +209,7 @@ def main() -> None:
         row = {"scale": scale, "world": world, "studies": count, "any_refuted": refuted}
         found.append({**row, "verdicts": {key: dict(value) for key, value in verdicts.items()}})
         print(json.dumps(found[-1]), flush=True)
-    settings = {
-        name: {
-            "seeds": scale.seeds,
-            "networks": len(scale.architectures),
-            "test_images": NUM_IMAGES[name],
-            "effects": scale.effects,
-            "spread": vars(SPREADS[name]),
-        }
-        for name, scale in SCALES.items()
-    }
+    settings = {name: _settings(name.split(",", maxsplit=1)[0], spread) for name, spread in SPREADS.items()}
     record = {
         "python": platform.python_version(),
         "numpy": np.__version__,
