@@ -10,6 +10,7 @@ from cells import RESULTS, mean_std, read
 
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
+from isopix.studies.inductive_bias.trials import Architecture
 from isopix.studies.inductive_bias.write_up import evaluate_trials
 from isopix.studies.trial import TrialResult
 
@@ -30,6 +31,29 @@ def study_small() -> str:
     return "\n".join(
         [blocks_table("study-small"), claims_table("study-small"), networks_table("study-small")]
     )
+
+
+def study_precision() -> str:
+    """Return networks of the small study that were trained in both precisions."""
+    both: dict[tuple[Architecture, int], list[TrialResult]] = {}
+    for name in ("study-small-fp32", "study-small"):
+        for result in finished(name)[1]:
+            assert result.trial is not None, "it is done"
+            both.setdefault((result.trial.architecture, result.trial.seed), []).append(result)
+    pairs = {key: results[::-1] for key, results in both.items() if len(results) == 2}
+    pools = [f"`{pool}`: bf16 | fp32" for pool in STUDY_POOLS]
+    rows = [
+        f"| network | loss (nats): bf16 | fp32 | {' | '.join(pools)} |",
+        "|---|---|---|" + "---|---|" * len(pools),
+    ]
+    for (architecture, seed), results in pairs.items():
+        assert [each.environment["precision"] for each in results] == ["bf16", "fp32"]
+        trials = [each.trial for each in results if each.trial]
+        cells = [f"{each.loss:.4f}" for each in trials]
+        cells += [f"{each.probes[pool].network.test_accuracy:.1%}" for pool in STUDY_POOLS for each in trials]
+        rows.append(f"| {'-'.join(map(str, architecture))}, seed {seed} | {' | '.join(cells)} |")
+    used = [machines([results[place] for results in pairs.values()]) for place in (0, 1)]
+    return "\n".join([*rows, "", f"Each on {used[0]} and on {used[1]}."]) + "\n"
 
 
 def study_losses() -> str:
@@ -108,10 +132,18 @@ def sample(name: str) -> str:
         f"{len(done)} networks, {seeds} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
         f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. Mean "
         f"(95 % interval over seeds, kinds of networks and test images). Probe: "
-        f"{study.specs[0].probe.method.label()}, {probed} images. {hours:.1f} hours of one thread of "
-        f"{first.environment['device']}, torch "
-        f"{first.environment['torch']}, isopix {first.environment['isopix']}."
+        f"{study.specs[0].probe.method.label()}, {probed} images. {hours:.1f} hours of one thread: "
+        f"{machines(done)}; torch {first.environment['torch']}, isopix {first.environment['isopix']}."
     )
+
+
+def machines(results: Sequence[TrialResult]) -> str:
+    """Return the devices and precisions; if there are several, how many networks each trained."""
+    found = Counter((each.environment["device"], each.environment["precision"]) for each in results)
+    names = [f"{device} in {precision}" for device, precision in found]
+    if len(names) == 1:
+        return names[0]
+    return ", ".join(f"{count} networks {name}" for name, count in zip(names, found.values(), strict=True))
 
 
 def networks_table(name: str) -> str:
@@ -166,7 +198,9 @@ def simulation() -> str:
         effect = found["scales"][scale]["effects"]["points"]
         false = [share(worlds["none"]["any_refuted"], worlds["none"])]
         false += [worst(worlds[world], verdict) for verdict in FALSE for world in ("mixed", "encodings")]
-        rows.append(f"| `{scale}` | {effect:g} points | {' | '.join([*false, *power])} |")
+        name, *measured = scale.split(", ")
+        title = f"`{name}`, as measured" if measured else f"`{name}`"
+        rows.append(f"| {title} | {effect:g} points | {' | '.join([*false, *power])} |")
     counts = {row["studies"] for row in found["worlds"]}
     return "\n".join([*rows, "", f"{min(counts):,} to {max(counts):,} simulated studies a cell."]) + "\n"
 
