@@ -1,15 +1,17 @@
 """Fit a palette to images: k-means over their colors, weighted by how often each occurs."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Float64, UInt8
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
-from isopix.codecs.moving_centers import MovingCenters
+from isopix.codecs.moving_centers import MovingCenters, Points
+from isopix.codecs.nearest_color import Pixels
 from isopix.codecs.palette import Palette, check_num_colors
 from isopix.codecs.quantization_error import (
     ColorHistogram,
@@ -23,12 +25,15 @@ from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 
-MAX_EXACT_COLORS = 65_536  # distinct colors up to which each one is a point of its own
-COARSE_LEVELS = 64  # per channel above that; the point of a bin is the mean of its pixels
-MAX_EXACT_STEPS = 30  # of k-means on all colors, after it has converged on bins
-MIN_DECREASE = 2e-5  # of the squared error, relative, for another such step: 1e-5 of the RMSE
+COARSE_LEVELS = (32, 64, 128)  # per channel, of the bins of the first steps; all colors have 256
+POINTS_PER_COLOR = 8  # bins for each color of the palette, for steps on bins
+MAX_STEPS = 20  # of k-means on the bins of one size
+MAX_EXACT_STEPS = 300  # on all colors
+MAX_LAST_STEPS = 10  # on all colors after steps on bins
+MIN_DECREASE = 1e-5  # of the squared error, relative, for another step: 5e-6 of the RMSE
 OVERSHOOT = 0.9  # of a step beyond the means; below 1 the error still decreases
 PIXEL = Grid(1, 1)
+Centers = Float[Tensor, "K 3"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ def fit_palette(
 ) -> PaletteFit:
     """Return the colors of least squared error that k-means (Lloyd, k-means++) finds.
 
-    More than 65,536 distinct colors are first averaged in bins; from the centers of the bins, k-means then
+    Many distinct colors are first averaged in bins, which become finer; from their centers, k-means then
     continues on the colors themselves.
     Centers are rounded to whole levels, so that every color is its own nearest color after decoding; a center
     that then equals another is replaced by the color with the largest error. The same images, in any order
@@ -67,59 +72,81 @@ def fit_palette(
     return PaletteFit(colors, iterations, quantization_error(Palette(colors, PIXEL), histogram))
 
 
+class _Cloud(NamedTuple):
+    """Points of the color cube, each the mean of some pixels, and the numbers of these pixels.
+
+    The sums of the pixels are whole numbers below 2^53: they add up exactly in float64, in any order.
+    """
+
+    points: Pixels | Points
+    counts: Float64[Tensor, " n"]
+
+    def sums(self) -> Iterator[Float64[Tensor, " n"]]:
+        """Yield the sum of the pixels of each point, by channel."""
+        for channel in self.points.unbind(1):
+            yield (channel * self.counts).round_()
+
+
 def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> tuple[UInt8[Tensor, "K 3"], int]:
-    from sklearn.cluster import KMeans  # noqa: PLC0415  its import takes a second
+    *coarse, exact = _clouds(histogram, POINTS_PER_COLOR * num_colors)
+    limits = [MAX_STEPS] * len(coarse) + [MAX_LAST_STEPS if coarse else MAX_EXACT_STEPS]
+    total = 0
+    with long_step(f"k-means of {len(exact.counts):,} colors", None):
+        centers = _seed_centers((*coarse, exact)[0], num_colors, seed)
+        for cloud, limit in zip((*coarse, exact), limits, strict=True):
+            centers, steps = _lloyd(cloud, centers, limit)
+            total += steps
+    return centers.round().to(torch.uint8), total
 
-    points, weights = _points(histogram, num_colors)
+
+def _clouds(histogram: ColorHistogram, at_least: int) -> list[_Cloud]:
+    """Return the distinct colors and, before these, bins of them from coarse to fine: those that average
+    some colors and have `at_least` points.
+    """
+    exact, clouds = _Cloud(histogram.colors, histogram.counts.double()), list[_Cloud]()
+    for levels in COARSE_LEVELS:
+        red, green, blue = (histogram.colors.long() * levels // 256).unbind(1)
+        bins, member = torch.unique((red * levels + green) * levels + blue, return_inverse=True)
+        if at_least <= len(bins) < len(exact.counts):
+            counts, *sums = (
+                torch.bincount(member, values, len(bins)) for values in (exact.counts, *exact.sums())
+            )
+            clouds.append(_Cloud(torch.stack(sums, 1) / counts[:, None], counts))
+    return [*clouds, exact]
+
+
+def _seed_centers(cloud: _Cloud, num_colors: int, seed: int) -> Centers:
+    """Return the centers that k-means++ draws."""
+    from sklearn.cluster import kmeans_plusplus  # noqa: PLC0415  its import takes a second
+
     start = int(torch.randint(2**31, (), generator=generator(seed, "palette")))
-    # One thread: scikit-learn adds the sums of threads in the order in which they finish.
-    step = long_step(f"k-means of {len(points):,} colors", None)
-    with threadpool_limits(1), step:
-        means = KMeans(num_colors, n_init=1, random_state=start).fit(
-            points.numpy(), sample_weight=weights.numpy()
+    # One thread: the last bits of a product, and so what is drawn, depend on the number of threads.
+    with threadpool_limits(1):
+        centers, _ = kmeans_plusplus(
+            cloud.points.double().numpy(), num_colors, sample_weight=cloud.counts.numpy(), random_state=start
         )
-    centers, steps = torch.from_numpy(means.cluster_centers_), 0
-    if len(points) < len(histogram.counts):
-        centers, steps = _continue_exactly(centers, histogram)
-    return centers.round().to(torch.uint8), int(means.n_iter_) + steps
+    return torch.from_numpy(centers)
 
 
-def _continue_exactly(
-    centers: Float[Tensor, "K 3"], histogram: ColorHistogram
-) -> tuple[Float[Tensor, "K 3"], int]:
-    """Return the centers after Lloyd steps on all colors, and the number of steps.
+def _lloyd(cloud: _Cloud, centers: Centers, max_steps: int) -> tuple[Centers, int]:
+    """Return the centers after Lloyd steps, and the number of steps.
 
     Steps go beyond the means (over-relaxation), so that fewer of them are needed.
     """
-    moving, weights = MovingCenters(histogram.colors), histogram.counts.double()
-    total = sum(float(weights @ channel.double().square()) for channel in histogram.colors.T)
+    moving = MovingCenters(cloud.points)
+    squares = (channel.double().square() @ cloud.counts for channel in cloud.points.unbind(1))
+    total = float(sum(squares))
     last, steps = math.inf, 0
     while True:
         codes = moving.nearest(centers)
-        # Sums of whole numbers below 2^53 are exact in float64, in any order.
-        counts = torch.bincount(codes, weights, len(centers))[:, None]
-        sums = [torch.bincount(codes, channel * weights, len(centers)) for channel in histogram.colors.T]
+        counts = torch.bincount(codes, cloud.counts, len(centers))[:, None]
+        sums = [torch.bincount(codes, channel, len(centers)) for channel in cloud.sums()]
         means = torch.where(counts > 0, torch.stack(sums, dim=1) / counts, centers)
         error = total - float((counts * means.square()).sum())
         steps += 1
-        if steps == MAX_EXACT_STEPS or error > (1 - MIN_DECREASE) * last:
+        if steps == max_steps or error > (1 - MIN_DECREASE) * last:
             return means, steps
         centers, last = (means + OVERSHOOT * (means - centers)).clamp(0, 255), error
-
-
-def _points(histogram: ColorHistogram, num_colors: int) -> tuple[Float[Tensor, "n 3"], Float[Tensor, " n"]]:
-    """Return weighted points: the distinct colors, or the means of coarser bins if there are enough bins."""
-    exact = histogram.colors.double()
-    if len(exact) <= MAX_EXACT_COLORS:
-        return exact, histogram.counts.double()
-    red, green, blue = (histogram.colors.long() * COARSE_LEVELS // 256).unbind(1)
-    bins, member = torch.unique((red * COARSE_LEVELS + green) * COARSE_LEVELS + blue, return_inverse=True)
-    if len(bins) < num_colors:
-        return exact, histogram.counts.double()
-    weights = torch.zeros(len(bins), dtype=torch.float64).index_add_(0, member, histogram.counts.double())
-    sums = torch.zeros(len(bins), 3, dtype=torch.float64)
-    sums.index_add_(0, member, exact * histogram.counts[:, None])
-    return sums / weights[:, None], weights
 
 
 def _fill(distinct: UInt8[Tensor, "k 3"], histogram: ColorHistogram, num_colors: int) -> UInt8[Tensor, "K 3"]:

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from isopix.codecs.nearest_color import FIXED_POINT_SCALE, MAX_DISTANCES, Pixels, fixed_point
 
-Points = Float64[Tensor, "n 3"]
+Points = Float64[Tensor, "_ 3"]  # in levels of 0..255
+FixedPoints = Float64[Tensor, "_ 3"]  # in 1/65536 of a level
 MIN_GAP = 1.0  # 1/65536 of a level, far above the rounding of a distance
 
 
@@ -14,15 +15,15 @@ class MovingCenters:
     """The nearest center of each point, recomputed only where it can have changed (Hamerly, 2010).
 
     A center stays the nearest one while the gap between the distances to it and to the second nearest is
-    larger than its own movement and the largest of any center together. Results are exactly those of
-    `nearest_color.nearest_codes`: all points at first, and later those whose gap has closed.
+    larger than its own movement and the largest of any center together. All points are compared at first, and
+    later those whose gap has closed. Of pixels, results are exactly those of `nearest_color.nearest_codes`.
     """
 
-    def __init__(self, points: Pixels):
-        self.points: Points = points.double() * FIXED_POINT_SCALE
+    def __init__(self, points: Pixels | Points):
+        self.points: FixedPoints = points.double() * FIXED_POINT_SCALE
         self.codes = torch.zeros(len(points), dtype=torch.int64)
         self.gaps = torch.zeros(len(points), dtype=torch.float64)  # none is known
-        self.centers: Points | None = None
+        self.centers: FixedPoints | None = None
 
     def nearest(self, centers: Float[Tensor, "K 3"]) -> Int[Tensor, " n"]:
         """Return the index of the nearest center of each point, the lower one of equal distances."""

@@ -66,16 +66,18 @@ def test_error_is_that_of_plain_kmeans_on_every_pixel() -> None:
 
 
 def test_coarse_bins_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    images = pictures()
-    fine = kmeans.fit_palette(images, 64)
-    monkeypatch.setattr(kmeans, "MAX_EXACT_COLORS", 0)
-    assert kmeans.fit_palette(images, 64).error.rmse == pytest.approx(fine.error.rmse, rel=0.02)
+    histogram = count_colors(pictures())
+    monkeypatch.setattr(kmeans, "COARSE_LEVELS", ())
+    fine = kmeans.fit_palette(histogram, 64)
+    monkeypatch.setattr(kmeans, "COARSE_LEVELS", (32, 64))
+    assert len(kmeans._clouds(histogram, kmeans.POINTS_PER_COLOR * 64)) == 3
+    assert kmeans.fit_palette(histogram, 64).error.rmse == pytest.approx(fine.error.rmse, rel=0.02)
 
 
-def test_error_above_65536_colors_is_that_of_plain_kmeans() -> None:
+def test_error_of_many_colors_is_that_of_plain_kmeans() -> None:
     """Mean of three seeds, with scikit-learn's centers rounded to whole levels too."""
     histogram = count_colors(muted_pictures())
-    assert len(histogram.counts) > kmeans.MAX_EXACT_COLORS
+    assert len(kmeans._clouds(histogram, kmeans.POINTS_PER_COLOR * 64)) == 4
     ours, plain = [], []
     for seed in range(3):
         ours.append(kmeans.fit_palette(histogram, 64, seed=seed).error.rmse)
@@ -87,18 +89,29 @@ def test_error_above_65536_colors_is_that_of_plain_kmeans() -> None:
     assert sum(ours) <= 1.001 * sum(plain)
 
 
-def test_steps_on_all_colors_lower_the_error_and_end_at_means(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("max_steps", [1, 300])
+def test_steps_lower_the_error_and_end_at_means(max_steps: int) -> None:
     """By hand, in one dimension: the means of {0, 2} and {10, 14}."""
-    histogram = count_colors(grays(0, 2, 10, 14))
+    (cloud,) = kmeans._clouds(count_colors(grays(0, 2, 10, 14)), 32)
     start = torch.tensor([[0.0] * 3, [9.0] * 3], dtype=torch.float64)
-    centers, _ = kmeans._continue_exactly(start, histogram)
+    centers, _ = kmeans._lloyd(cloud, start, max_steps)
     assert centers[:, 0].tolist() == [1, 12]
-    monkeypatch.setattr(kmeans, "MAX_EXACT_STEPS", 1)
-    assert kmeans._continue_exactly(start, histogram)[0][:, 0].tolist() == [1, 12]
 
 
-def test_bins_are_not_used_where_they_are_fewer_than_the_colors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kmeans, "MAX_EXACT_COLORS", 0)
+def test_bins_have_the_means_and_the_numbers_of_their_pixels() -> None:
+    """By hand, at 32 levels: 0 to 7 are a bin, 8 to 15 and 16 to 23, too; finer bins average nothing."""
+    found = kmeans._clouds(count_colors(grays(1, 1, 1, 5, 8, 12, 20)), 3)
+    assert [len(cloud.counts) for cloud in found] == [3, 5]
+    coarse, exact = found
+    assert coarse.points[:, 0].tolist() == [2, 10, 20]
+    assert coarse.counts.tolist() == [4, 2, 1]
+    assert [each.tolist() for each in coarse.sums()] == [[8, 20, 20]] * 3
+    assert exact.points[:, 0].tolist() == [1, 5, 8, 12, 20]
+    assert exact.counts.tolist() == [3, 1, 1, 1, 1]
+
+
+def test_bins_are_not_used_where_they_are_too_few() -> None:
+    assert len(kmeans._clouds(count_colors(grays(1, 1, 1, 5, 8, 12, 20)), 4)) == 1
     assert kmeans.fit_palette(grays(0, 1, 2, 3, 3), 3).error.num_unused == 0
 
 
