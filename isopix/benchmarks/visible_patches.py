@@ -115,4 +115,11 @@ BENCHMARKS = (
         },
         measure=measure_visible_patches,
     ),
+    Benchmark(
+        name="patchformer.base",  # the network of the paper; that of GPUs is above
+        work="training step over visible patches",
+        peer=ALL_PATCHES,
+        sizes={"cpu": PatchSize(recipe="patchformer.base", batch=2, precision="fp32", compiled=False)},
+        measure=measure_visible_patches,
+    ),
 )
