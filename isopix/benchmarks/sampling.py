@@ -215,4 +215,15 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
         },
         measure=measure_completions,
     ),
+    Benchmark(
+        name="completions.wider",  # of a network whose keys and values do not fit in the caches of a CPU
+        work="completions of one image",
+        peer="independent completions",
+        sizes={
+            "cpu": CompletionSize(
+                recipe="igpt.tiny", settings=("depth=6", "width=512", "heads=8"), batch=8, rows=16
+            )
+        },
+        measure=measure_completions,
+    ),
 )
