@@ -10,7 +10,6 @@ from cells import RESULTS, mean_std, read
 
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
-from isopix.studies.inductive_bias.trials import Architecture
 from isopix.studies.inductive_bias.write_up import evaluate_trials
 from isopix.studies.trial import TrialResult
 
@@ -35,25 +34,33 @@ def study_small() -> str:
 
 def study_precision() -> str:
     """Return networks of the small study that were trained in both precisions."""
-    both: dict[tuple[Architecture, int], list[TrialResult]] = {}
-    for name in ("study-small-fp32", "study-small"):
-        for result in finished(name)[1]:
-            assert result.trial is not None, "it is done"
-            both.setdefault((result.trial.architecture, result.trial.seed), []).append(result)
-    pairs = {key: results[::-1] for key, results in both.items() if len(results) == 2}
-    pools = [f"`{pool}`: bf16 | fp32" for pool in STUDY_POOLS]
-    rows = [
-        f"| network | loss (nats): bf16 | fp32 | {' | '.join(pools)} |",
-        "|---|---|---|" + "---|---|" * len(pools),
+    return paired_table({"bf16": "study-small", "fp32": "study-small-fp32"})
+
+
+def study_initialization() -> str:
+    """Return transformers of the tiny study with two initializations of their attention."""
+    return paired_table({"`keras`": "study-tiny", "`keras_mha`": "study-tiny-keras-mha"})
+
+
+def paired_table(names: dict[str, str]) -> str:
+    """Return the networks that two studies have, by the titles of the studies."""
+    studies = [
+        {(each.trial.architecture, each.trial.seed): each for each in finished(name)[1] if each.trial}
+        for name in names.values()
     ]
-    for (architecture, seed), results in pairs.items():
-        assert [each.environment["precision"] for each in results] == ["bf16", "fp32"]
-        trials = [each.trial for each in results if each.trial]
-        cells = [f"{each.loss:.4f}" for each in trials]
-        cells += [f"{each.probes[pool].network.test_accuracy:.1%}" for pool in STUDY_POOLS for each in trials]
-        rows.append(f"| {'-'.join(map(str, architecture))}, seed {seed} | {' | '.join(cells)} |")
-    used = [machines([results[place] for results in pairs.values()]) for place in (0, 1)]
-    return "\n".join([*rows, "", f"Each on {used[0]} and on {used[1]}."]) + "\n"
+    keys = [key for key in studies[0] if key in studies[1]]
+    columns = ["loss (nats)", *(f"`{pool}`" for pool in STUDY_POOLS)]
+    heads = [f"{column}: {' | '.join(names)}" for column in columns]
+    rows = [f"| network | {' | '.join(heads)} |", "|---|" + "---|" * 2 * len(columns)]
+    for key in keys:
+        trials = [study[key].trial for study in studies]
+        cells = [f"{each.loss:.4f}" for each in trials if each]
+        for pool in STUDY_POOLS:
+            cells += [f"{each.probes[pool].network.test_accuracy:.1%}" for each in trials if each]
+        rows.append(f"| {'-'.join(map(str, key[0]))}, seed {key[1]} | {' | '.join(cells)} |")
+    used = [machines([study[key] for key in keys]) for study in studies]
+    each = used[0] if used[0] == used[1] else " and on ".join(used)
+    return "\n".join([*rows, "", f"Each on {each}."]) + "\n"
 
 
 def study_losses() -> str:
