@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -157,6 +158,12 @@ def native_precision(device: torch.device) -> Precision:
     else:
         native = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return "bf16" if native else "fp32"
+
+
+@cache
+def lacks_matrix_units() -> bool:
+    """Return whether the CPU multiplies in bf16 by AVX-512 alone, without the matrix units of AMX."""
+    return bool(torch.cpu._is_avx512_bf16_supported()) and not torch.cpu._is_amx_tile_supported()
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:

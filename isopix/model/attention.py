@@ -9,7 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from isopix.core.device import lacks_matrix_units
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
+from isopix.model.blockwise_attention import attend_in_blocks
 from isopix.model.kv_cache import AttentionCache, SharedRows
 
 Heads = Float[Tensor, "B heads _ size"]
@@ -118,4 +120,14 @@ def _attend_shared(q: Heads, prompt: SharedRows, k: Heads, v: Heads) -> Heads:
 def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, dropout: float) -> Heads:
     # A CPU attends to strided heads more slowly than it copies them; a GPU does not.
     q, k, v = (part.contiguous() if part.is_cpu else part for part in (q, k, v))
+    if not dropout and _trains_faster_in_blocks(q):
+        return attend_in_blocks(q, k, v, causal=causal)
     return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
+
+
+def _trains_faster_in_blocks(q: Heads) -> bool:
+    """Return whether gradients in bf16 are needed on a CPU without AMX. Without gradients PyTorch's kernel is
+    nearly as fast, and does not round the scores.
+    """
+    trained = q.is_cpu and q.dtype == torch.bfloat16 and q.requires_grad and torch.is_grad_enabled()
+    return trained and lacks_matrix_units() and not torch.compiler.is_compiling()
