@@ -86,6 +86,30 @@ def test_a_gain_is_clear_from_two_standard_errors_on(gain: float, clear: bool) -
     assert (regime.accuracies(made, ["conv"]) == "") == clear
 
 
+@pytest.mark.parametrize(("gain", "clear"), [(0.02, False), (0.03, True)])
+def test_the_error_of_seeds_counts_twice(gain: float, clear: bool) -> None:
+    """Seeds 3 points below to 3 above their mean have a standard error of 1.3 points."""
+    trials = [
+        trial(cell, seed, 4.0, probed([0.3 + gain + off] * (cell[2] + 1)), 0.3)
+        for seed, off in enumerate((-0.03, -0.01, 0.01, 0.03))
+        for cell in CELLS
+        if cell[0] == "conv"
+    ]
+    assert (regime.accuracies(evidence(trials), ["conv"]) == "") == clear
+
+
+@pytest.mark.parametrize(("images", "clear"), [(2, False), (9, True)])
+def test_the_error_of_test_images_counts_twice(images: int, clear: bool) -> None:
+    """All networks are right on the same images, and on k more than their baselines: the root of k errors."""
+    network = probed([0.3 + images / 400] * 2, images=400)
+    trials = [trial(("conv", "pix2vec", 1), seed, 4.0, network, 0.3) for seed in range(3)]
+    first, other = network.correct_images(0), trials[0].probes["mean"].untrained.correct_images(0)
+    assert first is not None
+    assert other is not None
+    assert (first != other).sum() == images
+    assert (regime.accuracies(evidence(trials), ["conv"]) == "") == clear
+
+
 def test_a_gain_is_clear_though_encodings_differ() -> None:
     """Gains of 25, 7 and 5 points: their mean is below two standard errors over encodings, 12.7 points."""
     gains, draw, trials = {"pix2vec": 0.25, "fourier": 0.07, "continuous": 0.05}, np.random.default_rng(2), []
