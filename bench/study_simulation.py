@@ -2,17 +2,19 @@
 
 python bench/study_simulation.py              # writes bench/results/study-simulation.json; half an hour
 python bench/study_simulation.py --studies 20 # quick
+python bench/study_simulation.py --scales 'small, measured'  # these again; the others as they are
 
 Each simulated study has the networks, seeds and test images of a scale. Accuracies vary with the network's
 kind (independently), with the seed of each network and layer, and with the test images, which differ in
 difficulty and are shared by all networks. Worlds: `none`, no difference between any networks; `mixed`, none
 on average, but kinds of networks differ by chance; `encodings`, the same where the encodings of a block
-differ and its depths do not; and for each claim one in which it is true by the smallest
-difference that matters at its scale. Claims d, g, h and i are of single networks: where kinds differ by
+differ and its depths do not; and for each claim one in which it is true by the effect
+that its scale is planned to detect. Claims d, g, h and i are of single networks: where kinds differ by
 chance, these do differ, so that refuting the claims is right.
 
-Scales named `…, measured` are simulated with all spreads of their finished study, also that of the blocks'
-differences over encodings.
+Scales named `…, measured` are simulated with all spreads of their finished study, also those of the blocks'
+differences over encodings, of color errors, of distance preservation and, in the world of claim f, of the
+first and last layers of convolutions. Those of test images are assumed.
 """
 
 import argparse
@@ -20,13 +22,14 @@ import json
 import math
 import platform
 from collections import Counter
-from itertools import product
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
-from study_spreads import Spread, measured_spread
+from study_spreads import Components, Spread, image_noise, measured_spread
 
 from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
@@ -36,24 +39,37 @@ from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, Probe
 
 RESULT = Path(__file__).parent / "results" / "study-simulation.json"
 LETTERS = tuple(claim.letter for claim in CLAIMS)
+WORLDS = ("none", "mixed", "encodings", *LETTERS)
 NUM_IMAGES = {"tiny": 1350, "small": 10_000, "paper": 10_000}
 GROUP_SIZE = {
     "tiny": 3,
     "small": 1,
     "paper": 1,
 }  # translated digits are placed three times in the test images
+COLOR_ERRORS = ("mean_absolute", "histogram", "misplaced_fraction")
 OF_SINGLE_NETWORKS = ("d", "g", "h", "i")  # claims whose networks differ by exactly the stated effect
 BASELINE, CHANCE = 0.35, 0.1
 LEVEL = 0.45  # of accuracy
 VALIDATION_IMAGES = 2000
+OF_LAYERS = 0.3  # spread of each layer's own noise between seeds, as a fraction of the network's
 
 
-SPREADS = {  # those of seeds and networks are near the measured ones
-    "tiny": Spread(seeds=2.5, networks=3.0, loss_seeds=0.017, loss_networks=0.03),
-    "small": Spread(seeds=0.7, networks=1.5, loss_seeds=0.017, loss_networks=0.04),
-    "paper": Spread(seeds=0.7, networks=1.5, loss_seeds=0.017, loss_networks=0.04),
-    "tiny, measured": measured_spread("study-tiny"),
-    "small, measured": measured_spread("study-small"),
+def as_measured(scale: str) -> Spread:
+    """Return the spreads of a scale's finished study. That of accuracies between seeds is without the noise
+    of images and layers, which `simulate` adds.
+    """
+    found = measured_spread(f"study-{scale}")
+    noise = image_noise(found, LEVEL, NUM_IMAGES[scale])
+    seeds = math.sqrt(max(0.0, found.accuracy.seeds**2 - noise**2) / (1 + OF_LAYERS**2))
+    return replace(found, accuracy=replace(found.accuracy, seeds=round(seeds, 5)))
+
+
+SPREADS = {  # those of seeds and networks are near the measured ones, or larger
+    "tiny": Spread(Components(2.5, 3.0), Components(0.017, 0.03)),
+    "small": Spread(Components(0.7, 1.5), Components(0.017, 0.04)),
+    "paper": Spread(Components(0.7, 1.5), Components(0.017, 0.04)),
+    "tiny, measured": as_measured("tiny"),
+    "small, measured": as_measured("small"),
 }
 
 
@@ -106,25 +122,30 @@ def losses(world: str, architecture: Architecture, effect: float) -> float:
 
 
 def measurements(
-    world: str, block: str, draw: np.random.Generator, effects: dict[str, float]
+    world: str, block: str, draw: np.random.Generator, effects: dict[str, float], spread: Spread
 ) -> dict[str, Any]:
-    """Return distance preservation and color errors."""
+    """Return distance preservation and color errors, as they vary between seeds."""
     rank = {"conv": 2, "mixer": 1}.get(block, 0)
-    preservation = 0.3 + effects[""] * rank * (world == "i") + draw.normal(0, 0.05)
+    preservation = 0.3 + effects[""] * rank * (world == "i") + draw.normal(0, spread.preservation.seeds)
     error = effects["% of range"] / 100 * (2 - rank) * (world == "j")
     misplaced = effects["%"] / 100 * (rank == 1) * (world == "j")
     return {
         "distance_preservation": [preservation] * 3,
         "color_error": {
-            "mean_absolute": 0.1 + error + draw.normal(0, 0.005),
-            "histogram": 0.05 + error + draw.normal(0, 0.005),
-            "misplaced_fraction": 0.5 + misplaced + draw.normal(0, 0.02),
+            "mean_absolute": 0.1 + error + draw.normal(0, spread.mean_absolute.seeds),
+            "histogram": 0.05 + error + draw.normal(0, spread.histogram.seeds),
+            "misplaced_fraction": 0.5 + misplaced + draw.normal(0, spread.misplaced_fraction.seeds),
         },
     }
 
 
 def simulate(name: str, world: str, draw: np.random.Generator) -> list[ClaimResult]:
     """Return the claims of one simulated study, of a scale and its spreads."""
+    return evaluate_claims(simulated_study(name, world, draw))
+
+
+def simulated_study(name: str, world: str, draw: np.random.Generator) -> SimulatedEvidence:
+    """Return the trials of one simulated study and what was measured of them."""
     scale_name, spread = name.split(",", maxsplit=1)[0], SPREADS[name]
     scale, images = SCALES[scale_name], NUM_IMAGES[scale_name]
     groups = np.arange(images) // GROUP_SIZE[scale_name]
@@ -143,36 +164,62 @@ def simulate(name: str, world: str, draw: np.random.Generator) -> list[ClaimResu
         return found
 
     baseline = probed(np.array([BASELINE]), np.zeros(images))
-    trials, measured = list[Trial](), {}
-    for architecture, (shift, loss_shift) in _kinds(scale, spread, world, draw).items():
+    trials, measured, shifts = list[Trial](), {}, Shifts(scale, spread, world, draw)
+    for architecture in scale.architectures:
+        shift, loss_shift = shifts.results[architecture]
         own = spread.taste * draw.normal(size=images)
         for seed in range(scale.seeds):
-            noise = draw.normal(0, spread.seeds) + draw.normal(0, 0.3 * spread.seeds, architecture[2] + 1)
+            seeds = spread.accuracy.seeds
+            noise = draw.normal(0, seeds) + draw.normal(0, OF_LAYERS * seeds, architecture[2] + 1)
+            noise += shifts.layers(architecture)
             levels = LEVEL + (accuracies(world, architecture, scale.effect) + shift + noise) / 100
             loss = losses(world, architecture, scale.effects["nats"]) + loss_shift
             probes = PoolProbes(probed(levels, own), baseline, baseline, baseline, CHANCE)
-            loss += draw.normal(0, spread.loss_seeds)
+            loss += draw.normal(0, spread.loss.seeds)
             trials.append(Trial(*architecture, seed=seed, loss=loss, probes={"mean": probes}))
-            measured[architecture, seed] = measurements(world, architecture[0], draw, scale.effects)
+            found = measurements(world, architecture[0], draw, scale.effects, spread)
+            measured[architecture, seed] = found
+            for error, value in zip(COLOR_ERRORS, shifts.colors[architecture], strict=True):
+                found["color_error"][error] += value
     evidence = SimulatedEvidence(trials, measured, "mean", scale.effects, groups)
     evidence.arrays = arrays
-    return evaluate_claims(evidence)
+    return evidence
 
 
-def _kinds(
-    scale: Scale, spread: Spread, world: str, draw: np.random.Generator
-) -> dict[Architecture, tuple[float, float]]:
-    """Return the random shifts of accuracy and loss of each architecture."""
+class Shifts:
+    """What is added to the results of each architecture by chance, the same over seeds."""
+
+    def __init__(self, scale: Scale, spread: Spread, world: str, draw: np.random.Generator):
+        none = world in ("none", *OF_SINGLE_NETWORKS)
+        others = draw.spawn(1)[0]  # so that the draws of accuracies and losses do not depend on these
+        results = [spread.accuracy, spread.loss]
+        colors = [getattr(spread, name) for name in COLOR_ERRORS]
+        ends = [spread.first_layer, spread.last_layer]
+        self.results = _drawn(scale, [] if none else results, 2, world, draw)
+        self.colors = _drawn(scale, [] if none else colors, 3, world, others)
+        self._ends = _drawn(scale, ends if world == "f" else [], 2, world, others)
+
+    def layers(self, architecture: Architecture) -> np.ndarray:
+        """Return what is added to each layer, in points: to the first and the last ones of convolutions."""
+        found = np.zeros(architecture[2] + 1)
+        if architecture[0] == "conv" and architecture[2] > 1:
+            found[[0, -1]] = self._ends[architecture]
+        return found
+
+
+def _drawn(
+    scale: Scale, components: Sequence[Components], count: int, world: str, draw: np.random.Generator
+) -> dict[Architecture, np.ndarray]:
+    """Return a random shift for each of the components, by architecture; `count` zeros without components."""
     every = scale.architectures
-    if world in ("none", *OF_SINGLE_NETWORKS):
-        return dict.fromkeys(every, (0.0, 0.0))
-    networks = np.array([spread.networks, spread.loss_networks])
-    encodings = np.array([spread.encodings, spread.loss_encodings])
+    if not components:
+        return dict.fromkeys(every, np.zeros(count))
+    networks = np.array([each.networks for each in components])
+    encodings = np.array([each.encodings for each in components])
     if world == "encodings":  # these alone; where none are given, as much as networks differ
-        encodings, networks = (encodings if encodings.any() else networks), np.zeros(2)
-    cells = {(block, encoding): draw.normal(size=2) * encodings for block, encoding, _ in every}
-    shifts = {each: cells[each[:2]] + draw.normal(size=2) * networks for each in every}
-    return {each: (float(accuracy), float(loss)) for each, (accuracy, loss) in shifts.items()}
+        encodings, networks = (encodings if encodings.any() else networks), np.zeros(count)
+    cells = {(block, encoding): draw.normal(size=count) * encodings for block, encoding, _ in every}
+    return {each: cells[each[:2]] + draw.normal(size=count) * networks for each in every}
 
 
 def _settings(name: str, spread: Spread) -> dict[str, Any]:
@@ -182,7 +229,7 @@ def _settings(name: str, spread: Spread) -> dict[str, Any]:
         "networks": len(scale.architectures),
         "test_images": NUM_IMAGES[name],
     }
-    return {**counts, "effects": scale.effects, "spread": vars(spread)}
+    return {**counts, "effects": scale.effects, "spread": asdict(spread)}
 
 
 def main() -> None:
@@ -194,21 +241,14 @@ def main() -> None:
         default=100,
         help="studies of each world and scale; twice as many without an effect",
     )
+    parser.add_argument("--scales", nargs="+", choices=SPREADS, default=list(SPREADS))
     parser.add_argument("--out", type=Path, default=RESULT)
     given = parser.parse_args()
-    worlds, found = ("none", "mixed", "encodings", *LETTERS), []
-    for scale, world in product(SPREADS, worlds):
-        draw = np.random.default_rng([list(SPREADS).index(scale), worlds.index(world)])
-        count = given.studies if world in LETTERS else 2 * given.studies
-        studies = [simulate(scale, world, draw) for _ in range(count)]
-        verdicts = {
-            letter: Counter(claim.verdict for study in studies for claim in study if claim.letter == letter)
-            for letter in (LETTERS if world not in LETTERS else (world,))
-        }
-        refuted = sum(any(claim.verdict == "does not hold" for claim in study) for study in studies)
-        row = {"scale": scale, "world": world, "studies": count, "any_refuted": refuted}
-        found.append({**row, "verdicts": {key: dict(value) for key, value in verdicts.items()}})
-        print(json.dumps(found[-1]), flush=True)
+    found = [
+        row
+        for scale in SPREADS
+        for row in (rows(scale, given.studies) if scale in given.scales else kept(given.out, scale))
+    ]
     settings = {name: _settings(name.split(",", maxsplit=1)[0], spread) for name, spread in SPREADS.items()}
     record = {
         "python": platform.python_version(),
@@ -217,6 +257,28 @@ def main() -> None:
         "worlds": found,
     }
     given.out.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def rows(scale: str, studies: int) -> Iterator[dict[str, Any]]:
+    """Simulate the studies of each world of a scale and count their verdicts."""
+    for index, world in enumerate(WORLDS):
+        draw = np.random.default_rng([list(SPREADS).index(scale), index])
+        count = studies if world in LETTERS else 2 * studies
+        results = [simulate(scale, world, draw) for _ in range(count)]
+        verdicts = {
+            letter: Counter(claim.verdict for claims in results for claim in claims if claim.letter == letter)
+            for letter in (LETTERS if world not in LETTERS else (world,))
+        }
+        refuted = sum(any(claim.verdict == "does not hold" for claim in claims) for claims in results)
+        row = {"scale": scale, "world": world, "studies": count, "any_refuted": refuted}
+        row["verdicts"] = {key: dict(value) for key, value in verdicts.items()}
+        print(json.dumps(row), flush=True)
+        yield row
+
+
+def kept(path: Path, scale: str) -> list[dict[str, Any]]:
+    """Return the rows of a scale as they were written before."""
+    return [row for row in json.loads(path.read_text())["worlds"] if row["scale"] == scale]
 
 
 if __name__ == "__main__":

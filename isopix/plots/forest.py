@@ -32,7 +32,7 @@ class Mark(NamedTuple):
 
 
 class ForestRow(NamedTuple):
-    """A contrast: its label, its marks by group, and the smallest effect that matters, 0 if none is set."""
+    """A contrast: its label, its marks by group, and the effect stated for it, 0 if none is."""
 
     label: str
     marks: Mapping[str, Mark]
@@ -42,7 +42,7 @@ class ForestRow(NamedTuple):
 @style.print_style()
 def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
     """Plot rows of contrasts by the label of their axis, which has their unit; each panel shows zero and,
-    shaded, effects smaller than those that matter.
+    shaded, effects smaller than the stated ones.
     """
     counts = [len(rows) for rows in panels.values()]
     figure = style.new_figure(ROW_HEIGHT * sum(counts) + PANEL_HEIGHT * len(panels) + 0.4)
@@ -55,7 +55,7 @@ def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
         Line2D([], [], markersize=5, linewidth=1.5, label=group, **look)
         for group, look in zip(groups, LOOKS, strict=False)
     ]
-    shade = Patch(facecolor=SHADE, edgecolor=style.MUTED_COLOR, label="too small to matter")
+    shade = Patch(facecolor=SHADE, edgecolor=style.MUTED_COLOR, label="below the stated effect")
     figure.legend(handles=[*keys, shade], loc="outside lower center", ncols=len(keys) + 1)
     style.enlarge_ticks(figure)
     return figure
@@ -63,7 +63,7 @@ def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
 
 def _panel(axes: Axes, rows: Sequence[ForestRow], groups: Sequence[str]) -> None:
     for place, row in enumerate(rows):
-        label = f"_{row.label}, too small to matter"
+        label = f"_{row.label}, below the stated effect"
         axes.fill_betweenx(
             [place - 0.5, place + 0.5], -row.effect, row.effect, color=SHADE, linewidth=0, label=label
         )

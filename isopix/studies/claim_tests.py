@@ -15,10 +15,11 @@ LEVEL = 0.05  # of all refutations of a study under one pool
 class Contrast:
     """A difference in `unit` that is positive if the claim is true; `estimate` None: not measured.
 
-    `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the smallest
-    difference that matters. `regime` says why the networks cannot show the difference; empty if they can. A
-    contrast that is not `counted` is shown and decides nothing. `adjusted_p` is Holm's of a difference on the
-    wrong side. A correlation is estimated on Fisher's scale, and shown as itself if `fisher`.
+    `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
+    difference that a study is planned to detect. `regime` says why the networks cannot show the difference;
+    empty if they can. A contrast that is not `counted` is shown and decides nothing. `adjusted_p` is Holm's
+    of a difference on the wrong side. A correlation is estimated on Fisher's scale, and shown as itself if
+    `fisher`.
     """
 
     text: str

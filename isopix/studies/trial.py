@@ -99,10 +99,17 @@ class TrialSpec(NamedTuple):
             found = from_dict(TrialResult, {name: each for name, each in values.items() if name != "kind"})
             if found.status == "done":
                 _check_result(found, self.pools)
+                self._check_network(found)
         except (ValueError, KeyError) as error:
             reason = f"{self.result} cannot be read: {error}"
             raise ValueError(f"{reason}; delete it, and the trial is probed again") from None
         return found
+
+    def _check_network(self, found: TrialResult) -> None:
+        """Raises ValueError for the result of another network or seed."""
+        own, trial = (self.architecture, self.recipe.train.seed), found.trial
+        if trial is not None and (trial.architecture, trial.seed) != own:
+            raise ValueError(f"it is of {'-'.join(map(str, trial.architecture))}, seed {trial.seed}")
 
     def write(self, result: TrialResult) -> None:
         """Write the status of the trial."""

@@ -31,8 +31,8 @@ INPUT_NOTE = (
 CLAIMS_NOTE = (
     "All contrasts of the claims, by unit; those of a unit share an axis. Each is positive if its claim "
     "(letter) is true. Mark: mean; bar: 95 % interval over new seeds, encodings and "
-    "depths, and test images; both pools: the same under both. Shaded: smaller than the smallest effect that "
-    "matters. A number after a block is its depth."
+    "depths, and test images; both pools: the same under both. Shaded: smaller than the effect that the "
+    "study is planned to detect. A number after a block is its depth."
 )
 PROBE_NOTE = "Linear probe of the layer that validation images choose, on"
 

@@ -71,7 +71,8 @@ def claim_results(
     """Return the results of all ten claims under a pool, with Holm's correction across them; missing trials
     leave a claim undecided.
 
-    `effects` is the smallest difference that matters, by unit; `groups` are those of the test images.
+    `effects` is the difference that the study is planned to detect, by unit; `groups` are those of
+    the test images.
     """
     evidence = StudyEvidence(trials, measurements, pool, effects or {}, groups)
     return evaluate_claims(evidence)

@@ -47,7 +47,8 @@ class Cells(NamedTuple):
 class StudyEvidence:
     """The finished trials of a study under one pool, and what else was measured of them.
 
-    `effects` is the smallest difference that matters, by unit; `groups` are those of the test images.
+    `effects` is the difference that the study is planned to detect, by unit; `groups` are those of
+    the test images.
     """
 
     trials: Sequence[Trial]

@@ -33,8 +33,8 @@ MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverg
 
 class Scale(NamedTuple):
     """A size of the study: the prefix of its recipes, architectures, number of seeds, and the probe of every
-    layer with the maximum number of images of each split that it reads. `effect` is the smallest difference
-    of accuracy that matters, in percentage points.
+    layer with the maximum number of images of each split that it reads. `effect` is the difference
+    of accuracy that it is planned to detect, in percentage points.
     """
 
     prefix: str
@@ -46,12 +46,12 @@ class Scale(NamedTuple):
 
     @property
     def effects(self) -> dict[str, float]:
-        """The smallest differences that matter, by unit."""
+        """The differences that the study is planned to detect, by unit."""
         return {"points": self.effect, "points per doubling": self.effect / 2, **EFFECTS}
 
 
 STUDY_POOLS: tuple[Pool, ...] = ("mean", "grid4")
-# The smallest differences that matter, apart from those of accuracy; "" is of correlations.
+# The differences that a study is planned to detect, apart from those of accuracy; "" is of correlations.
 EFFECTS = {"nats": 0.2, "nats per doubling": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 THREE_BLOCKS = ("conv", "mixer", "transformer-1")
 _RIDGE = ProbeConfig(  # closed form

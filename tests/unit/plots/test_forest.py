@@ -58,4 +58,4 @@ def test_zero_has_a_line_and_effects_too_small_to_matter_are_shaded(figure: Figu
 def test_text_is_readable_in_print_and_axes_have_labels(figure: Figure) -> None:
     check_readable(figure)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts == ["both pools", "mean pool", "4 × 4 pool", "too small to matter"]
+    assert texts == ["both pools", "mean pool", "4 × 4 pool", "below the stated effect"]

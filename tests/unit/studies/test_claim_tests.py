@@ -47,6 +47,10 @@ def test_refutations_are_corrected_by_holm() -> None:
     assert found == pytest.approx([2 * 0.012419, 3 * 0.003732, 4 * 0.001374, 1.0], abs=1e-5)
     assert [each.verdict for each in claims] == ["does not hold", "does not hold", "not decided"]
     assert adjust([claim(*[contrast(-2.5)] * 5)])[0].verdict == "not decided"
+    unjudged = [contrast(-2.5, regime="no gain")] * 4
+    assert adjust([claim(contrast(-2.5), *unjudged)])[0].contrasts[0].adjusted_p == pytest.approx(
+        0.012419, abs=1e-5
+    )
 
 
 def test_without_differences_few_studies_refute_anything() -> None:

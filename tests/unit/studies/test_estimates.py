@@ -139,3 +139,13 @@ def test_the_interval_holds_the_truth_where_only_encodings_differ(own: float) ->
         assert found is not None
         held.append(abs(found.mean) <= found.half_width())
     assert np.mean(held) >= 0.95 - 2 * math.sqrt(0.95 * 0.05 / 600)
+
+
+def test_encodings_are_the_source_where_their_interval_is_wider_though_their_error_is_smaller() -> None:
+    """Three encodings are known with two degrees of freedom, and nine kinds with eight."""
+    means = np.add.outer([0.0, 1.0, 2.0], [-2.2, 0.0, 2.2]).ravel()
+    found = crossed_estimate(np.tile(means, (2, 1)), encodings=list(np.repeat(["a", "b", "c"], 3)))
+    assert found is not None
+    (kinds,) = [each for each in found.sources if each.name == "kinds"]
+    assert kinds.freedom == 2
+    assert kinds.standard_error < np.std(means, ddof=1) / 3

@@ -215,6 +215,8 @@ def test_a_damaged_result_file_is_reported_with_a_remedy(
         (lambda values: values["metrics"]["measurements"].update(color_error={}), "color_error is empty"),
         (lambda values: values["trial"].update(depth=5), "it has 2 layers of 6"),
         (lambda values: values["metrics"].pop("loss_measurement"), "'loss_measurement'"),
+        (lambda values: values["trial"].update(seed=3), "it is of conv-pix2vec-1, seed 3"),
+        (lambda values: values["trial"].update(block="mixer"), "it is of mixer-pix2vec-1, seed 0"),
     ],
 )
 def test_a_finished_trial_that_lacks_something_is_refused_when_it_is_read(

@@ -9,7 +9,7 @@ import pytest
 from isopix.studies.inductive_bias import regime
 from isopix.studies.inductive_bias.contrasts import difference, range_terms
 from isopix.studies.inductive_bias.evidence import Cells, StudyEvidence, Term, largest_design
-from isopix.studies.inductive_bias.trials import Trial
+from isopix.studies.inductive_bias.trials import ProbedLayers, Trial
 from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, pool_probes, probed, trial, world
 
 
@@ -86,14 +86,55 @@ def test_a_gain_is_clear_from_two_standard_errors_on(gain: float, clear: bool) -
     assert (regime.accuracies(made, ["conv"]) == "") == clear
 
 
+@pytest.mark.parametrize(("gain", "clear"), [(0.02, False), (0.03, True)])
+def test_the_error_of_seeds_counts_twice(gain: float, clear: bool) -> None:
+    """Seeds 3 points below to 3 above their mean have a standard error of 1.3 points."""
+    trials = [
+        trial(cell, seed, 4.0, probed([0.3 + gain + off] * (cell[2] + 1)), 0.3)
+        for seed, off in enumerate((-0.03, -0.01, 0.01, 0.03))
+        for cell in CELLS
+        if cell[0] == "conv"
+    ]
+    assert (regime.accuracies(evidence(trials), ["conv"]) == "") == clear
+
+
+@pytest.mark.parametrize(("images", "clear"), [(2, False), (9, True)])
+def test_the_error_of_test_images_counts_twice(images: int, clear: bool) -> None:
+    """All networks are right on the same images, and on k more than their baselines: the root of k errors."""
+    network = probed([0.3 + images / 400] * 2, images=400)
+    trials = [trial(("conv", "pix2vec", 1), seed, 4.0, network, 0.3) for seed in range(3)]
+    first, other = network.correct_images(0), trials[0].probes["mean"].untrained.correct_images(0)
+    assert first is not None
+    assert other is not None
+    assert (first != other).sum() == images
+    assert (regime.accuracies(evidence(trials), ["conv"]) == "") == clear
+
+
+@pytest.mark.parametrize(
+    "better",
+    [
+        {"untrained": probed([0.6])},
+        {"pixel_components": probed([0.6])},
+        {"raw_pixels": probed([0.6]), "pixel_components": None},
+    ],
+)
+def test_a_block_is_above_all_its_baselines_or_not_above(better: dict[str, ProbedLayers | None]) -> None:
+    trials = []
+    for seed in range(3):
+        made = trial(("conv", "pix2vec", 1), seed, 4.0, probed([0.5, 0.5]), 0.3)
+        probes = replace(made.probes["mean"], **better)
+        trials.append(replace(made, probes={"mean": probes}))
+    assert regime.accuracies(evidence(trials), ["conv"]) == regime.NOT_ABOVE
+
+
 def test_a_gain_is_clear_though_encodings_differ() -> None:
-    """Gains of 25, 7 and 5 points: their mean is below two standard errors over encodings, 12.7 points."""
-    gains, draw, trials = {"pix2vec": 0.25, "fourier": 0.07, "continuous": 0.05}, np.random.default_rng(2), []
+    """Gains of 30, 4 and 1 points: their mean is far below two standard errors over encodings, 18 points."""
+    gains, draw, trials = {"pix2vec": 0.3, "fourier": 0.04, "continuous": 0.01}, np.random.default_rng(2), []
     for seed in range(4):
         for cell in [cell for cell in CELLS if cell[0] == "conv"]:
             level = 0.3 + gains[cell[1]] + 0.005 * draw.normal()
             trials.append(trial(cell, seed, 4.0, probed([level] * (cell[2] + 1)), 0.3))
-    assert np.std([25, 7, 5], ddof=1) / 3**0.5 * 2 > np.mean([25, 7, 5])
+    assert np.std([30, 4, 1], ddof=1) / 3**0.5 * 2 > 1.5 * np.mean([30, 4, 1])
     assert regime.accuracies(evidence(trials), ["conv"]) == ""
 
 
