@@ -44,8 +44,12 @@ class ProbedLayers:
         count = len(self.test_accuracies)
         if len(self.validation_accuracies) != count or not 0 <= self.best_layer < count:
             raise ValueError(f"best layer {self.best_layer} of {count} layers")
-        for packed in self.correct:
-            unpack_correct(packed, self.num_images)
+        layers = range(count) if len(self.correct) > 1 else (self.best_layer,)
+        for layer, packed in zip(layers, self.correct, strict=False):
+            share = float(unpack_correct(packed, self.num_images).mean())
+            if abs(share - self.test_accuracies[layer]) * self.num_images > 0.5:
+                given = f"{self.test_accuracies[layer]:.4g} of layer {layer}"
+                raise ValueError(f"test accuracy {given}, but {share:.4g} of its images are correct")
 
     def correct_images(self, layer: int | None = None) -> Correct | None:
         """Return whether a layer, by default the best one, classifies each test image correctly; None if that
