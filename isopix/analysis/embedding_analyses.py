@@ -89,15 +89,17 @@ class PositionEmbeddings(Analysis):
             return None
         shuffled = numbers["shuffled"]
         return SummaryTable(
-            "Position embeddings: Spearman correlation of similarity with proximity",
-            ("network", "2-D, given raster", "raster, given rows and columns", "2-D", "raster", "95 % range"),
+            "Position embeddings: Spearman correlation of similarity with proximity, 2-D and raster order",
+            ("network", "partial 2-D", "partial raster", "plain 2-D", "plain raster", "95 % range"),
             [
                 (key, *(f"{numbers[key][score]:.2f}" for score in LAYOUT_SCORES), _range(numbers[key]))
                 for key in ("trained", "untrained")
                 if key in numbers
             ],
-            f"shuffled positions: 2-D, given raster: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}; 95 %"
-            " range: of raster, given rows and columns, for sums of rows and columns without raster order",
+            "partial 2-D compares pairs of positions at the same raster distance; partial raster, pairs at"
+            " the same row and column distances. Partial 2-D of shuffled positions, mean ± std of"
+            f" {shuffled['permutations']}: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}. 95 % range: of"
+            " partial raster, for embeddings that do not encode raster order (sums of rows and columns)",
         )
 
 

@@ -72,7 +72,7 @@ def nearest_neighbors(
     if count < 2:
         raise ValueError(f"nearest neighbors need two images or more, and {count} is given")
     if not 1 <= num_neighbors < count:
-        raise ValueError(f"{num_neighbors} neighbors of each of {count} images; allowed: 1 to {count - 1}")
+        raise ValueError(f"num_neighbors is {num_neighbors}; allowed for {count} images: 1 to {count - 1}")
     if bad := int((~features.isfinite().all(1)).sum()):
         raise RuntimeError(f"the features of {bad:,} of {count:,} images are not finite")
     points = torch.split(standardized(features.float()), BLOCK_SIZE)

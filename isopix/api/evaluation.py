@@ -123,7 +123,7 @@ def evaluate(
         if folder is not None:
             require_writable(folder.evaluations)
         loaded = model.loaded
-        tuned = loaded.finetuned("RUN" if folder is None else folder.path)
+        tuned = loaded.finetuned(None if folder is None else folder.path)
         masks = default_masks(tuned) if mask_ensemble is None else mask_ensemble
         check_masks(tuned, masks)
         images = evaluation_images(loaded, data, limit)

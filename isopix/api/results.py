@@ -14,6 +14,7 @@ from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.device import Precision
 from isopix.core.types import Grid
 from isopix.data.measurement import Measurement
+from isopix.display.formats import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
 from isopix.papers.published import PublishedResult
@@ -54,13 +55,13 @@ class ProbeOutput(TableOutput):
     def table(self) -> ResultTable:
         """Return a table of every layer, then of the baselines."""
         best, layers = self.best, self.report.network.layers
-        rows = [
-            (f"layer {each.layer}{' *' if each is best else ''}", f"{each.test_accuracy:.1%}")
-            for each in layers
-        ]
-        rows += [(name, f"{accuracy:.1%}") for name, accuracy in self.baselines.items()]
-        caption = f"Linear probe of {self.data}, step {self.step:,}; * best on validation images"
-        return ResultTable(caption, ("features", "test accuracy"), rows)
+        rows = [(f"layer {each.layer}{' *' if each is best else ''}", _accuracy(each)) for each in layers]
+        rows += [(name, _accuracy(each.best)) for name, each in self.report.baselines.items()]
+        rows.append(("majority class", f"{self.baselines['majority class']:.1%}"))
+        measured = self.report.measurement
+        images = self.data if measured is None else measured.line
+        caption = f"Linear probe, step {self.step:,}, {images}; * best on validation images"
+        return ResultTable(caption, ("features", "test accuracy (95 % CI)"), rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,11 +107,14 @@ class LowDataOutput(TableOutput):
     select: Selection = "validation"
 
     def table(self) -> ResultTable:
-        """Return a table of the mean test error of each method by number of labels."""
+        """Return a table of the test error of each method by number of labels."""
         methods = list(self.results)
-        columns = zip(*self.results.values(), strict=True)
-        rows = [[same[0].labels_per_class, *(f"{each.mean:.1%}" for each in same)] for same in columns]
-        caption = f"Test error with few labels of {self.data}, mean over random subsets of the labels"
+        columns = list(zip(*self.results.values(), strict=True))
+        rows = [[same[0].labels_per_class, *(mean_and_std(each.errors) for each in same)] for same in columns]
+        caption = (
+            f"Test error with few labels, {self.num_images['test']:,} test images of {self.data}:"
+            f" {mean_over_subsets(len(columns[0][0].errors))} of the labels"
+        )
         return ResultTable(caption, ["labels per class", *methods], rows)
 
 
@@ -278,3 +282,7 @@ class StudyProgress:
     total: int
     fraction: float
     seconds: float
+
+
+def _accuracy(score: LayerScore) -> str:
+    return percent_with_interval(score.test_accuracy, *score.interval)

@@ -102,6 +102,7 @@ def analyze(
             show_table(*table[:3])
             if table.note:
                 say_wrapped(table.note)
+                say("")
     for name, reason in found.not_applicable.items():
         say_wrapped(f"{name} does not apply: {reason}")
     if found.results:

@@ -145,11 +145,6 @@ def _terminal_width() -> int | None:
     return console.width if console.is_terminal else None
 
 
-def percent_with_interval(fraction: float, low: float, high: float) -> str:
-    """Format a fraction with its interval: `41.2% (39.8 to 42.5)`."""
-    return f"{fraction:.1%} ({100 * low:.1f} to {100 * high:.1f})"
-
-
 class _PrintMessages(logging.Handler):
     """Prints the warnings and notes of the Python functions to standard error."""
 

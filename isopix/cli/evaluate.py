@@ -12,13 +12,13 @@ from isopix.cli.console import (
     Seed,
     load_plugins,
     note,
-    percent_with_interval,
     say,
     show_json,
     show_table,
 )
 from isopix.core.choices import Precision
 from isopix.data.measurement import Measurement
+from isopix.display.formats import percent_with_interval
 from isopix.finetuning.metrics import ClassificationMetrics
 
 

@@ -21,6 +21,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.probe import Pooling
 from isopix.core.choices import Precision, Selection
+from isopix.display.formats import mean_and_std, mean_over_subsets
 from isopix.papers.igpt import LOW_DATA, PublishedLowData
 from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
 from isopix.probing.low_data import LowDataResult
@@ -120,7 +121,7 @@ def _print_errors(found: LowDataOutput) -> None:
     rows = [
         (
             _title(method, each, num_images["test"]),
-            *(f"{result.mean:.1%} ± {result.std:.1%}" for result in each),
+            *(mean_and_std(result.errors) for result in each),
         )
         for method, each in results.items()
     ]
@@ -130,8 +131,8 @@ def _print_errors(found: LowDataOutput) -> None:
         else "by cross-validation within the labeled images"
     )
     title = (
-        f"Test error on {found.data} ({num_images['test']:,} images): mean ± std over "
-        f"{len(first[0].errors)} random subsets; layer and L2 penalty chosen "
+        f"Test error on {found.data} ({num_images['test']:,} images): "
+        f"{mean_over_subsets(len(first[0].errors))}; layer and L2 penalty chosen "
         f"{chosen}; pool {found.record['pool']}"
     )
     show_table(title, [COUNTS, *columns], rows)

@@ -11,11 +11,11 @@ from isopix.cli.console import (
     Plugins,
     load_plugins,
     note,
-    percent_with_interval,
     say,
     show_json,
     show_table,
 )
+from isopix.display.formats import percent_with_interval
 from isopix.reporting.baselines import BaselineRow
 
 Out = Annotated[

@@ -63,12 +63,18 @@ class Measurement:
 
     @property
     def count(self) -> str:
-        """The images, as `2,000 of 10,000 test images of cifar10`."""
+        """The images, as `2,000 of 10,000 test images of cifar10`.
+
+        A dataset without splits has a training split only, also if nothing was trained on it: those of a
+        training split are `60 images of photos (training split)`.
+        """
         used = (
             f"{self.images:,}" if self.images == self.available else f"{self.images:,} of {self.available:,}"
         )
         noun = "image" if self.available == 1 else "images"
-        return f"{used} given {noun}" if self.split is None else f"{used} {self.split} {noun} of {self.data}"
+        if self.split is None:
+            return f"{used} given {noun}"
+        return split_images(used, self.split, self.data, noun)
 
     @property
     def line(self) -> str:
@@ -85,6 +91,15 @@ class Measurement:
         if self.labels_seen:
             parts.append(f"the network was trained on the labels of {self.labels_seen:,} different images")
         return "; ".join(parts)
+
+
+def split_images(count: str, split: str, data: str, noun: str = "images") -> str:
+    """Return `60 test images of photos`, or `60 images of photos (training split)`."""
+    return (
+        f"{count} {noun} of {data} (training split)"
+        if split == "train"
+        else f"{count} {split} {noun} of {data}"
+    )
 
 
 def measurement_of(data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:

@@ -1,4 +1,7 @@
-"""Numbers as text: losses, rates and durations."""
+"""Numbers as text: losses, rates, durations and percentages."""
+
+from collections.abc import Sequence
+from statistics import mean, stdev
 
 HUGE = 1e5  # nats
 
@@ -29,3 +32,19 @@ def spell_duration(seconds: int | float) -> str:
 def format_rate(rate: float) -> str:
     """Format a number of items a second: integers from 100."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
+
+
+def percent_with_interval(fraction: float, low: float, high: float) -> str:
+    """Format a fraction with its interval: `41.2% (39.8 to 42.5)`."""
+    return f"{fraction:.1%} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def mean_and_std(fractions: Sequence[float]) -> str:
+    """Format the mean of fractions with their standard deviation, n − 1: `62.2% ± 1.3%`; of one, `62.2%`."""
+    spread = f" ± {stdev(fractions):.1%}" if len(fractions) > 1 else ""
+    return f"{mean(fractions):.1%}{spread}"
+
+
+def mean_over_subsets(count: int) -> str:
+    """Say what such a number is: `mean ± std over 3 random subsets`, or `1 random subset`."""
+    return f"mean ± std over {count} random subsets" if count > 1 else "1 random subset"

@@ -49,7 +49,8 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
     panels = [_metrics(run, run.recipe, settings, path)._replace(charts=[chart])]
     if run.evaluations:
         table = Table(COLUMNS, [_evaluation(each) for each in run.evaluations])
-        panels.append(Panel(tables=[table], notes=[NOTE]))
+        voted = any(each.masks > 1 for each in run.evaluations)
+        panels.append(Panel(tables=[table], notes=[NOTE] if voted else []))
     return Section("Fine-tuning", panels, "pair")
 
 

@@ -26,9 +26,11 @@ def _panel(saved: SavedLowData) -> Panel:
         )
         for method, found in saved.results.items()
     ]
+    count = len(first[0].errors)
+    subsets = f"mean ± standard deviation over {count} random balanced subsets"
     notes = [
-        f"Test error on {saved.data}, {first[0].num_test_images:,} images: mean ± standard deviation over"
-        f" {len(first[0].errors)} random balanced subsets of the training images. {_selection(saved)}"
+        f"Test error on {saved.data}, {first[0].num_test_images:,} images:"
+        f" {subsets if count > 1 else '1 random balanced subset'} of the training images. {_selection(saved)}"
     ]
     if saved.measurement:
         notes.append(f"{saved.measurement.line}.")
@@ -43,7 +45,8 @@ def _layers(method: str, found: list[LowDataResult]) -> str:
 
 
 def _error(found: LowDataResult) -> Text:
-    return f"{percent(found.mean)} ± {100 * found.std:.1f}"
+    spread = f" ± {100 * found.std:.1f}" if len(found.errors) > 1 else ""
+    return f"{percent(found.mean)}{spread}"
 
 
 def _selection(saved: SavedLowData) -> str:

@@ -3,6 +3,7 @@
 import shlex
 
 from isopix.analysis.scores import SCORES, Summary
+from isopix.data.measurement import split_images
 from isopix.reporting.gallery import image_tag
 from isopix.reporting.run_record import RunRecord, SavedScores
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Table, Text, missing
@@ -28,9 +29,10 @@ def score_section(run: RunRecord) -> Section | None:
 def _panel(saved: SavedScores) -> Panel:
     charts = [Chart(image_tag(saved.maps, MAPS), MAPS, "pixels")] if saved.maps else []
     columns = [("score", ""), (saved.data, NUMBER)]
-    count = next(iter(saved.scores.values())).images
+    count = f"{next(iter(saved.scores.values())).images:,}"
+    images = saved.measurement.count if saved.measurement else split_images(count, saved.split, saved.data)
     notes: list[Text] = [
-        f"{count:,} {saved.split} images of {saved.data}: mean ± standard error, and in brackets the standard"
+        f"{images}: mean ± standard error, and in brackets the standard"
         " deviation over images. Higher is less likely, or harder to compress. PNG and WebP: a file of each"
         " image, with its own pixels."
     ]

@@ -104,20 +104,18 @@ class LoadedRun(NamedTuple):
         """The names of the classes, in the order of the logits; none without a class head."""
         return () if self.class_head is None else tuple(self.records["state"]["classes"])
 
-    def finetuned(self, path: Path | str = "RUN") -> FineTuneModel:
+    def finetuned(self, path: Path | str | None = None) -> FineTuneModel:
         """Return the network with its class head. Raises ValueError, naming `path`, if it has none."""
-        settings = self.recipe.finetune
+        settings, name = self.recipe.finetune, "this model" if path is None else f"run {path}"
         if settings is None:
-            finetune = command_line("finetune", path, "--out", "OUT")
-            raise ValueError(
-                f"run {path} is not fine-tuned and has no class head; to fine-tune it: {finetune}"
-            )
+            finetune = command_line("finetune", path or "RUN", "--out", "OUT")
+            raise ValueError(f"{name} is not fine-tuned and has no class head; to fine-tune it: {finetune}")
         if not settings.has_class_loss:
             raise ValueError(
-                f"run {path} was trained on codes alone (generative_weight=inf) and has no class head"
+                f"{name} was trained on codes alone (generative_weight=inf) and has no class head"
             )
         if self.class_head is None:
-            raise ValueError(f"run {path} has no class head: classifier.safetensors is missing")
+            raise ValueError(f"{name} has no class head: classifier.safetensors is missing")
         model = FineTuneModel(self.model, self.recipe.model.width, len(self.classes), settings)
         model.head = self.class_head
         return model

@@ -75,7 +75,7 @@ def test_features_that_are_constant_or_of_equal_images_are_no_error() -> None:
 def test_too_many_neighbors_are_refused() -> None:
     with pytest.raises(ValueError, match="need two images or more, and 1 is given"):
         search(features()[:1], k=1)
-    with pytest.raises(ValueError, match="70 neighbors of each of 70 images; allowed: 1 to 69"):
+    with pytest.raises(ValueError, match="num_neighbors is 70; allowed for 70 images: 1 to 69"):
         search(features(), k=70)
 
 

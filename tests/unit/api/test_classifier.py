@@ -125,7 +125,9 @@ def test_a_model_without_a_class_head_says_how_to_get_one(tmp_path: Path, data: 
     model = isopix.load(tmp_path / "run", device="cpu")
     assert model.classes == ()
     for call in (model.predict, model.predict_proba, model.class_logits):
-        assert refusal(call, data.test.images).startswith("run RUN is not fine-tuned and has no class head")
+        assert refusal(call, data.test.images).startswith(
+            "this model is not fine-tuned and has no class head"
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

@@ -47,7 +47,7 @@ def test_reconstruct(copy_of: Copy) -> None:
     assert_same_files(one / "samples", other / "samples")
     assert found.accuracy == found.reconstruction.accuracy
     data = load_dataset(isopix.Run(other).recipe.data)
-    count = f"2 of {data.train.available:,} train images of digits"
+    count = f"2 of {data.train.available:,} images of digits (training split)"
     assert f", on {count}\n" in printed
     assert found.measurement.count == count
     assert found.measurement.images_hash == images_hash(data.train.select(torch.arange(2)))

@@ -188,4 +188,4 @@ def test_wrong_calls_of_neighbors(pristine: Path, photos: Path) -> None:
     text = refusal(lambda: isopix.neighbors(run, data=photos, layer=3, **CPU))
     assert text == "layer 3 does not exist; layers are 0 to 1"
     text = refusal(lambda: isopix.neighbors(run, data=photos, num_neighbors=13, **CPU))
-    assert text == "13 neighbors of each of 13 images; allowed: 1 to 12"
+    assert text == "num_neighbors is 13; allowed for 13 images: 1 to 12"

@@ -33,6 +33,7 @@ def test_a_record_counts_images_and_classes() -> None:
     assert (record.images, record.available) == (3, 5)
     assert record.classes == {"train": 2, "validation": 2, "test": 3}
     assert record.count == "3 of 5 test images of pets"
+    assert replace(record, split="train").count == "3 of 5 images of pets (training split)"
     assert record.line == "3 of 5 test images of pets; 3 classes"
     [warning] = record.warnings
     assert "owl (3)" in warning

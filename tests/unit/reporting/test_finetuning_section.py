@@ -148,6 +148,11 @@ def test_evaluations_are_a_table(tmp_path: Path) -> None:
     assert text.count("100.0\u00a0%") >= 6  # accuracy and top 5 of both, one mask and their mean of the first
     assert "isopix evaluate a" in text
     assert "c.json: &#39;num_images&#39; is missing" in text
+    assert "majority vote" in text
+    (run.evaluations / "a.json").unlink()
+    text = page.build([run])
+    assert "set b" in text
+    assert "majority vote" not in text  # of an evaluation without masks
 
 
 def test_other_runs_have_no_such_part(tmp_path: Path) -> None:

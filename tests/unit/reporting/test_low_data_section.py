@@ -20,10 +20,10 @@ def result(labels: int | str, errors: list[float], layers: list[int], selecting:
     return {**numbers, "layers": layers, "errors": errors, "num_selection_images": selecting, **derived}
 
 
-def section(folder: Path, select: str = "validation") -> str:
+def section(folder: Path, select: str = "validation", subsets: int = 3) -> str:
     run = whole(folder)
-    probed = [result(5, [0.5, 0.6, 0.7], [3]), result("10%", [0.2, 0.2, 0.2], [4])]
-    tuned = [result(5, [0.4, 0.4, 0.4], [], 0), result("10%", [0.1, 0.2, 0.3], [], 0)]
+    probed = [result(5, [0.5, 0.6, 0.7][:subsets], [3]), result("10%", [0.2, 0.2, 0.2][:subsets], [4])]
+    tuned = [result(5, [0.4, 0.4, 0.4][:subsets], [], 0), result("10%", [0.1, 0.2, 0.3][:subsets], [], 0)]
     results = {"trained": probed, "fine-tuned": tuned}
     record = {"kind": "low_data", "step": 40, "data": "photos", "select": select, "results": results}
     (run.low_data / "labels-5-subset-0-abc").mkdir(parents=True)  # a run folder of fine-tuning
@@ -49,6 +49,13 @@ def test_it_shows_mean_and_standard_deviation_by_method(tmp_path: Path) -> None:
         assert shown in text
     assert "Test error on photos, 1,234 images: mean ± standard deviation over 3 random balanced" in text
     assert "chosen on 60 labeled validation images; fine-tuned: fixed number of steps." in text
+
+
+def test_one_subset_has_no_standard_deviation(tmp_path: Path) -> None:
+    text = section(tmp_path / "run", subsets=1)
+    assert "50.0 %" in text
+    assert "±" not in text
+    assert "1,234 images: 1 random balanced subset of the training images." in text
 
 
 def test_it_says_when_no_validation_image_was_used(tmp_path: Path) -> None:
