@@ -168,6 +168,6 @@ def test_results_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match="2 bytes cannot say it of 40 images"):
         replace(network, num_images=40).check()
     with pytest.raises(
-        ValueError, match=r"test accuracy 0\.6 of layer 1, but 0\.4 of its images are correct"
+        ValueError, match=r"accuracy 0\.6 of layer 1, but 0\.4 of its images are correct"
     ):
         replace(network, test_accuracies=(0.2, 0.6)).check()
