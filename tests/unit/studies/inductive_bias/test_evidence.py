@@ -167,7 +167,5 @@ def test_results_that_do_not_belong_together_are_refused() -> None:
         replace(network, best_layer=7).check()
     with pytest.raises(ValueError, match="2 bytes cannot say it of 40 images"):
         replace(network, num_images=40).check()
-    with pytest.raises(
-        ValueError, match=r"accuracy 0\.6 of layer 1, but 0\.4 of its images are correct"
-    ):
+    with pytest.raises(ValueError, match=r"accuracy 0\.6 of layer 1, but 0\.4 of its images are correct"):
         replace(network, test_accuracies=(0.2, 0.6)).check()
