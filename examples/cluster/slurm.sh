@@ -34,4 +34,11 @@ srun --kill-on-bad-exit torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-nod
     --rdzv-backend=c10d --rdzv-endpoint="$head:$port" --rdzv-id="$SLURM_JOB_ID" \
     -m isopix pretrain "${@:2}" --out "$out" &
 step=$!
-wait "$step"
+code=0
+wait "$step" || code=$?
+# In the grace time of a preemption, SLURM signals the processes, not this script. They have saved, but SLURM does
+# not requeue a job that ends by itself.
+if [ "$code" != 0 ] && [[ $(scontrol show job "$SLURM_JOB_ID") == *PreemptTime=[0-9]* ]]; then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"

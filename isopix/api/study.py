@@ -69,9 +69,16 @@ def inductive_bias(
 def _executor(
     study: Study, count: int, *, jobs: int | None, device: DeviceLike, slurm: Sequence[str] | None
 ) -> Executor[TrialSpec]:
-    """Return what runs that many trials. Raises ValueError for an unavailable device."""
+    """Return what runs that many trials. Raises ValueError for an unavailable device, and for several
+    processes of a job.
+    """
     if slurm is not None:
-        return SlurmExecutor(run_trial, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
+        given = parse(slurm)
+        for name in ("nodes", "gpus_per_node", "tasks_per_node", "ntasks_per_node"):
+            if given.get(name, 1) not in (0, 1):
+                raise ValueError(f"{name} is {given[name]}; a trial is one process with one GPU: allowed: 1")
+        size = jobs or max(1, count)
+        return SlurmExecutor(run_trial, study.path / "slurm", given, size=size)
     return ProcessExecutor(run_trial, slots_on(device, jobs), modules=["isopix.studies.trial"])
 
 

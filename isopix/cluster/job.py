@@ -1,12 +1,14 @@
 """Inside a job of submitit: its tasks as ranks, and its requeue after a stop signal."""
 
 import os
+import re
 import signal
+import subprocess
 import time
 
 from isopix.train.signals import stopped_by
 
-PREEMPTION_SECONDS = 10.0  # in which submitit's signal follows SIGTERM, if the job is to be requeued
+PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
 
 
 def join_ranks() -> None:
@@ -29,7 +31,27 @@ def requeue() -> None:
     import submitit  # noqa: PLC0415 - an extra
 
     notice = signal.Signals[f"SIG{submitit.JobEnvironment.USR_SIG}"]
-    if stopped_by() is notice:
-        signal.raise_signal(notice)
-    else:
+    if stopped_by() is not notice:
         time.sleep(PREEMPTION_SECONDS)
+        if not _has_grace_time():
+            return
+    signal.raise_signal(notice)
+
+
+def _has_grace_time() -> bool:
+    """Whether SLURM preempts this job and has left it a grace time: a job that ends by itself within that is
+    not requeued. A canceled job, and one that SLURM requeues, is not running any more.
+    """
+    try:
+        job = subprocess.run(
+            ["scontrol", "show", "job", os.environ["SLURM_JOB_ID"]],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+    except (KeyError, OSError, subprocess.SubprocessError):
+        return False
+    fields = dict(re.findall(r"(\w+)=(\S+)", job))
+    preempted, started = fields.get("PreemptTime", "None"), fields.get("StartTime", "")
+    return fields.get("JobState") == "RUNNING" and preempted != "None" and preempted >= started

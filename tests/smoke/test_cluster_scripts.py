@@ -90,16 +90,35 @@ def test_the_script_of_several_machines_makes_one_run(alone: Path, tmp_path: Pat
     assert_same(tmp_path / "runs/x", alone)
 
 
-@pytest.mark.slow
-def test_the_job_of_slurm_is_requeued_and_resumes(alone: Path, tmp_path: Path) -> None:
-    programs = tmp_path / "programs"
+def job_environment(folder: Path, **changes: str) -> dict[str, str]:
+    """The environment of a job on one machine, whose programs of SLURM are in the folder."""
+    programs = folder / "programs"
     programs.mkdir()
-    for name, body in PROGRAMS.items():
+    for name, body in {**PROGRAMS, **changes}.items():
         (programs / name).write_text(f"#!/bin/bash\n{body}\n")
         (programs / name).chmod(0o755)
     job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "localhost"}
     env = environment(**job, SLURM_GPUS_ON_NODE="2")
-    env["PATH"] = os.pathsep.join([str(programs), env["PATH"]])
+    return {**env, "PATH": os.pathsep.join([str(programs), env["PATH"]])}
+
+
+@pytest.mark.parametrize(
+    ("preempted", "code"), [("2026-01-02T03:04:05", 0), ("None", 0), ("2026-01-02T03:04:05", 1), ("None", 1)]
+)
+def test_a_job_is_requeued_in_the_grace_time_of_a_preemption(
+    preempted: str, code: int, tmp_path: Path
+) -> None:
+    answers = f'"show job") echo PreemptTime={preempted};; show*) echo localhost;; *) echo "$*";;'
+    show = f'case "$1 $2" in {answers} esac'
+    env = job_environment(tmp_path, srun=f"exit {code}", scontrol=show)
+    with start("slurm.sh", "runs/x", env=env, folder=tmp_path) as job:
+        text = output(job, code)
+    assert text == (f"requeue {os.getpid()}\n" if code and preempted != "None" else "")
+
+
+@pytest.mark.slow
+def test_the_job_of_slurm_is_requeued_and_resumes(alone: Path, tmp_path: Path) -> None:
+    env = job_environment(tmp_path)
     with start("slurm.sh", "runs/x", *WORDS, env=env, folder=tmp_path) as stopped:
         wait_for(tmp_path / "runs/x", 3, stopped)
         time.sleep(0.1)
