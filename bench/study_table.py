@@ -13,6 +13,8 @@ from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
 from isopix.studies.inductive_bias.write_up import evaluate_trials
 from isopix.studies.trial import TrialResult
 
+CIFAR10 = "study-tiny-cifar10"
+INTERVAL = "Mean (95 % interval over seeds, kinds of networks and test images)"
 FALSE = ("does not hold", "holds")
 FALSE_COLUMNS = (
     "any refuted: no differences",
@@ -64,8 +66,22 @@ def paired_table(names: dict[str, str]) -> str:
 
 
 def study_losses() -> str:
-    """Return the losses of the tiny study's networks on CIFAR-10."""
-    return blocks_table("study-tiny-cifar10")
+    """Return the losses of the tiny study on CIFAR-10 by encoding and depth, and the means of each block."""
+    losses: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for each in finished(CIFAR10)[1]:
+        if each.trial is not None:
+            kind = (each.trial.encoding, each.trial.depth)
+            losses.setdefault(kind, {}).setdefault(each.trial.block, []).append(each.trial.loss)
+    names = list(next(iter(losses.values())))
+    rows = [f"| loss (nats) | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    for (encoding, depth), by_block in losses.items():
+        cells = [
+            f"{statistics.mean(by_block[name]):.3f} ± {statistics.stdev(by_block[name]):.3f}"
+            for name in names
+        ]
+        rows.append(f"| {encoding}, {depth} block{'s' * (depth > 1)} | {' | '.join(cells)} |")
+    note = sample(CIFAR10, "Mean ± standard deviation over seeds")
+    return "\n".join([*rows, "", note, "", blocks_table(CIFAR10)])
 
 
 @cache
@@ -110,7 +126,7 @@ def claims_table(name: str) -> str:
         for contrasts in zip(*(claim.contrasts for claim in claims), strict=True):
             shown = "" if contrasts[0].counted else " (not part of the verdict)"
             rows.append(f"| {contrasts[0].text}{shown} | {' | '.join(map(measured, contrasts))} |")
-    return "\n".join([*rows, "", sample(name)]) + "\n"
+    return "\n".join([*rows, "", sample(name, INTERVAL)]) + "\n"
 
 
 def measured(contrast: Contrast) -> str:
@@ -125,8 +141,8 @@ def measured(contrast: Contrast) -> str:
     return (f"{number}; {note}" if note else number).replace("-", "−")
 
 
-def sample(name: str) -> str:
-    """Return what the numbers are of: networks, seeds, images, probe, time and machine."""
+def sample(name: str, statistic: str) -> str:
+    """Return what the numbers are of: networks, seeds, images, probe, time and machine; and the statistic."""
     study, done = finished(name)
     recipe, images, first = study.specs[0].recipe, done[0].metrics["images"], done[0]
     data = first.metrics["measurement"]["data"]
@@ -137,8 +153,8 @@ def sample(name: str) -> str:
     seeds = f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     return (
         f"{len(done)} networks, {seeds} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
-        f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. Mean "
-        f"(95 % interval over seeds, kinds of networks and test images). Probe: "
+        f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. "
+        f"{statistic}. Probe: "
         f"{study.specs[0].probe.method.label()}, {probed} images. {hours:.1f} hours of one thread: "
         f"{machines(done)}; torch {first.environment['torch']}, isopix {first.environment['isopix']}."
     )

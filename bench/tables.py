@@ -20,7 +20,14 @@ from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_costs, vi
 from reliability_table import reliability
 from scale_table import parallel_model, plans, scale
 from speed_table import compiling, speed
-from study_table import simulation, study_losses, study_precision, study_small, study_tiny
+from study_table import (
+    simulation,
+    study_initialization,
+    study_losses,
+    study_precision,
+    study_small,
+    study_tiny,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -240,6 +247,7 @@ TABLES = {
     "study_small": study_small,
     "study_precision": study_precision,
     "study_losses": study_losses,
+    "study_initialization": study_initialization,
     "simulation": simulation,
     "patches": patches,
     "reliability": reliability,
