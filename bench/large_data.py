@@ -69,17 +69,22 @@ def main() -> None:
 
 @style.figure_style()
 def plot(found: dict[str, Any]) -> style.Figure:
-    """Plot the peak of memory by the number of images."""
-    figure = style.new_figure(2.8, 5.0)
-    axes = figure.subplots()
+    """Plot the peak of memory and the rate of preparation by the number of images."""
+    figure = style.new_figure(2.8, 8.0)
+    memory, rate = figure.subplots(1, 2)
     for color, store in zip(style.COLORS, ("encoded", "pixels"), strict=False):
         rows = [each for each in found["conditions"] if each["store"] == store]
         images = [each["images"] for each in rows]
         for marker, stage in (("s--", "prepare"), ("o-", "train")):
             peaks = [each["stages"][stage]["peak_bytes"] / 1e9 for each in rows]
-            axes.plot(images, peaks, marker, color=color, label=f"{store}: {STAGES[stage]}")
-    axes.set(xlabel="Images", ylabel="Peak of resident memory (GB)", xscale="log", ylim=(0, None))
-    axes.legend()
+            memory.plot(images, peaks, marker, color=color, label=f"{store}: {STAGES[stage]}")
+        rates = [each["images"] / each["stages"]["prepare"]["seconds"] for each in rows]
+        rate.plot(images, rates, "s--", color=color, label=store)
+    memory.set(ylabel="Peak of resident memory (GB)")
+    rate.set(ylabel="Images prepared per second")
+    for axes in (memory, rate):
+        axes.set(xlabel="Images", xscale="log", ylim=(0, None))
+        axes.legend()
     side = found["side"]
     style.add_key(figure, f"tar shards of JPEG images of {side}x{side} pixels; one run each")
     return figure
