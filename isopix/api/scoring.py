@@ -32,12 +32,13 @@ from isopix.core.device import DeviceLike, Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count
 from isopix.core.types import Images
-from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.dataset import ImageDataset
 from isopix.data.image_names import image_names
 from isopix.data.splits import Split
 from isopix.plots.images import png_bytes
 from isopix.plots.surprise import MappedImages, surprise_grid
 from isopix.runs.load import LoadedRun
+from isopix.runs.training_images import training_images
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.csv_file import write_csv
 from isopix.storage.provenance import settings_hash, with_provenance
@@ -99,16 +100,17 @@ def _folder_name(step: int, record: dict[str, Any]) -> str:
 
 
 def _frequencies(loaded: LoadedRun) -> Frequencies | None:
-    """Return the frequencies of codes in the run's own training images; None where these cannot be read."""
-    if "imported" in loaded.records:
+    """Return the frequencies of codes in the run's own training images; None where these cannot be had, and
+    for heads without probabilities.
+    """
+    head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
+    if not head.categorical:
         return None
     try:
-        own = load_dataset(evaluation_data(loaded, None))
+        return code_frequencies(loaded.model, head, training_images(loaded), seed)
     except (ValueError, OSError, RuntimeError) as error:
         logger.warning("the unigram scores need the training images of the run, and are left out: %s", error)
         return None
-    head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
-    return code_frequencies(loaded.model, head, own.train, seed)
 
 
 def _scored(
