@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from PIL import Image
 
 import isopix
+from isopix.api import neighbors_output
 from isopix.api.score_output import ScoreOutput
 from isopix.data.dataset import load_dataset
+from isopix.plots.duplicates import PairLabel
 from isopix.storage.atomic import read_json
 from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
@@ -159,6 +162,29 @@ def test_neighbors(copy_of: Copy, photos: Path) -> None:
     assert [float(each["distance"]) for each in rows] == distances == sorted(distances, reverse=True)
     assert rows[0]["image_name"] == found.outliers[0].image.name
     assert len(rows) == len(found.outliers) == 13
+
+
+def test_an_image_has_one_short_name_in_all_places(
+    copy_of: Copy, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in sorted(photos.glob("*.png")):
+        folder = photos / ("dark" if file.stem < "06" else "noise")
+        folder.mkdir(exist_ok=True)
+        file.rename(folder / file.name)
+    drawn: list[PairLabel] = []
+    draw = neighbors_output.plot_pairs
+
+    def plot_pairs(title: str, first: Any, second: Any, labels: Sequence[PairLabel]) -> Image.Image:
+        drawn.extend(labels)
+        return draw(title, first, second, labels)
+
+    monkeypatch.setattr(neighbors_output, "plot_pairs", plot_pairs)
+    options = ["--threshold", 0.999, "--num-neighbors", 3, "--pictures", 1, "--device", "cpu"]
+    printed = cli("neighbors", copy_of("bert", "run"), "--data", photos, *options)
+    assert {drawn[0].first, drawn[0].second} == {"noise/11.png", "noise/copy.png"}
+    assert "noise/copy.png" in printed
+    names = {str(each.relative_to(photos)) for each in photos.rglob("*.png")}
+    assert {name for label in drawn for name in (label.first, label.second)} <= names
 
 
 def test_pixel_differences_are_those_of_the_files(copy_of: Copy, photos: Path) -> None:
