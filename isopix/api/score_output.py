@@ -1,9 +1,12 @@
 """Scored images, and the files that they are written to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from jaxtyping import Int
+from torch import Tensor
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import Scores, Summary, summarize
@@ -11,6 +14,7 @@ from isopix.api.arguments import PathLike
 from isopix.api.run import require_writable
 from isopix.core.text import printable
 from isopix.core.types import Groups
+from isopix.data.image_names import shared_folder, short_name
 from isopix.data.measurement import Measurement
 from isopix.data.sources.base import SplitName
 
@@ -45,6 +49,17 @@ class ScoredImages:
             "measurement": self.measurement.to_dict(),
             "scores": summary,
         }
+
+    @property
+    def order(self) -> Int[Tensor, " n"]:
+        """The indices of the images by the score of the model, the least likely first."""
+        return next(iter(self.scores.values())).argsort(descending=True, stable=True)
+
+    def short_names(self, indices: Iterable[int]) -> list[str]:
+        """Return the names of images without the folder that all are in; split and index without a name."""
+        folder = shared_folder(self.names)
+        names = [(i, printable(self.names[i])) for i in indices]
+        return [short_name(name, folder) if name else f"{self.split} {i}" for i, name in names]
 
     @property
     def rows(self) -> list[dict[str, Any]]:

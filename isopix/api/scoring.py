@@ -16,7 +16,7 @@ from isopix.analysis.likelihood import (
     require_scores,
     surprise_maps,
 )
-from isopix.analysis.scores import score_images
+from isopix.analysis.scores import SCORES, score_images
 from isopix.api.arguments import NonNegative, PathLike, checked
 from isopix.api.image_selection import select_split
 from isopix.api.run import (
@@ -168,7 +168,7 @@ def _pictures(
     count = min(maps, len(images) // 2)
     if not maps or not len(images):
         return []
-    order = next(iter(scored.scores.values())).argsort(descending=True, stable=True)
+    order, (score, values) = scored.order, next(iter(scored.scores.items()))
     likely = has_likelihood(loaded.model, loaded.recipe.model.head)
     captions = ("least likely", "most likely") if likely else ("highest loss", "lowest loss")
     config = config._replace(num_masks=max(config.num_masks, MAP_MASKS))
@@ -178,7 +178,9 @@ def _pictures(
         chosen: Images = images.images[indices]
         nats = code_nats(loaded.model, chosen.to(loaded.network.device), config)
         surprise = surprise_maps(loaded.network.codec, nats).numpy()
-        found.append(MappedImages(caption, chosen.cpu(), surprise))
+        names, unit = scored.short_names(indices.tolist()), SCORES[score].split(", ")[-1]
+        numbers = [f"{value:.4f} {unit}" for value in values[indices].tolist()]
+        found.append(MappedImages(caption, chosen.cpu(), surprise, names, numbers))
     return found
 
 

@@ -57,6 +57,29 @@ def test_score(copy_of: Copy, photos: Path) -> None:
     assert "images" not in printed
 
 
+@pytest.mark.parametrize(
+    ("name", "title", "columns"),
+    [
+        ("ar", "Least likely images of photos", "nats per code  bits per dim  image"),
+        ("bert", "Images with the highest loss of photos", "image"),
+    ],
+)
+def test_the_least_likely_images_are_named(
+    copy_of: Copy, photos: Path, name: str, title: str, columns: str
+) -> None:
+    printed = cli("score", copy_of(name, "run"), "--data", photos, "--maps", 2, "--device", "cpu")
+    _, _, shown = printed.partition(f"\n{title}\n")
+    header, _, *lines = shown.splitlines()
+    assert header.endswith(columns)
+    found = isopix.score(isopix.load(copy_of(name, "other"), **CPU), data=photos).images
+    values = next(iter(found.scores.values()))
+    expected = [
+        (f"{values[i]:.4f}", Path(found.names[i]).name) for i in values.argsort(descending=True, stable=True)
+    ]
+    assert [(line.split()[0], line.split()[-1]) for line in lines[:5]] == expected[:5]
+    assert lines[5] == ""
+
+
 def test_the_scores_are_those_of_the_model(pristine: Path, tmp_path: Path) -> None:
     run = isopix.Run(pristine / "ar", device="cpu")
     found = isopix.score(run, out=tmp_path / "scores", **CPU)
