@@ -9,6 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.analysis.neighbors import Neighbors
+from isopix.api.notebook import ResultTable, TableOutput
 from isopix.core.types import Images
 from isopix.data.image_names import shared_folder, short_name
 from isopix.data.sources.base import SplitName
@@ -48,8 +49,8 @@ class Outlier(NamedTuple):
     nearest: NamedImage
 
 
-@dataclass(frozen=True)
-class NeighborsOutput:
+@dataclass(frozen=True, repr=False)
+class NeighborsOutput(TableOutput):
     """Near-duplicates, the most similar first (`num_duplicates` counts all pairs, also those beyond the
     100,000 that are listed), and all images by their distance to others, outliers first.
     """
@@ -70,7 +71,22 @@ class NeighborsOutput:
             for each in images
         }
 
+    def table(self) -> ResultTable:
+        """Return a table of the most similar pairs and of the first outliers, each with its nearest image."""
+        found = [("near-duplicates", *each[:3]) for each in self.duplicates[:LISTED]]
+        found += [("outlier", *each) for each in self.outliers[:LISTED]]
+        names = self.short_names(image for each in found for image in each[2:])
+        rows = [(kind, f"{value:.4f}", names[first], names[second]) for kind, value, first, second in found]
+        images = f"{len(self.outliers):,} images of {self.record['data']}, layer {self.record['layer']}"
+        caption = (
+            f"{images}: pairs with a similarity of {self.record['threshold']:g} or more "
+            f"({self.num_duplicates:,}), and outliers by their mean distance to the "
+            f"{self.record['num_neighbors']} nearest images"
+        )
+        return ResultTable(caption, ("", "similarity or distance", "image", "nearest image"), rows)
 
+
+LISTED = 5  # pairs and outliers in the table
 NAMED = [each.name for each in fields(NamedImage)]
 
 

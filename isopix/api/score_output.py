@@ -9,8 +9,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.analysis.auroc import AUROC
-from isopix.analysis.scores import Scores, Summary, summarize
+from isopix.analysis.scores import SCORES, Scores, Summary, summarize
 from isopix.api.arguments import PathLike
+from isopix.api.notebook import ResultTable, TableOutput
 from isopix.api.run import require_writable
 from isopix.core.text import printable
 from isopix.core.types import Groups
@@ -78,8 +79,8 @@ class ScoredImages:
         ]
 
 
-@dataclass(frozen=True)
-class ScoreOutput:
+@dataclass(frozen=True, repr=False)
+class ScoreOutput(TableOutput):
     """Scores of the images of a dataset and, if one was given, of another `against` it, with the AUROC of
     each score between the two.
     """
@@ -89,6 +90,26 @@ class ScoreOutput:
     auroc: Mapping[str, AUROC]
     record: Mapping[str, Any]
     path: Path | None
+
+    def table(self) -> ResultTable:
+        """Return a table of the mean of each score, with the other dataset and the AUROC if there is one."""
+        rows = [[SCORES[name], each.mean_and_error] for name, each in self.images.summary.items()]
+        columns, caption = ["score", "mean ± standard error"], self.images.measurement.line
+        if self.against is not None:
+            columns = ["score", self.images.data, self.against.data, "AUROC (95 % CI)"]
+            caption = f"Mean ± standard error: {caption}; {self.against.measurement.line}"
+            other = self.against.summary
+            rows = [
+                [
+                    SCORES[name],
+                    mean.mean_and_error,
+                    other[name].mean_and_error,
+                    self.auroc[name].with_interval,
+                ]
+                for name, mean in self.images.summary.items()
+                if name in self.auroc
+            ]
+        return ResultTable(caption, columns, rows)
 
 
 def results_folder(out: PathLike | None, default: Path | None) -> Path | None:

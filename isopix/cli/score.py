@@ -98,9 +98,8 @@ def score(
 def _show_summary(scored: ScoredImages) -> None:
     rows = []
     for name, summary in scored.summary.items():
-        error = "" if summary.standard_error is None else f"± {summary.standard_error:.4f}"
         spread = "" if summary.standard_deviation is None else f"{summary.standard_deviation:.4f}"
-        rows.append((SCORES[name], f"{summary.mean:.4f} {error}".strip(), spread))
+        rows.append((SCORES[name], summary.mean_and_error, spread))
     columns = ["score", "mean ± standard error", "standard deviation"]
     show_table(scored.measurement.line, columns, rows)
     _notes(scored.measurement.warnings)
@@ -123,10 +122,7 @@ def _show_least_likely(scored: ScoredImages) -> None:
 
 
 def _show_auroc(found: ScoreOutput, first: ScoredImages, second: ScoredImages) -> None:
-    rows = [
-        (SCORES[name], f"{each.auroc:.3f} ({each.low:.3f} to {each.high:.3f})")
-        for name, each in found.auroc.items()
-    ]
+    rows = [(SCORES[name], each.with_interval) for name, each in found.auroc.items()]
     title = f"Probability that an image of {second.data} has a higher score than one of {first.data}"
     show_table(title, ["score", "AUROC (95 % CI)"], rows)
 
