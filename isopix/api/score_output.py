@@ -1,7 +1,7 @@
 """Scored images, and the files that they are written to."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,11 @@ class ScoredImages:
     scores: Scores
     measurement: Measurement
     groups: Groups | None = None
+
+    def with_warnings(self, texts: Sequence[str]) -> "ScoredImages":
+        """Return the same with these warnings, too, in the measurement record."""
+        warnings = (*self.measurement.warnings, *texts)
+        return replace(self, measurement=replace(self.measurement, warnings=warnings))
 
     @property
     def summary(self) -> dict[str, Summary]:

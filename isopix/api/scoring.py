@@ -1,7 +1,6 @@
 """Score images from Python: likelihood of each image, beside learning-free scores, and AUROC."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,10 @@ def score(
         path = results_folder(out, None if folder is None else folder.scores)
         frequencies = _frequencies(loaded)
         scored, images = _scored(loaded, (data, split, limit), config, frequencies)
-        other = None if against is None else _scored(loaded, (against, None, limit), config, frequencies)[0]
+        other = None
+        if against is not None:
+            other, others = _scored(loaded, (against, None, limit), config, frequencies)
+            other = other.with_warnings(_shared_warning(scored, images, other, others))
         pictures = _pictures(loaded, images, scored, maps, config)
     found = {} if other is None else _compared(scored, other, seed)
     settings = {"limit": limit, "masks": masks, "seed": seed, "precision": precision}
@@ -135,9 +137,8 @@ def _scored(
     if not isinstance(source, ImageDataset):
         names = image_names(evaluation_data(loaded, source), images)
     measurement = loaded.measure(dataset, chosen)
-    measurement = replace(measurement, warnings=(*measurement.warnings, *_seen_warning(loaded, images)))
     scored = ScoredImages(dataset.name, chosen, names, labels, scores, measurement, images.groups)
-    return scored, images
+    return scored.with_warnings(_seen_warning(loaded, images)), images
 
 
 def _seen_warning(loaded: LoadedRun, images: Split) -> tuple[str, ...]:
@@ -147,6 +148,19 @@ def _seen_warning(loaded: LoadedRun, images: Split) -> tuple[str, ...]:
     count = int(np.isin(images.hashes.numpy(), loaded.seen.numpy()).sum())
     text = f"{count:,} of {len(images):,} images were used to train the run or to select its step"
     return (f"{text}: it gives them a higher likelihood than new ones",) if count else ()
+
+
+def _shared_warning(
+    first: ScoredImages, images: Split, second: ScoredImages, others: Split
+) -> tuple[str, ...]:
+    """Return a warning if images of the second dataset are also in the first."""
+    if images.hashes is None or others.hashes is None:
+        return ()
+    count, total = int(np.isin(others.hashes.numpy(), images.hashes.numpy()).sum()), len(others)
+    if count == total == len(images):
+        return (f"{first.data} and {second.data} are the same {total:,} images: every AUROC is 0.5",)
+    text = f"{count:,} of {total:,} images of {second.data} are also among those of {first.data}"
+    return (f"{text}: the AUROC counts them on both sides",) if count else ()
 
 
 def _compared(scored: ScoredImages, other: ScoredImages, seed: int) -> dict[str, Any]:

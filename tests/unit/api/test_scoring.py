@@ -80,6 +80,23 @@ def test_the_least_likely_images_are_named(
     assert lines[5] == ""
 
 
+def test_images_that_both_datasets_have_are_noted(copy_of: Copy, photos: Path, tmp_path: Path) -> None:
+    run, words = copy_of("ar", "run"), ["--maps", 0, "--device", "cpu"]
+    printed = cli("score", run, "--data", photos, "--against", photos, *words)
+    note = "note: photos and photos are the same 13 images: every AUROC is 0.5"
+    assert [line for line in printed.splitlines() if line.startswith("note: photos and")] == [note]
+    (tmp_path / "some").mkdir()
+    for name in ("00", "11"):
+        (tmp_path / "some" / f"{name}.png").write_bytes((photos / f"{name}.png").read_bytes())
+    noise = np.random.default_rng(1).integers(0, 256, (8, 8), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "some" / "new.png")
+    text = "2 of 3 images of some are also among those of photos: the AUROC counts them on both sides"
+    assert f"note: {text}" in cli("score", run, "--data", photos, "--against", tmp_path / "some", *words)
+    other = isopix.score(isopix.load(run, **CPU), limit=20, against=photos).against
+    assert other is not None
+    assert not any("AUROC" in each for each in other.measurement.warnings)
+
+
 def test_the_scores_are_those_of_the_model(pristine: Path, tmp_path: Path) -> None:
     run = isopix.Run(pristine / "ar", device="cpu")
     found = isopix.score(run, out=tmp_path / "scores", **CPU)
