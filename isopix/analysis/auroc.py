@@ -28,6 +28,11 @@ class AUROC(NamedTuple):
     low: float
     high: float
 
+    @property
+    def with_interval(self) -> str:
+        """The AUROC with its interval, for tables."""
+        return f"{self.auroc:.3f} ({self.low:.3f} to {self.high:.3f})"
+
 
 def auroc(
     first: Values,

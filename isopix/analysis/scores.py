@@ -46,6 +46,12 @@ class Summary(NamedTuple):
     standard_deviation: float | None
     standard_error: float | None
 
+    @property
+    def mean_and_error(self) -> str:
+        """The mean ± the standard error, for tables."""
+        error = "" if self.standard_error is None else f" ± {self.standard_error:.4f}"
+        return f"{self.mean:.4f}{error}"
+
 
 Scores = dict[str, PerImage]  # by the names of SCORES
 

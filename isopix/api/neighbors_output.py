@@ -1,7 +1,6 @@
 """What neighbors returns: similar pairs, outliers, and their files."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.analysis.neighbors import Neighbors
+from isopix.api.notebook import ResultTable, TableOutput
 from isopix.core.types import Images
+from isopix.data.image_names import shared_folder, short_name
 from isopix.data.sources.base import SplitName
 from isopix.plots.duplicates import PairLabel, plot_pairs
 from isopix.plots.images import png_bytes
@@ -48,8 +49,8 @@ class Outlier(NamedTuple):
     nearest: NamedImage
 
 
-@dataclass(frozen=True)
-class NeighborsOutput:
+@dataclass(frozen=True, repr=False)
+class NeighborsOutput(TableOutput):
     """Near-duplicates, the most similar first (`num_duplicates` counts all pairs, also those beyond the
     100,000 that are listed), and all images by their distance to others, outliers first.
     """
@@ -60,7 +61,32 @@ class NeighborsOutput:
     record: Mapping[str, Any]
     path: Path | None
 
+    def short_names(self, images: Iterable[NamedImage]) -> dict[NamedImage, str]:
+        """Return the names of images without the folder that all images of the data are in; split and index
+        without a name.
+        """
+        folder = shared_folder(each.image.name for each in self.outliers)
+        return {
+            each: short_name(each.name, folder) if each.name else f"{each.split} {each.index}"
+            for each in images
+        }
 
+    def table(self) -> ResultTable:
+        """Return a table of the most similar pairs and of the first outliers, each with its nearest image."""
+        found = [("near-duplicates", *each[:3]) for each in self.duplicates[:LISTED]]
+        found += [("outlier", *each) for each in self.outliers[:LISTED]]
+        names = self.short_names(image for each in found for image in each[2:])
+        rows = [(kind, f"{value:.4f}", names[first], names[second]) for kind, value, first, second in found]
+        images = f"{len(self.outliers):,} images of {self.record['data']}, layer {self.record['layer']}"
+        caption = (
+            f"{images}: pairs with a similarity of {self.record['threshold']:g} or more "
+            f"({self.num_duplicates:,}), and outliers by their mean distance to the "
+            f"{self.record['num_neighbors']} nearest images"
+        )
+        return ResultTable(caption, ("", "similarity or distance", "image", "nearest image"), rows)
+
+
+LISTED = 5  # pairs and outliers in the table
 NAMED = [each.name for each in fields(NamedImage)]
 
 
@@ -87,7 +113,8 @@ def save_neighbors(
         title += "; in parentheses the mean difference of their pixels, 0 to 255"
         chosen = [(each.first, each.second) for each in shown]
         first, second = (images(each[:count]) for each in found.pairs[:2])
-        replace_file(path / "duplicates.png", _pairs_png(title, values, chosen, first, second))
+        labels = _labels(output, values, chosen)
+        replace_file(path / "duplicates.png", png_bytes(plot_pairs(title, first, second, labels)))
     if count:
         order = found.distances.argsort(descending=True, stable=True)[:count]
         title = "Outliers by features, each beside its nearest image, with its mean distance to the nearest "
@@ -95,28 +122,17 @@ def save_neighbors(
         values = [f"{each.distance:.4f}" for each in output.outliers[:count]]
         chosen = [(each.image, each.nearest) for each in output.outliers[:count]]
         first, second = images(order), images(found.indices[order, 0])
-        replace_file(path / "outliers.png", _pairs_png(title, values, chosen, first, second))
+        labels = _labels(output, values, chosen)
+        replace_file(path / "outliers.png", png_bytes(plot_pairs(title, first, second, labels)))
 
 
-def _pairs_png(
-    title: str,
-    values: Sequence[str],
-    pairs: Sequence[tuple[NamedImage, NamedImage]],
-    first: Images,
-    second: Images,
-) -> bytes:
-    names = short_names([image for pair in pairs for image in pair])
-    labels = [
+def _labels(
+    output: NeighborsOutput, values: Sequence[str], pairs: Sequence[tuple[NamedImage, NamedImage]]
+) -> list[PairLabel]:
+    names = output.short_names(image for pair in pairs for image in pair)
+    return [
         PairLabel(value, *(names[each] for each in pair)) for value, pair in zip(values, pairs, strict=True)
     ]
-    return png_bytes(plot_pairs(title, first, second, labels))
-
-
-def short_names(images: Sequence[NamedImage]) -> dict[NamedImage, str]:
-    """Return the names of images without the folder that all are in; split and index without a name."""
-    names = {each: each.name or f"{each.split} {each.index}" for each in images}
-    folder = Path(os.path.commonpath(names.values())) if all(map(os.path.isabs, names.values())) else None
-    return names if folder is None else {each: os.path.relpath(name, folder) for each, name in names.items()}
 
 
 def _row(value: float, first: NamedImage, second: NamedImage) -> list[object]:

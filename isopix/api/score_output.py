@@ -1,16 +1,21 @@
 """Scored images, and the files that they are written to."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import Int
+from torch import Tensor
+
 from isopix.analysis.auroc import AUROC
-from isopix.analysis.scores import Scores, Summary, summarize
+from isopix.analysis.scores import SCORES, Scores, Summary, summarize
 from isopix.api.arguments import PathLike
+from isopix.api.notebook import ResultTable, TableOutput
 from isopix.api.run import require_writable
 from isopix.core.text import printable
 from isopix.core.types import Groups
+from isopix.data.image_names import shared_folder, short_name
 from isopix.data.measurement import Measurement
 from isopix.data.sources.base import SplitName
 
@@ -30,6 +35,11 @@ class ScoredImages:
     measurement: Measurement
     groups: Groups | None = None
 
+    def with_warnings(self, texts: Sequence[str]) -> "ScoredImages":
+        """Return the same with these warnings, too, in the measurement record."""
+        warnings = (*self.measurement.warnings, *texts)
+        return replace(self, measurement=replace(self.measurement, warnings=warnings))
+
     @property
     def summary(self) -> dict[str, Summary]:
         """Mean and spread of every score."""
@@ -45,6 +55,17 @@ class ScoredImages:
             "measurement": self.measurement.to_dict(),
             "scores": summary,
         }
+
+    @property
+    def order(self) -> Int[Tensor, " n"]:
+        """The indices of the images by the score of the model, the least likely first."""
+        return next(iter(self.scores.values())).argsort(descending=True, stable=True)
+
+    def short_names(self, indices: Iterable[int]) -> list[str]:
+        """Return the names of images without the folder that all are in; split and index without a name."""
+        folder = shared_folder(self.names)
+        names = [(i, printable(self.names[i])) for i in indices]
+        return [short_name(name, folder) if name else f"{self.split} {i}" for i, name in names]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -63,8 +84,8 @@ class ScoredImages:
         ]
 
 
-@dataclass(frozen=True)
-class ScoreOutput:
+@dataclass(frozen=True, repr=False)
+class ScoreOutput(TableOutput):
     """Scores of the images of a dataset and, if one was given, of another `against` it, with the AUROC of
     each score between the two.
     """
@@ -74,6 +95,26 @@ class ScoreOutput:
     auroc: Mapping[str, AUROC]
     record: Mapping[str, Any]
     path: Path | None
+
+    def table(self) -> ResultTable:
+        """Return a table of the mean of each score, with the other dataset and the AUROC if there is one."""
+        rows = [[SCORES[name], each.mean_and_error] for name, each in self.images.summary.items()]
+        columns, caption = ["score", "mean ± standard error"], self.images.measurement.line
+        if self.against is not None:
+            columns = ["score", self.images.data, self.against.data, "AUROC (95 % CI)"]
+            caption = f"Mean ± standard error: {caption}; {self.against.measurement.line}"
+            other = self.against.summary
+            rows = [
+                [
+                    SCORES[name],
+                    mean.mean_and_error,
+                    other[name].mean_and_error,
+                    self.auroc[name].with_interval,
+                ]
+                for name, mean in self.images.summary.items()
+                if name in self.auroc
+            ]
+        return ResultTable(caption, columns, rows)
 
 
 def results_folder(out: PathLike | None, default: Path | None) -> Path | None:

@@ -1,7 +1,6 @@
 """Score images from Python: likelihood of each image, beside learning-free scores, and AUROC."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from isopix.analysis.likelihood import (
     require_scores,
     surprise_maps,
 )
-from isopix.analysis.scores import score_images
+from isopix.analysis.scores import SCORES, score_images
 from isopix.api.arguments import NonNegative, PathLike, checked
 from isopix.api.image_selection import select_split
 from isopix.api.run import (
@@ -32,12 +31,13 @@ from isopix.core.device import DeviceLike, Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count
 from isopix.core.types import Images
-from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.dataset import ImageDataset
 from isopix.data.image_names import image_names
 from isopix.data.splits import Split
 from isopix.plots.images import png_bytes
 from isopix.plots.surprise import MappedImages, surprise_grid
 from isopix.runs.load import LoadedRun
+from isopix.runs.training_images import training_images
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.csv_file import write_csv
 from isopix.storage.provenance import settings_hash, with_provenance
@@ -77,7 +77,10 @@ def score(
         path = results_folder(out, None if folder is None else folder.scores)
         frequencies = _frequencies(loaded)
         scored, images = _scored(loaded, (data, split, limit), config, frequencies)
-        other = None if against is None else _scored(loaded, (against, None, limit), config, frequencies)[0]
+        other = None
+        if against is not None:
+            other, others = _scored(loaded, (against, None, limit), config, frequencies)
+            other = other.with_warnings(_shared_warning(scored, images, other, others))
         pictures = _pictures(loaded, images, scored, maps, config)
     found = {} if other is None else _compared(scored, other, seed)
     settings = {"limit": limit, "masks": masks, "seed": seed, "precision": precision}
@@ -99,16 +102,17 @@ def _folder_name(step: int, record: dict[str, Any]) -> str:
 
 
 def _frequencies(loaded: LoadedRun) -> Frequencies | None:
-    """Return the frequencies of codes in the run's own training images; None where these cannot be read."""
-    if "imported" in loaded.records:
+    """Return the frequencies of codes in the run's own training images; None where these cannot be had, and
+    for heads without probabilities.
+    """
+    head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
+    if not head.categorical:
         return None
     try:
-        own = load_dataset(evaluation_data(loaded, None))
+        return code_frequencies(loaded.model, head, training_images(loaded), seed)
     except (ValueError, OSError, RuntimeError) as error:
         logger.warning("the unigram scores need the training images of the run, and are left out: %s", error)
         return None
-    head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
-    return code_frequencies(loaded.model, head, own.train, seed)
 
 
 def _scored(
@@ -133,9 +137,8 @@ def _scored(
     if not isinstance(source, ImageDataset):
         names = image_names(evaluation_data(loaded, source), images)
     measurement = loaded.measure(dataset, chosen)
-    measurement = replace(measurement, warnings=(*measurement.warnings, *_seen_warning(loaded, images)))
     scored = ScoredImages(dataset.name, chosen, names, labels, scores, measurement, images.groups)
-    return scored, images
+    return scored.with_warnings(_seen_warning(loaded, images)), images
 
 
 def _seen_warning(loaded: LoadedRun, images: Split) -> tuple[str, ...]:
@@ -145,6 +148,19 @@ def _seen_warning(loaded: LoadedRun, images: Split) -> tuple[str, ...]:
     count = int(np.isin(images.hashes.numpy(), loaded.seen.numpy()).sum())
     text = f"{count:,} of {len(images):,} images were used to train the run or to select its step"
     return (f"{text}: it gives them a higher likelihood than new ones",) if count else ()
+
+
+def _shared_warning(
+    first: ScoredImages, images: Split, second: ScoredImages, others: Split
+) -> tuple[str, ...]:
+    """Return a warning if images of the second dataset are also in the first."""
+    if images.hashes is None or others.hashes is None:
+        return ()
+    count, total = int(np.isin(others.hashes.numpy(), images.hashes.numpy()).sum()), len(others)
+    if count == total == len(images):
+        return (f"{first.data} and {second.data} are the same {total:,} images: every AUROC is 0.5",)
+    text = f"{count:,} of {total:,} images of {second.data} are also among those of {first.data}"
+    return (f"{text}: the AUROC counts them on both sides",) if count else ()
 
 
 def _compared(scored: ScoredImages, other: ScoredImages, seed: int) -> dict[str, Any]:
@@ -166,7 +182,7 @@ def _pictures(
     count = min(maps, len(images) // 2)
     if not maps or not len(images):
         return []
-    order = next(iter(scored.scores.values())).argsort(descending=True, stable=True)
+    order, (score, values) = scored.order, next(iter(scored.scores.items()))
     likely = has_likelihood(loaded.model, loaded.recipe.model.head)
     captions = ("least likely", "most likely") if likely else ("highest loss", "lowest loss")
     config = config._replace(num_masks=max(config.num_masks, MAP_MASKS))
@@ -176,7 +192,9 @@ def _pictures(
         chosen: Images = images.images[indices]
         nats = code_nats(loaded.model, chosen.to(loaded.network.device), config)
         surprise = surprise_maps(loaded.network.codec, nats).numpy()
-        found.append(MappedImages(caption, chosen.cpu(), surprise))
+        names, unit = scored.short_names(indices.tolist()), SCORES[score].split(", ")[-1]
+        numbers = [f"{value:.4f} {unit}" for value in values[indices].tolist()]
+        found.append(MappedImages(caption, chosen.cpu(), surprise, names, numbers))
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import PathLike, checked
+from isopix.api.notebook import ResultTable, TableOutput
 from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.ranges import Count
 from isopix.core.text import printable
@@ -27,13 +28,30 @@ RECORD, SHEET, SIZES = "data.json", "contact-sheet.png", "sizes"
 DUPLICATES, BAD_FILES = "duplicates.csv", "bad-files.csv"
 
 
-@dataclass(frozen=True)
-class DataOutput:
+@dataclass(frozen=True, repr=False)
+class DataOutput(TableOutput):
     """What is in a dataset: `survey` has all of it, `record` the numbers, `files` what was written."""
 
     survey: Survey
     record: Mapping[str, Any]
     files: tuple[Path, ...]
+
+    def table(self) -> ResultTable:
+        """Return a table of the numbers of images, sizes, duplicates and unreadable images."""
+        splits, sizes = self.record["splits"], self.record["sizes"]
+        rows = [(f"{name} images", f"{each['images']:,}") for name, each in splits.items()]
+        if sizes["most_common"]:
+            first, different = sizes["most_common"][0], sizes["different"]
+            one = f"{first['width']}×{first['height']}"
+            text = f"all {one}" if different == 1 else f"{different:,} different, most often {one}"
+            rows.append(("width × height", text))
+        for kind, each in self.record["duplicates"].items():
+            found = f"{each['images']:,} images, groups: {each['groups']:,}" if each["groups"] else "none"
+            rows.append((f"{kind} duplicates", found))
+        rows.append(("unreadable", f"{sum(each['unreadable'] for each in splits.values()):,}"))
+        classes = self.record["num_classes"]
+        caption = f"{self.record['data']}: {f'{classes:,} classes' if classes else 'no labels'}"
+        return ResultTable(caption, ("", "number"), rows)
 
 
 @checked

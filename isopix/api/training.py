@@ -29,6 +29,7 @@ from isopix.core import device as devices
 from isopix.core import ranks
 from isopix.core.device import DeviceLike
 from isopix.core.overrides import override
+from isopix.core.text import count_of
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of
@@ -171,7 +172,7 @@ def search_lr(
     def observer_for(lr: float) -> AbstractContextManager[RunObserver]:
         at_lr = override(resolved, {LEARNING_RATE: lr})
         train = at_lr.train
-        text = f"{at_lr.name}, lr {lr}, {train.steps} steps, batch size {train.batch_size}"
+        text = f"{at_lr.name}, lr {lr}, {count_of(train.steps, 'step')}, batch size {train.batch_size}"
         return nullcontext(observer(at_lr, text, progress))
 
     result = run_lr_search(
@@ -287,6 +288,5 @@ def _check_memory(recipe: Recipe, device: torch.device) -> None:
 
 def _work(recipe: Recipe) -> str:
     train = recipe.train
-    return (
-        f"{recipe.data.source}, {train.steps} steps, batch size {train.batch_size}, {train.optimizer.label()}"
-    )
+    steps = count_of(train.steps, "step")
+    return f"{recipe.data.source}, {steps}, batch size {train.batch_size}, {train.optimizer.label()}"

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isopix.api import feature_neighbors
-from isopix.api.neighbors_output import NeighborsOutput, short_names
+from isopix.api.neighbors_output import NeighborsOutput
 from isopix.cli.console import (
     Device,
     Json,
@@ -97,7 +97,7 @@ def neighbors(
 def _show(found: NeighborsOutput, threshold: float, num_neighbors: int) -> None:
     """Print the first of both lists."""
     pairs, outliers, total = found.duplicates[:SHOWN], found.outliers[:SHOWN], found.num_duplicates
-    short = short_names(
+    short = found.short_names(
         [*(x for each in pairs for x in (each.first, each.second)), *(x.image for x in outliers)]
     )
     rows = [

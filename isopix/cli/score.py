@@ -26,6 +26,7 @@ from isopix.cli.console import (
 )
 from isopix.core.choices import Precision
 
+LISTED = 5  # images in the table of the least likely ones
 Against = Annotated[
     str | None, Parameter(help="Second dataset: AUROC of every score between the two datasets.")
 ]
@@ -56,7 +57,7 @@ def score(
     An autoregressive model gives nats per code and bits per dimension of the 24-bit image, next to PNG,
     lossless WebP and the unigram baseline; a masked model its loss under random masks. Writes `scores.csv`,
     `scores.json` and `surprise.png`. Likelihood follows the complexity of images: compare the AUROC of the
-    model with that of PNG.
+    model with that of PNG. The terminal shows the means and the least likely images.
 
     Example: isopix score runs/photos --data photos --against other-photos
 
@@ -88,6 +89,7 @@ def score(
         return
     for each in (found.images, *([] if found.against is None else [found.against])):
         _show_summary(each)
+        _show_least_likely(each)
     if found.against is not None:
         _show_auroc(found, found.images, found.against)
     say(f"wrote {found.path}")
@@ -96,19 +98,31 @@ def score(
 def _show_summary(scored: ScoredImages) -> None:
     rows = []
     for name, summary in scored.summary.items():
-        error = "" if summary.standard_error is None else f"± {summary.standard_error:.4f}"
         spread = "" if summary.standard_deviation is None else f"{summary.standard_deviation:.4f}"
-        rows.append((SCORES[name], f"{summary.mean:.4f} {error}".strip(), spread))
+        rows.append((SCORES[name], summary.mean_and_error, spread))
     columns = ["score", "mean ± standard error", "standard deviation"]
     show_table(scored.measurement.line, columns, rows)
     _notes(scored.measurement.warnings)
 
 
-def _show_auroc(found: ScoreOutput, first: ScoredImages, second: ScoredImages) -> None:
+def _show_least_likely(scored: ScoredImages) -> None:
+    """Print the names and scores of the first images of `surprise.png`."""
+    indices = scored.order[:LISTED].tolist()
+    names = [name for name in (next(iter(scored.scores)), "bits_per_dim") if name in scored.scores]
     rows = [
-        (SCORES[name], f"{each.auroc:.3f} ({each.low:.3f} to {each.high:.3f})")
-        for name, each in found.auroc.items()
+        [*(f"{float(scored.scores[name][i]):.4f}" for name in names), image]
+        for i, image in zip(indices, scored.short_names(indices), strict=True)
     ]
+    title = "Images with the highest loss" if "masked_loss" in names else "Least likely images"
+    show_table(
+        f"{title} of {scored.data}",
+        [*(SCORES[name].removeprefix("model, ") for name in names), "image"],
+        rows,
+    )
+
+
+def _show_auroc(found: ScoreOutput, first: ScoredImages, second: ScoredImages) -> None:
+    rows = [(SCORES[name], each.with_interval) for name, each in found.auroc.items()]
     title = f"Probability that an image of {second.data} has a higher score than one of {first.data}"
     show_table(title, ["score", "AUROC (95 % CI)"], rows)
 

@@ -39,6 +39,11 @@ def short_repr_of(value: object, names: Iterable[str]) -> str:
     return f"{type(value).__name__}({attributes})"
 
 
+def count_of(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 step`, `1000 steps`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def format_bytes(count: int | float) -> str:
     """Format a number of bytes with a binary prefix."""
     for unit in ("B", "KiB", "MiB"):

@@ -1,5 +1,8 @@
 """The names of images: paths of files, or where they are in a file of many."""
 
+import os
+from collections.abc import Iterable
+
 from isopix.data.dataset import DataConfig, open_source
 from isopix.data.splits import Split
 from isopix.storage.cache_folder import default_cache
@@ -25,3 +28,17 @@ def image_names(config: DataConfig, split: Split) -> list[str]:
         else:
             raise ValueError(f"dataset '{config.source}' has changed: it has no image {row:,} any more")
     return names
+
+
+def shared_folder(names: Iterable[str]) -> str:
+    """Return the folder that all images of these names are in; empty if there is none."""
+    folders = {os.path.split(each)[0] for each in names}
+    if not folders or len({each.startswith(os.sep) for each in folders}) > 1:
+        return ""
+    folder = os.path.commonpath(folders)
+    return "" if folder == os.sep else folder
+
+
+def short_name(name: str, folder: str) -> str:
+    """Return the name of an image as seen from the folder that all are in."""
+    return os.path.relpath(name, folder) if folder else name

@@ -1,12 +1,11 @@
 """Contact sheet: a line of pictures for each class, with its name and number of images."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import matplotlib as mpl
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from isopix.plots.fitted_text import fitted_text, load_font
 from isopix.plots.images import FRAME_COLOR
 
 CELL, GAP, MARGIN = 96, 6, 16  # pixels: the side of the place of a picture
@@ -14,8 +13,6 @@ LABEL_WIDTH = 220
 COLUMNS = 10
 FONT_SIZE, SMALL = 15, 12
 BACKGROUND, TEXT, MUTED = (255, 255, 255), (0x22, 0x25, 0x2A), (0x5A, 0x60, 0x68)
-ELLIPSIS = "…"
-FONT = Path(mpl.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")  # most scripts; Pillow's has Latin only
 
 
 class SheetLine(NamedTuple):
@@ -65,22 +62,3 @@ def place_picture(
     y = corner[1] + (CELL - picture.height) // 2
     sheet.paste(picture, (x, y))
     draw.rectangle((x - 1, y - 1, x + picture.width, y + picture.height), outline=FRAME_COLOR)
-
-
-def fitted_text(
-    draw: ImageDraw.ImageDraw, text: str, width: int, size: int, *, keep: Literal["start", "end"] = "start"
-) -> str:
-    """Return the text, with an ellipsis for its end, or its start, where it is too wide."""
-    font = load_font(size)
-    if draw.textlength(text, font) <= width:
-        return text
-    for length in range(len(text) - 1, 0, -1):
-        shorter = text[:length] + ELLIPSIS if keep == "start" else ELLIPSIS + text[-length:]
-        if draw.textlength(shorter, font) <= width:
-            return shorter
-    return ELLIPSIS
-
-
-def load_font(size: int) -> ImageFont.FreeTypeFont:
-    """Return the font of the sheets, of this size in pixels."""
-    return ImageFont.truetype(FONT, size)

@@ -15,10 +15,9 @@ from isopix.plots.contact_sheet import (
     MUTED,
     SMALL,
     TEXT,
-    fitted_text,
-    load_font,
     place_picture,
 )
+from isopix.plots.fitted_text import fitted_text, load_font
 
 COLUMNS = 5  # pairs side by side
 GUTTER = 28  # pixels between pairs

@@ -4,7 +4,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from isopix.core.types import Images
+from isopix.plots.fitted_text import fitted_text, load_font
 
 ImageBatch = UInt8[Tensor, "count 3 H W"]
 Tiles = UInt8[np.ndarray, "B height width 4"]  # RGBA
@@ -28,13 +29,16 @@ FRAME_COLOR = (0x76, 0x86, 0xA0)  # slate: not a gray level, light or dark, and 
 MASK_COLOR, MASK_DOT_COLOR = (0xC9, 0xBA, 0xD4), (0x99, 0x84, 0xA8)  # gray-violet, rare in photographs
 CAPTION_COLOR = (0x76, 0x7C, 0x85)  # legible on white and on black
 MAX_FONT_SIZE, MIN_FONT_SIZE = 32, 15
+LABEL_SIZE, LABEL_HEIGHT = 20, 32  # pixels, of the text below a tile and of its line
 
 
 class Group(NamedTuple):
-    """Columns of tiles under one caption."""
+    """Columns of tiles under one caption; below the tiles of the first column their labels, if there are."""
 
     caption: str
     columns: Sequence[Tiles]
+    labels: Sequence[str] = ()
+    keep: Literal["start", "end"] = "end"  # of labels that are too wide; names of files differ at their ends
 
 
 def png_bytes(image: Image.Image) -> bytes:
@@ -157,17 +161,24 @@ def image_grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
     columns = [_framed(column) for group in groups for column in group.columns]
     count, height, width = max(len(column) for column in columns), *columns[0].shape[1:3]
     header = MAX_FONT_SIZE + 16 if any(group.caption for group in groups) else 0
+    step = height + (LABEL_HEIGHT if any(group.labels for group in groups) else 0)
     lefts, captions, total_width = _layout(groups, width, blocks)
-    lines = math.ceil(count / blocks)
-    canvas = np.zeros((header + lines * height, total_width, 4), dtype=np.uint8)
+    corners = [
+        [
+            (lefts[i % blocks * len(columns) + number], header + i // blocks * step)
+            for number in range(len(columns))
+        ]
+        for i in range(count)
+    ]
+    canvas = np.zeros((header + math.ceil(count / blocks) * step, total_width, 4), dtype=np.uint8)
     for number, column in enumerate(columns):
         for i, tile in enumerate(column):
-            top = header + (i // blocks) * height
-            left = lefts[(i % blocks) * len(columns) + number]
+            left, top = corners[i][number]
             canvas[top : top + height, left : left + width] = tile
     image = Image.fromarray(canvas)
     if header:
         _write_captions(image, captions)
+    _write_labels(image, groups, corners, (width, height))
     return image
 
 
@@ -207,3 +218,19 @@ def _write_captions(image: Image.Image, captions: Sequence[tuple[str, int, int]]
             for caption, left, _ in captions:
                 draw.text((left, 0), caption, (*CAPTION_COLOR, 255), font)
             break
+
+
+def _write_labels(
+    image: Image.Image,
+    groups: Sequence[Group],
+    corners: Sequence[Sequence[tuple[int, int]]],
+    size: tuple[int, int],
+) -> None:
+    """Write the labels of groups below the tiles, of this width and height, of their first columns."""
+    draw, number = ImageDraw.Draw(image), 0
+    for group in groups:
+        for i, label in enumerate(group.labels):
+            left, top = corners[i][number]
+            text = fitted_text(draw, label, size[0], LABEL_SIZE, keep=group.keep)
+            draw.text((left, top + size[1]), text, (*CAPTION_COLOR, 255), load_font(LABEL_SIZE))
+        number += len(group.columns)

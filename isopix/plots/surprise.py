@@ -1,5 +1,6 @@
 """Surprise maps: nats per pixel drawn over images."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import matplotlib as mpl
@@ -19,11 +20,15 @@ Maps = Float[np.ndarray, "B R S"]
 
 
 class MappedImages(NamedTuple):
-    """Images under a caption, with the nats per pixel of each on a grid; NaN where nothing was predicted."""
+    """Images under a caption, with the nats per pixel of each on a grid, NaN where nothing was predicted, and
+    with their names and scores, which are written below the images and the maps.
+    """
 
     caption: str
     images: Images
     maps: Maps
+    names: Sequence[str] = ()
+    scores: Sequence[str] = ()
 
 
 def surprise_grid(columns: list[MappedImages]) -> Image.Image:
@@ -38,8 +43,8 @@ def surprise_grid(columns: list[MappedImages]) -> Image.Image:
     scale, groups = fit_scale(columns[0].images, 2 * blocks * len(columns)), []
     for each in columns:
         groups += [
-            Group(each.caption, [enlarge(each.images, scale)]),
-            Group(f"0 to {top:.1f} nats", [overlay_maps(each, top or 1.0, scale)]),
+            Group(each.caption, [enlarge(each.images, scale)], each.names),
+            Group(f"0 to {top:.1f} nats", [overlay_maps(each, top or 1.0, scale)], each.scores, "start"),
         ]
     return image_grid(groups, blocks=blocks)
 

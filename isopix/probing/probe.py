@@ -201,7 +201,11 @@ def _warnings(scores: list[LayerScore], config: ProbeConfig) -> tuple[str, ...]:
     layers = [str(score.layer) for score in scores if getattr(score, name) in edges]
     if not layers:
         return ()
+    setting, noun = f"{name}_grid", "layer" if len(layers) == 1 else "layers"
+    how = f"isopix probe RUN --method {config.method.kind} {setting}=[...]"
+    if name == "l2":  # no setting of the method, and so none of the command line
+        how = f"isopix.probe(run, {setting}=[...]) in Python"
     return (
-        f"layer {', '.join(layers)}: the selected {SELECTED_LABELS[name]} is at the edge of the grid "
-        f"({min(grid):g} to {max(grid):g}); extend {name}_grid",
+        f"{noun} {', '.join(layers)}: the selected {SELECTED_LABELS[name]} is at the edge of the grid "
+        f"({min(grid):g} to {max(grid):g}); to extend it: {how}",
     )

@@ -31,10 +31,11 @@ from isopix.reporting.section import (
 )
 from isopix.reporting.section import Row as TableRow
 
-NOTE = (
-    "Accuracy: test accuracy of a classifier of frozen features (logistic regression by L-BFGS unless "
-    "another is named), with its 95\u00a0% interval. A difference from the best baseline has an interval of "
-    "its own, paired by image."
+FROZEN = "a classifier of frozen features (logistic regression by L-BFGS unless another is named)"
+TUNED = "in rows \u201cfine-tuned\u201d of the fine-tuned network itself, whose features are not frozen"
+INTERVALS = (
+    "with its 95\u00a0% interval. A difference from the best baseline has an interval of its own, paired by "
+    "image."
 )
 
 
@@ -85,8 +86,21 @@ def baselines_section(runs: Mapping[str, RunRecord]) -> Section:
         (SCALE, "wide"),
     )
     table = Table(columns, [_cells(row) for row in baseline_rows(runs)], "summary")
-    notes = [f"{NOTE}{_loss_units(runs)}{_recipes(runs)}", *_not_comparable(runs)]
+    notes = [f"{_accuracy_note(runs)}{_loss_units(runs)}{_recipes(runs)}", *_not_comparable(runs)]
     return Section("Runs and baselines", [Panel(tables=[table], notes=notes)])
+
+
+def _accuracy_note(runs: Mapping[str, RunRecord]) -> str:
+    """Return what is accurate, on how many test images, and how its interval is to be read."""
+    probed = {name: run.probe.report.network.num_images["test"] for name, run in runs.items() if run.probe}
+    tuned = {f"{name}, fine-tuned": x.images for name, run in runs.items() if (x := finetune_accuracy(run))}
+    what = f"{FROZEN}; {TUNED}" if tuned else FROZEN
+    counts, images = {**probed, **tuned}, ""
+    if len(set(counts.values())) == 1:
+        images = f", on {next(iter(counts.values())):,} test images"
+    elif counts:
+        images = f", on test images ({'; '.join(f'{name}: {count:,}' for name, count in counts.items())})"
+    return f"Accuracy: test accuracy of {what}{images}, {INTERVALS}"
 
 
 def _loss_units(runs: Mapping[str, RunRecord]) -> str:

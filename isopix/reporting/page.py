@@ -84,8 +84,8 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
-    """Return how the settings differ, the table of all runs, and the charts that they share if their probes
-    can be compared.
+    """Return the table of all runs, with the charts that they share if their probes can be compared, and how
+    the settings differ.
     """
     charts = list[Chart]()
     probes = primary_probes(runs)
@@ -97,7 +97,7 @@ def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
     if curve := probe_curve(runs, "along"):
         charts.append(curve)
     section = baselines_section(runs)
-    return [differences_section(runs), section._replace(panels=[*section.panels, Panel(charts)])]
+    return [section._replace(panels=[*section.panels, Panel(charts)]), differences_section(runs)]
 
 
 def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:

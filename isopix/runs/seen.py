@@ -66,10 +66,12 @@ def leave_out_seen(
     images = f"{len(before):,} {split} images of dataset '{data.name}'"
     used = "used to train the run or to select its step"
     if count == len(before):
-        raise ValueError(f"all {images} were {used}")
+        only = f"the only {split} image of dataset '{data.name}' was {used}"
+        raise ValueError(only if count == 1 else f"all {images} were {used}")
+    left = "is left out: it was" if count == 1 else "are left out: they were"
     left_out = {**data.left_out, split: data.left_out.get(split, 0) + count}
     parts: dict[str, Any] = {split: kept, "left_out": left_out}
-    return replace(data, **parts), f"{count:,} of {images} are left out: they were {used}"
+    return replace(data, **parts), f"{count:,} of {images} {left} {used}"
 
 
 def _folders(path: Path) -> tuple[Path, ...]:

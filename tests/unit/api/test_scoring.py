@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from PIL import Image
 
 import isopix
+from isopix.api import neighbors_output
 from isopix.api.score_output import ScoreOutput
 from isopix.data.dataset import load_dataset
+from isopix.plots.duplicates import PairLabel
 from isopix.storage.atomic import read_json
 from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
@@ -52,6 +55,46 @@ def test_score(copy_of: Copy, photos: Path) -> None:
     assert printed["auroc"].keys() == found.auroc.keys() == found.images.scores.keys()
     assert printed["measurement"] == found.images.measurement.to_dict()
     assert "images" not in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "columns"),
+    [
+        ("ar", "Least likely images of photos", "nats per code  bits per dim  image"),
+        ("bert", "Images with the highest loss of photos", "image"),
+    ],
+)
+def test_the_least_likely_images_are_named(
+    copy_of: Copy, photos: Path, name: str, title: str, columns: str
+) -> None:
+    printed = cli("score", copy_of(name, "run"), "--data", photos, "--maps", 2, "--device", "cpu")
+    _, _, shown = printed.partition(f"\n{title}\n")
+    header, _, *lines = shown.splitlines()
+    assert header.endswith(columns)
+    found = isopix.score(isopix.load(copy_of(name, "other"), **CPU), data=photos).images
+    values = next(iter(found.scores.values()))
+    expected = [
+        (f"{values[i]:.4f}", Path(found.names[i]).name) for i in values.argsort(descending=True, stable=True)
+    ]
+    assert [(line.split()[0], line.split()[-1]) for line in lines[:5]] == expected[:5]
+    assert lines[5] == ""
+
+
+def test_images_that_both_datasets_have_are_noted(copy_of: Copy, photos: Path, tmp_path: Path) -> None:
+    run, words = copy_of("ar", "run"), ["--maps", 0, "--device", "cpu"]
+    printed = cli("score", run, "--data", photos, "--against", photos, *words)
+    note = "note: photos and photos are the same 13 images: every AUROC is 0.5"
+    assert [line for line in printed.splitlines() if line.startswith("note: photos and")] == [note]
+    (tmp_path / "some").mkdir()
+    for name in ("00", "11"):
+        (tmp_path / "some" / f"{name}.png").write_bytes((photos / f"{name}.png").read_bytes())
+    noise = np.random.default_rng(1).integers(0, 256, (8, 8), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "some" / "new.png")
+    text = "2 of 3 images of some are also among those of photos: the AUROC counts them on both sides"
+    assert f"note: {text}" in cli("score", run, "--data", photos, "--against", tmp_path / "some", *words)
+    other = isopix.score(isopix.load(run, **CPU), limit=20, against=photos).against
+    assert other is not None
+    assert not any("AUROC" in each for each in other.measurement.warnings)
 
 
 def test_the_scores_are_those_of_the_model(pristine: Path, tmp_path: Path) -> None:
@@ -159,6 +202,29 @@ def test_neighbors(copy_of: Copy, photos: Path) -> None:
     assert [float(each["distance"]) for each in rows] == distances == sorted(distances, reverse=True)
     assert rows[0]["image_name"] == found.outliers[0].image.name
     assert len(rows) == len(found.outliers) == 13
+
+
+def test_an_image_has_one_short_name_in_all_places(
+    copy_of: Copy, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in sorted(photos.glob("*.png")):
+        folder = photos / ("dark" if file.stem < "06" else "noise")
+        folder.mkdir(exist_ok=True)
+        file.rename(folder / file.name)
+    drawn: list[PairLabel] = []
+    draw = neighbors_output.plot_pairs
+
+    def plot_pairs(title: str, first: Any, second: Any, labels: Sequence[PairLabel]) -> Image.Image:
+        drawn.extend(labels)
+        return draw(title, first, second, labels)
+
+    monkeypatch.setattr(neighbors_output, "plot_pairs", plot_pairs)
+    options = ["--threshold", 0.999, "--num-neighbors", 3, "--pictures", 1, "--device", "cpu"]
+    printed = cli("neighbors", copy_of("bert", "run"), "--data", photos, *options)
+    assert {drawn[0].first, drawn[0].second} == {"noise/11.png", "noise/copy.png"}
+    assert "noise/copy.png" in printed
+    names = {str(each.relative_to(photos)) for each in photos.rglob("*.png")}
+    assert {name for label in drawn for name in (label.first, label.second)} <= names
 
 
 def test_pixel_differences_are_those_of_the_files(copy_of: Copy, photos: Path) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from isopix.core.text import printable, printable_lines, short_repr
+from isopix.core.text import count_of, printable, printable_lines, short_repr
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,7 @@ def test_tensors_are_shown_by_type_and_shape() -> None:
     assert short_repr(pair) == "Pair(pixels=uint8 [2 3], name='a')"
     assert short_repr(torch.tensor(0.5)) == "float32 []"
     assert short_repr((1, "b")) == "(1, 'b')"
+
+
+def test_a_number_of_one_has_its_noun_in_the_singular() -> None:
+    assert [count_of(count, "step") for count in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]

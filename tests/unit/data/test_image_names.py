@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.data.image_names import image_names
+from isopix.data.image_names import image_names, shared_folder, short_name
 from isopix.data.splits import Split
 
 
@@ -68,3 +68,20 @@ def test_a_dataset_that_has_become_smaller_is_refused(folder: Path) -> None:
     (folder / "light" / "200.png").unlink()
     with pytest.raises(ValueError, match=r"photos' has changed: it has no image 239 any more"):
         image_names(config, data.train)
+
+
+@pytest.mark.parametrize(
+    ("names", "folder"),
+    [
+        (["/photos/a/1.png", "/photos/a/2.png"], "/photos/a"),
+        (["photos/a/1.png", "photos/ab/2.png"], "photos"),
+        (["/photos/1.png"], "/photos"),
+        (["/a/1.png", "/b/1.png"], ""),
+        (["digits row 1", "digits row 2"], ""),
+        (["/a/1.png", ""], ""),
+        ([], ""),
+    ],
+)
+def test_names_are_shortened_by_the_folder_of_all(names: list[str], folder: str) -> None:
+    assert shared_folder(names) == folder
+    assert [str(Path(folder, short_name(each, folder))) if each else "" for each in names] == names

@@ -3,7 +3,10 @@
 import numpy as np
 import torch
 
+from isopix.plots.images import LABEL_HEIGHT, MAX_FONT_SIZE
 from isopix.plots.surprise import MappedImages, surprise_grid
+
+HEADER = MAX_FONT_SIZE + 16  # the line of captions
 
 
 def test_more_nats_are_brighter_and_none_is_gray() -> None:
@@ -31,3 +34,19 @@ def test_maps_of_patches_cover_their_pixels() -> None:
 def test_maps_without_any_number_are_drawn() -> None:
     images = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
     assert surprise_grid([MappedImages("a", images, np.full((1, 4, 4), np.nan))]).width > 0
+
+
+def test_names_and_scores_are_below_the_pictures() -> None:
+    images = torch.zeros(3, 3, 8, 8, dtype=torch.uint8)
+    maps = np.zeros((3, 8, 8))
+    names, scores = ["a.png", "folder/" * 30 + "b.png", "c.png"], ["3 nats", "2 nats", "1 nats"]
+    plain, labeled = (
+        np.asarray(surprise_grid([MappedImages("", images, maps, *labels)]))
+        for labels in ((), (names, scores))
+    )
+    assert labeled.shape[0] == plain.shape[0] + 2 * LABEL_HEIGHT  # three images in two blocks
+    tile = (plain.shape[0] - HEADER) // 2
+    ends = (HEADER + tile + LABEL_HEIGHT, len(labeled))
+    assert all(labeled[end - LABEL_HEIGHT : end, :, 3].any() for end in ends)
+    without = [labeled[: HEADER + tile], labeled[HEADER + tile + LABEL_HEIGHT : -LABEL_HEIGHT]]
+    assert np.array_equal(np.concatenate(without), plain)

@@ -129,10 +129,14 @@ def test_features_that_are_constant_in_train_are_left_out():
 
 
 def test_a_penalty_at_the_edge_of_the_grid_causes_a_warning():
-    result = run(easy(), replace(QUICK, l2_grid=(1e-6, 1e-5)))
-    assert result.warnings == (
-        "layer 0: the selected L2 penalty is at the edge of the grid (1e-06 to 1e-05); extend l2_grid",
+    config = replace(QUICK, l2_grid=(1e-6, 1e-5))
+    edge = (
+        "the selected L2 penalty is at the edge of the grid (1e-06 to 1e-05); to extend it: "
+        "isopix.probe(run, l2_grid=[...]) in Python"
     )
+    assert run(easy(), config).warnings == (f"layer 0: {edge}",)
+    twice = easy().map(lambda split: replace(split, features=split.features.repeat(2, 1, 1)))
+    assert run(twice, config).warnings == (f"layers 0, 1: {edge}",)
 
 
 def hard():

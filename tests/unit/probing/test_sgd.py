@@ -114,7 +114,8 @@ def test_classes_need_not_be_counted_from_zero_nor_be_known():
 def test_the_smallest_learning_rate_causes_a_warning():
     result = run(easy(), replace(QUICK, method=replace(QUICK.method, lr_grid=(1e-3, 1e-4))))
     assert result.warnings == (
-        "layer 0: the selected learning rate is at the edge of the grid (0.0001 to 0.001); extend lr_grid",
+        "layer 0: the selected learning rate is at the edge of the grid (0.0001 to 0.001); to extend it: "
+        "isopix probe RUN --method sgd lr_grid=[...]",
     )
 
 

@@ -202,3 +202,19 @@ def test_accuracies_that_cannot_be_compared_are_named(
         shown = "60.0\u00a0% (a), 60.0\u00a0% (b); 64 of 180 test images; majority class 12.5\u00a0%."
         assert text == f"Test accuracy after fine-tuning: {shown}"
         assert "cannot be compared" not in str(baselines_section(runs))
+
+
+def test_the_caption_names_the_test_images_and_that_fine_tuned_features_are_not_frozen(
+    tmp_path: Path,
+) -> None:
+    probed = read_run(whole(tmp_path / "pre"))
+    tuned = read_run(fine_tuned(tmp_path / "ft"))
+    count = probed.probe.report.network.num_images["test"] if probed.probe else 0
+    captions = [
+        str(baselines_section(runs).panels[0].notes[0])
+        for runs in ({"pre": probed}, {"ft": tuned}, {"pre": probed, "ft": tuned})
+    ]
+    assert ["not frozen" in each for each in captions] == [False, True, True]
+    assert f", on {count} test images, with its 95" in captions[0]
+    assert ", on 64 test images, with its 95" in captions[1]
+    assert f", on test images (pre: {count}; ft, fine-tuned: 64), with its 95" in captions[2]

@@ -83,6 +83,10 @@ def test_every_run_has_its_baselines(both: str) -> None:
         assert name in text
 
 
+def test_the_runs_come_before_their_differences(both: str) -> None:
+    assert 0 < both.index(">Runs and baselines<") < both.index(">Differences<")
+
+
 def test_the_environment_names_its_numbers(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     found = {"images": {"train": 700, "test": 1350}, "majority": 0.10222222222222223, "data": "1ab03f"}

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,15 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     message = f"{trained} of 90 test images of dataset 'other' are left out: they were used to train the run"
     assert message in caplog.text
     assert found.report.network.warnings == ()
+
+
+def test_a_single_image_is_in_the_singular(archive: Path) -> None:
+    data = dataset(archive)
+    first = data.test.select(torch.arange(1))
+    with pytest.raises(ValueError, match=r"^the only test image of dataset 'all' was used to train the run"):
+        leave_out_seen(replace(data, test=first), first.hashes)
+    note = leave_out_seen(data, first.hashes)[1]
+    assert note.startswith(f"1 of {len(data.test)} test images of dataset 'all' is left out: it was used to")
 
 
 def test_a_dataset_of_which_all_test_images_were_trained_on_is_refused(archive: Path) -> None:
