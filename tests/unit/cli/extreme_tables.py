@@ -95,7 +95,7 @@ def show_analyze(patch: Patch) -> None:
         "position_embeddings": {
             "trained": layout,
             "untrained": layout,
-            "shuffled": {"mean": 1e9, "std": 1e9},
+            "shuffled": {"mean": 1e9, "std": 1e9, "permutations": 10**9},
         },
         "embedding_pca": {"weights": "tables", "tables": [{"explained_variance_ratio": [0.1] * 8}] * 48},
         "inductive_biases": {
