@@ -19,7 +19,6 @@ from isopix.cli.sample import sample
 from isopix.cli.stop_signals import STOPPED
 from isopix.cli.training_jobs import TrainingJob, train_side_by_side
 from isopix.core.command_line import command_line
-from isopix.core.device import reuse_freed_memory
 from isopix.data.dataset import load_dataset
 from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import find_checkpoint
@@ -61,7 +60,6 @@ def demo(
         Number of networks that are trained at a time. Default: all on a CPU, one per GPU.
     """
     load_plugins(plugin)
-    reuse_freed_memory()
     folder = demo_folder(out)
     again = command_line(*sys.argv[1:])
     with with_resume_hint(folder, again), redirect_stdout(sys.stderr) if json else nullcontext():

@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.device import Precision, autocast
+from isopix.core.device import Precision, autocast, reuse_freed_memory
 from isopix.core.images import ImageSequence
 from isopix.core.random import generator
 from isopix.core.types import Images, Mask
@@ -65,6 +65,8 @@ def iter_features(
     device, grid, prefix = network.device, network.backbone.grid, network.backbone.num_prefix_tokens
     given, fast_size = pool or default_pool(prefix), eval_batch_size(network.backbone)
     pools = [given] if isinstance(given, str) else list(given)
+    if device.type == "cpu":
+        reuse_freed_memory()
     for each in pools:
         require_pool(each, grid)
 

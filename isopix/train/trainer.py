@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from isopix.core import ranks
-from isopix.core.device import free_cached_memory
+from isopix.core.device import free_cached_memory, reuse_freed_memory
 from isopix.core.energy import energy_counter
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
@@ -60,6 +60,8 @@ class Trainer:
     ):
         self.task, self.config, self.batches, self.callbacks = task, config, batches, callbacks
         self.evaluations = Evaluations(evaluators, context, config)
+        if batches.device.type == "cpu":
+            reuse_freed_memory()
         self.train_step = TrainStep(
             task,
             config.optimizer,

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from isopix.core.random import generator
+from isopix.probing import features
 from isopix.recipes.recipe import Recipe
+from isopix.train import trainer
 from isopix.train.evaluator import (
     BATCH_SIZE,
     evaluate_split,
@@ -159,3 +161,13 @@ def test_a_checkpoint_is_saved_by_time_too(monkeypatch: pytest.MonkeyPatch) -> N
     clock = iter(range(0, 100_000, 240))
     monkeypatch.setattr("isopix.train.trainer.time.monotonic", lambda: float(next(clock)))
     assert set(Run(RHYTHM).saved) > {0, 4, 7}
+
+
+def test_training_and_features_on_a_cpu_reuse_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = list[str]()
+    for module in (trainer, features):
+        monkeypatch.setattr(module, "reuse_freed_memory", lambda: calls.append("reuse"))
+    run = Run(RECIPE)
+    assert len(calls) == 1
+    features.extract_features(run.task.module.network, run.data.test.images[:4])
+    assert len(calls) == 2
