@@ -66,11 +66,15 @@ def test_bf16_differs_by_rounding_only(causal: bool) -> None:
     assert float((found - expected).detach().norm() / expected.detach().norm()) < 0.01
 
 
-def test_only_the_inputs_are_kept_for_the_backward_pass() -> None:
+@pytest.mark.parametrize(("scores", "weights"), [(6 * 64 * 64, [(6, 64, 64)]), (6 * 64 * 64 - 1, [])])
+def test_weights_of_a_single_block_are_kept_for_the_backward_pass(
+    monkeypatch: pytest.MonkeyPatch, scores: int, weights: list[tuple[int, int, int]]
+) -> None:
+    monkeypatch.setattr(blockwise_attention, "BLOCK_SCORES", scores)
     inputs, kept = heads(64, 64), list[Tensor]()
     with torch.autograd.graph.saved_tensors_hooks(lambda each: kept.append(each) or each, lambda each: each):
         attend_in_blocks(*inputs, causal=True)
-    assert [each.shape for each in kept] == [(6, 64, 8)] * 3
+    assert [each.shape for each in kept] == [(6, 64, 8)] * 3 + weights
 
 
 @pytest.mark.parametrize(
