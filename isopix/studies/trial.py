@@ -124,6 +124,11 @@ class TrialSpec(NamedTuple):
         """The file of the trial's pictures, if it is an example of its block."""
         return self.result.with_suffix(".npz")
 
+    @property
+    def pixel_probes(self) -> Path:
+        """The file of the probes of raw pixels, which all trials of the study share."""
+        return self.result.parent.parent / "pixel-probes.json"
+
 
 def _check_result(found: TrialResult, pools: Sequence[Pool]) -> None:
     """Raises ValueError or KeyError for a finished trial that lacks what claims and figures need."""
@@ -187,7 +192,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     loaded = load_run(folder.path, device=device)
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data), spec.probe_images)
-    probes = probe_pools(loaded, data, spec.probe, spec.pools)
+    probes = probe_pools(loaded, data, spec.probe, spec.pools, spec.pixel_probes)
     environment, groups = read_environment(folder.environment), data.test.groups
     if is_example(spec.architecture, spec.recipe.train.seed):
         save_example(spec.example, loaded, data.test.images[:])

@@ -1,6 +1,7 @@
 """A trial gives the same numbers whether it is stopped, diverges or fails on the way."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from isopix.analysis.inductive_biases import measure_inductive_biases
 from isopix.core.random import generator
 from isopix.data.dataset import load_dataset
 from isopix.probing.feature_splits import FeatureSplits
+from isopix.probing.probe import evaluate_probe
 from isopix.runs.load import load_run
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
@@ -19,7 +21,7 @@ from isopix.storage.log import read_log
 from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
-from isopix.studies.inductive_bias import probes
+from isopix.studies.inductive_bias import pixel_probes, probes
 from isopix.studies.inductive_bias.examples import read_example
 from isopix.studies.inductive_bias.grid import Study, plan_study
 from isopix.studies.trial import TrialSpec, run_trial
@@ -87,17 +89,55 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
 def test_pixels_are_reduced_to_as_many_features_as_each_pool_has(
     make: Callable[..., TrialSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    widths, evaluate = list[int](), probes.evaluate_probe
+    widths, evaluate = list[int](), evaluate_probe
 
     def spy(splits: FeatureSplits, *args: Any, **kwargs: Any) -> Any:
         widths.append(splits.train.features.shape[2])
         return evaluate(splits, *args, **kwargs)
 
-    monkeypatch.setattr(probes, "evaluate_probe", spy)
+    for module in (probes, pixel_probes):
+        monkeypatch.setattr(module, "evaluate_probe", spy)
     spec = make("whole", "width=3")
     run_trial(spec, "cpu", 1)
-    # All pixels; then under each pool the trained network, the untrained one and the components.
-    assert widths == [192, *[3] * 3, *[48] * 3]
+    # All pixels and the components for each pool; then the trained and the untrained network under each.
+    assert widths == [192, 3, 48, *[3] * 2, *[48] * 2]
+
+
+def test_pixels_are_probed_once_for_all_trials_of_a_study(
+    make: Callable[..., TrialSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make("whole", "width=3")
+    run_trial(spec, "cpu", 1)
+    first, kept = spec.read(), spec.pixel_probes.read_bytes()
+    monkeypatch.setattr(pixel_probes, "evaluate_probe", lambda *args, **kwargs: pytest.fail("probed again"))
+    spec.result.unlink()
+    run_trial(spec, "cpu", 1)
+    assert spec.read().trial == first.trial
+    assert spec.pixel_probes.read_bytes() == kept
+
+
+@pytest.mark.parametrize("change", ["other images", "another probe", "damaged", "an accuracy"])
+def test_pixels_of_other_images_or_a_damaged_file_are_probed_again(
+    make: Callable[..., TrialSpec], change: str
+) -> None:
+    spec = make("whole", "width=3")
+    run_trial(spec, "cpu", 1)
+    kept = read_json(spec.pixel_probes)
+    if change == "damaged":
+        spec.pixel_probes.write_text("{")
+    elif change == "an accuracy":
+        wrong = {**kept["pixels"], "test_accuracies": [0.999]}
+        write_json(spec.pixel_probes, {**kept, "pixels": wrong})
+    elif change == "other images":
+        spec = spec._replace(probe_images={"train": 150, "validation": 100, "test": 100})
+    else:
+        spec = spec._replace(probe=replace(spec.probe, l2_grid=(0.1,)))
+    spec.result.unlink()
+    run_trial(spec, "cpu", 1)
+    again, images = read_json(spec.pixel_probes), spec.probe_images["train"]
+    assert again["probed"]["images"]["train"] == images
+    assert (again == kept) == (change in ("damaged", "an accuracy"))
+    assert spec.read().trial.probes["mean"].raw_pixels.test_accuracy == again["pixels"]["test_accuracies"][0]
 
 
 def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(
