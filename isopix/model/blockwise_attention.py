@@ -1,7 +1,7 @@
-"""Attention in blocks of scores, computed again in the backward pass: for training in bf16 on some CPUs.
+"""Attention in blocks of scores: for training in bf16 on some CPUs.
 
 PyTorch's kernel for CPUs needs AMX to be fast in bf16. On an EPYC with AVX-512 BF16 alone, the forward and
-backward pass take 0.74 of its time for 1,024 causal positions, and half to an eighth for fewer positions.
+backward pass take 0.57 of its time for 1,024 causal positions, and half to an eighth for fewer positions.
 """
 
 import math
@@ -14,6 +14,7 @@ from torch import Tensor
 
 BLOCK_QUERIES = 256  # of causal attention: a block has no keys after its last query
 BLOCK_SCORES = 2**22  # of all sequences and heads at a time
+KEPT_SCORES = 2**25  # of a layer, up to which the backward pass does not compute them again: 64 MB in bf16
 
 Rows = Float[Tensor, "BH _ size"]  # one row per sequence and head
 Heads = Float[Tensor, "B heads _ size"]
@@ -23,8 +24,8 @@ def attend_in_blocks(q: Heads, k: Heads, v: Heads, *, causal: bool) -> Heads:
     """Return softmax(q kT / sqrt(e)) v, over the keys not after the query if `causal`.
 
     Scores and weights are rounded to the type of the heads; the softmax is computed in float32. The backward
-    pass computes weights again unless they are a single block: memory grows with the number of positions, not
-    with its square.
+    pass computes the weights again if they are more than KEPT_SCORES: memory grows with the number of
+    positions, not with its square.
     """
     rows = (part.flatten(0, 1) for part in (q, k, v))
     attended: Rows = _BlockwiseAttention.apply(*rows, causal)  # type: ignore[no-untyped-call]
@@ -44,12 +45,12 @@ class _BlockwiseAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Rows, k: Rows, v: Rows, causal: bool) -> Rows:
-        ctx.causal, ctx.blocks = causal, list(_blocks(q, k, causal))
-        attended, kept = torch.empty_like(q), []
-        for rows, queries, keys in ctx.blocks:
+        ctx.causal = causal
+        attended, kept, keeps = torch.empty_like(q), [], _num_scores(q, k, causal) <= KEPT_SCORES
+        for rows, queries, keys in _blocks(q, k, causal):
             weights = _weights(q[rows, queries], k[rows, keys], causal)
             torch.bmm(weights, v[rows, keys], out=attended[rows, queries])
-            if len(ctx.blocks) == 1:
+            if keeps:
                 kept.append(weights)
         ctx.save_for_backward(q, k, v, *kept)
         return attended
@@ -60,14 +61,14 @@ class _BlockwiseAttention(torch.autograd.Function):
         gradient, scale, dtype = gradients[0], _scale(q), q.dtype
         sums = torch.promote_types(dtype, torch.float32)
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=sums), torch.zeros_like(v, dtype=sums)
-        for rows, queries, keys in ctx.blocks:
-            weights = kept[0] if kept else _weights(q[rows, queries], k[rows, keys], ctx.causal)
+        for number, (rows, queries, keys) in enumerate(_blocks(q, k, ctx.causal)):
+            weights = kept[number] if kept else _weights(q[rows, queries], k[rows, keys], ctx.causal)
             dv[rows, keys] += weights.mT @ gradient[rows, queries]
             dweights = gradient[rows, queries] @ v[rows, keys].mT
-            dscores = torch._softmax_backward_data(dweights, weights, -1, dtype).mul_(scale)
+            dscores = torch._softmax_backward_data(dweights, weights, -1, dtype)  # of scores times scale
             dq[rows, queries] = dscores @ k[rows, keys]
             dk[rows, keys] += dscores.mT @ q[rows, queries]
-        return dq, dk.to(dtype), dv.to(dtype), None
+        return dq.mul_(scale), dk.mul_(scale).to(dtype), dv.to(dtype), None
 
 
 def _blocks(q: Rows, k: Rows, causal: bool) -> Iterator[_Block]:
@@ -79,6 +80,11 @@ def _blocks(q: Rows, k: Rows, causal: bool) -> Iterator[_Block]:
         for first in range(0, queries, step):
             end = min(first + step, queries)
             yield _Block(slice(row, row + together), slice(first, end), slice(0, end if causal else keys))
+
+
+def _num_scores(q: Rows, k: Rows, causal: bool) -> int:
+    blocks = ((q[rows, queries], k[rows, keys]) for rows, queries, keys in _blocks(q, k, causal))
+    return sum(len(some) * some.shape[1] * other.shape[1] for some, other in blocks)
 
 
 def _weights(q: Rows, k: Rows, causal: bool) -> Float[Tensor, "BH queries keys"]:

@@ -38,11 +38,13 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
     return torch.stack(results, 2)
 
 
+@pytest.mark.parametrize("kept", [0, 2**25])
 @pytest.mark.parametrize("scores", [1, 100, 1000, 2**22])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_values_and_gradients_are_those_by_hand(
-    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, bool], scores: int
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, bool], scores: int, kept: int
 ) -> None:
+    monkeypatch.setattr(blockwise_attention, "KEPT_SCORES", kept)
     monkeypatch.setattr(blockwise_attention, "BLOCK_SCORES", scores)
     monkeypatch.setattr(blockwise_attention, "BLOCK_QUERIES", 16)
     queries, keys, causal = shape
@@ -66,11 +68,15 @@ def test_bf16_differs_by_rounding_only(causal: bool) -> None:
     assert float((found - expected).detach().norm() / expected.detach().norm()) < 0.01
 
 
-@pytest.mark.parametrize(("scores", "weights"), [(6 * 64 * 64, [(6, 64, 64)]), (6 * 64 * 64 - 1, [])])
-def test_weights_of_a_single_block_are_kept_for_the_backward_pass(
-    monkeypatch: pytest.MonkeyPatch, scores: int, weights: list[tuple[int, int, int]]
+@pytest.mark.parametrize(
+    ("most", "weights"),
+    [(6 * (32 * 32 + 32 * 64), [(6, 32, 32), (6, 32, 64)]), (6 * (32 * 32 + 32 * 64) - 1, [])],
+)
+def test_few_weights_are_kept_for_the_backward_pass(
+    monkeypatch: pytest.MonkeyPatch, most: int, weights: list[tuple[int, int, int]]
 ) -> None:
-    monkeypatch.setattr(blockwise_attention, "BLOCK_SCORES", scores)
+    monkeypatch.setattr(blockwise_attention, "BLOCK_QUERIES", 32)
+    monkeypatch.setattr(blockwise_attention, "KEPT_SCORES", most)
     inputs, kept = heads(64, 64), list[Tensor]()
     with torch.autograd.graph.saved_tensors_hooks(lambda each: kept.append(each) or each, lambda each: each):
         attend_in_blocks(*inputs, causal=True)
