@@ -28,7 +28,7 @@ def attend_in_blocks(q: Heads, k: Heads, v: Heads, *, causal: bool) -> Heads:
     positions, not with its square.
     """
     rows = (part.flatten(0, 1) for part in (q, k, v))
-    attended: Rows = _BlockwiseAttention.apply(*rows, causal)  # type: ignore[no-untyped-call]
+    attended: Rows = _attend(*rows, causal)[0]
     return attended.view(q.shape)
 
 
@@ -40,35 +40,68 @@ class _Block(NamedTuple):
     keys: slice
 
 
-class _BlockwiseAttention(torch.autograd.Function):
-    """The attention of `attend_in_blocks`, for sequences and heads as one axis."""
+# Both passes are operators, which compiled code calls as they are: as compiled, they take twice the time.
+@torch.library.custom_op("isopix::attend_in_blocks", mutates_args=())
+def _attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> list[Tensor]:
+    """Return the attention of sequences and heads as one axis, and the weights of each block, if kept."""
+    attended, kept = torch.empty_like(q), list[Tensor]()
+    keeps = _keeps_weights(q, k, causal)
+    for rows, queries, keys in _blocks(q, k, causal):
+        weights = _weights(q[rows, queries], k[rows, keys], causal)
+        torch.bmm(weights, v[rows, keys], out=attended[rows, queries])
+        if keeps:
+            kept.append(weights)
+    return [attended, *kept]
 
-    @staticmethod
-    def forward(ctx: Any, q: Rows, k: Rows, v: Rows, causal: bool) -> Rows:
-        ctx.causal = causal
-        attended, kept, keeps = torch.empty_like(q), [], _num_scores(q, k, causal) <= KEPT_SCORES
-        for rows, queries, keys in _blocks(q, k, causal):
-            weights = _weights(q[rows, queries], k[rows, keys], causal)
-            torch.bmm(weights, v[rows, keys], out=attended[rows, queries])
-            if keeps:
-                kept.append(weights)
-        ctx.save_for_backward(q, k, v, *kept)
-        return attended
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Rows) -> tuple[Rows, Rows, Rows, None]:
-        q, k, v, *kept = ctx.saved_tensors
-        gradient, scale, dtype = gradients[0], _scale(q), q.dtype
-        sums = torch.promote_types(dtype, torch.float32)
-        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=sums), torch.zeros_like(v, dtype=sums)
-        for number, (rows, queries, keys) in enumerate(_blocks(q, k, ctx.causal)):
-            weights = kept[number] if kept else _weights(q[rows, queries], k[rows, keys], ctx.causal)
-            dv[rows, keys] += weights.mT @ gradient[rows, queries]
-            dweights = gradient[rows, queries] @ v[rows, keys].mT
-            dscores = torch._softmax_backward_data(dweights, weights, -1, dtype)  # of scores times scale
-            dq[rows, queries] = dscores @ k[rows, keys]
-            dk[rows, keys] += dscores.mT @ q[rows, queries]
-        return dq.mul_(scale), dk.mul_(scale).to(dtype), dv.to(dtype), None
+@torch.library.custom_op("isopix::attend_in_blocks_backward", mutates_args=())
+def _gradients(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, kept: list[Tensor], causal: bool
+) -> list[Tensor]:
+    """Return the gradients of queries, keys and values."""
+    scale, dtype = _scale(q), q.dtype
+    sums = torch.promote_types(dtype, torch.float32)
+    dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=sums), torch.zeros_like(v, dtype=sums)
+    for number, (rows, queries, keys) in enumerate(_blocks(q, k, causal)):
+        weights = kept[number] if kept else _weights(q[rows, queries], k[rows, keys], causal)
+        dv[rows, keys] += weights.mT @ gradient[rows, queries]
+        dweights = gradient[rows, queries] @ v[rows, keys].mT
+        dscores = torch._softmax_backward_data(dweights, weights, -1, dtype)  # of scores times scale
+        dq[rows, queries] = dscores @ k[rows, keys]
+        dk[rows, keys] += dscores.mT @ q[rows, queries]
+    return [dq.mul_(scale), dk.mul_(scale).to(dtype), dv.to(dtype, copy=True)]
+
+
+@_attend.register_fake
+def _attend_shapes(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> list[Tensor]:
+    parts = _blocks(q, k, causal) if _keeps_weights(q, k, causal) else ()
+    shapes = (
+        (len(q[rows]), q[rows, queries].shape[1], k[rows, keys].shape[1]) for rows, queries, keys in parts
+    )
+    return [torch.empty_like(q), *map(q.new_empty, shapes)]
+
+
+@_gradients.register_fake
+def _gradient_shapes(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, kept: list[Tensor], causal: bool
+) -> list[Tensor]:
+    return [torch.empty_like(each) for each in (q, k, v)]
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: list[Tensor]) -> None:
+    q, k, v, ctx.causal = inputs
+    ctx.set_materialize_grads(False)  # those of the weights
+    ctx.save_for_backward(q, k, v, *output[1:])
+
+
+def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Tensor, Tensor, Tensor, None]:
+    assert gradients[0] is not None, "an attention is used"
+    q, k, v, *kept = ctx.saved_tensors
+    dq, dk, dv = _gradients(gradients[0].contiguous(), q, k, v, kept, ctx.causal)
+    return dq, dk, dv, None
+
+
+torch.library.register_autograd("isopix::attend_in_blocks", _backward, setup_context=_save)
 
 
 def _blocks(q: Rows, k: Rows, causal: bool) -> Iterator[_Block]:
@@ -82,9 +115,9 @@ def _blocks(q: Rows, k: Rows, causal: bool) -> Iterator[_Block]:
             yield _Block(slice(row, row + together), slice(first, end), slice(0, end if causal else keys))
 
 
-def _num_scores(q: Rows, k: Rows, causal: bool) -> int:
+def _keeps_weights(q: Rows, k: Rows, causal: bool) -> bool:
     blocks = ((q[rows, queries], k[rows, keys]) for rows, queries, keys in _blocks(q, k, causal))
-    return sum(len(some) * some.shape[1] * other.shape[1] for some, other in blocks)
+    return sum(len(some) * some.shape[1] * other.shape[1] for some, other in blocks) <= KEPT_SCORES
 
 
 def _weights(q: Rows, k: Rows, causal: bool) -> Float[Tensor, "BH queries keys"]:

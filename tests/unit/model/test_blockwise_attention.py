@@ -112,3 +112,12 @@ def test_dropout_of_weights_is_not_in_blocks(monkeypatch: pytest.MonkeyPatch) ->
     layer = Attention(width=16, heads=2, causal=True, bias=False, dropout=0.5)
     with torch.autocast("cpu", torch.bfloat16):
         layer(torch.randn(2, 9, 16, generator=generator(0, "tokens")))
+
+
+@pytest.mark.parametrize("kept", [0, 2**25])
+def test_the_operators_are_described_as_they_are(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    monkeypatch.setattr(blockwise_attention, "KEPT_SCORES", kept)
+    monkeypatch.setattr(blockwise_attention, "BLOCK_QUERIES", 16)
+    q, k, v = (each.flatten(0, 1).detach().requires_grad_() for each in heads(37, 37, torch.float32))
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_static")
+    torch.library.opcheck(blockwise_attention._attend, (q, k, v, True), test_utils=checks)

@@ -27,6 +27,28 @@ for compiled in (False, True):
 """
 
 
+ATTENTION = """
+import torch
+from isopix.core.random import generator
+from isopix.model import attention
+from isopix.model.attention import Attention
+
+own = attention.lacks_matrix_units
+for lacks in (own, lambda: True, lambda: False):
+    attention.lacks_matrix_units = lacks
+    torch.compiler.reset()
+    layer = Attention(16, 2, True, False)
+    for dynamic in (False, True):
+        gradients = []
+        for forward in (layer, torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=dynamic)):
+            tokens = torch.randn(2, 9, 16, generator=generator(0, "tokens"))
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = forward(tokens).float().square().sum()
+            gradients += torch.autograd.grad(loss, layer.qkv.weight)
+        torch.testing.assert_close(*gradients)
+"""
+
+
 SAMPLE = """
 import torch
 from isopix.generate.complete import complete_images, make_prompt
@@ -72,3 +94,10 @@ def test_compiled_steps_equal_plain_ones_up_to_rounding(objective: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     losses = [float(line) for line in done.stdout.split()]
     assert losses[:3] == pytest.approx(losses[3:], rel=1e-5)
+
+
+def test_training_attention_in_bf16_is_the_same_compiled() -> None:
+    """On this machine, and as on CPUs without and with the matrix units of AMX."""
+    command = [sys.executable, "-W", "error::UserWarning", "-c", ATTENTION]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
