@@ -23,23 +23,25 @@ def speed() -> str:
 
 def compiling() -> str:
     """Return the seconds of the first compiled call of isopix, which compiles, by task."""
-    rows = ["| task | first call | later calls |", "|---|---|---|"]
+    rows = ["| task | machine | first call | later calls |", "|---|---|---|---|"]
     for found in results():
         for record in measured(found):
             for name, times in record["alternatives"].get(OWN, {}).items():
                 if "compiled" in name:
                     task = record["comparisons"][0]["task"]
                     later = f"{format_seconds(times['median'])}/{record['item']}"
-                    rows.append(f"| {task}, {name} | {format_seconds(times['first_call'])} | {later} |")
+                    first = format_seconds(times["first_call"])
+                    rows.append(f"| {task}, {name} | {found['device']} | {first} | {later} |")
     return "\n".join(rows) + "\n"
 
 
 def results() -> list[dict[str, Any]]:
-    """Return the content of every file of speeds; of two with the same benchmark, the later name has it."""
+    """Return the content of every file of speeds; a benchmark of a machine is that of the last file's name."""
     files = sorted(RESULTS.glob("speed-*.json"))
     contents = [each for each in map(read, (file.name for file in files)) if "device" in each]
     for place, content in enumerate(contents):
-        later = {each["name"] for other in contents[place + 1 :] for each in measured(other)}
+        same = [other for other in contents[place + 1 :] if other["device"] == content["device"]]
+        later = {each["name"] for other in same for each in measured(other)}
         if "benchmarks" in content:
             content["benchmarks"] = [each for each in measured(content) if each["name"] not in later]
     return contents

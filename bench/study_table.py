@@ -14,6 +14,7 @@ from isopix.studies.inductive_bias.write_up import evaluate_trials
 from isopix.studies.trial import TrialResult
 
 CIFAR10 = "study-tiny-cifar10"
+TINY = ("study-tiny", "study-tiny-repeated")
 INTERVAL = "Mean (95 % interval over seeds, kinds of networks and test images)"
 FALSE = ("does not hold", "holds")
 FALSE_COLUMNS = (
@@ -25,6 +26,22 @@ FALSE_COLUMNS = (
 def study_tiny() -> str:
     """Return the claims and networks of the tiny study, on translated digits."""
     return "\n".join([blocks_table("study-tiny"), claims_table("study-tiny"), networks_table("study-tiny")])
+
+
+def study_time() -> str:
+    """Return how long the tiny study took, and networks of each block and depth."""
+    found = read("study-tiny-time.json")
+    times = "; ".join(
+        f"{name} {each['mean']:.0f} ± {each['std']:.0f} s (n = {each['n']})"
+        for name, each in found["by_network"].items()
+    )
+    size = f"{found['networks']} networks with their probes and the page"
+    machine = f"{found['device']} in {found['precision']}, torch {found['torch']}"
+    threads = f"{found['threads_per_network']} thread per network"
+    return (
+        f"`--scale {found['scale']}`, {size}, took {found['seconds'] / 60:.0f} minutes (n = 1) on {machine}, "
+        f"{threads}. A network: {times}, mean ± std (n − 1) over encodings and seeds.\n"
+    )
 
 
 def study_small() -> str:
@@ -82,6 +99,24 @@ def study_losses() -> str:
         rows.append(f"| {encoding}, {depth} block{'s' * (depth > 1)} | {' | '.join(cells)} |")
     note = sample(CIFAR10, "Mean ± standard deviation over seeds")
     return "\n".join([*rows, "", note, "", blocks_table(CIFAR10)])
+
+
+def study_repeated() -> str:
+    """Return what differs between two runs of the tiny study, on different machines."""
+    studies = [finished(name)[1] for name in TINY]
+    verdicts = [
+        {(pool, claim.letter): claim.verdict for pool, claims in found.items() for claim in claims}
+        for found in (evaluate_trials(done, SCALES["tiny"].effects) for done in studies)
+    ]
+    rows = [f"| verdict | {' | '.join(done[0].environment['device'] for done in studies)} |", "|---|---|---|"]
+    for key, first in verdicts[0].items():
+        if verdicts[1][key] != first:
+            rows.append(f"| claim {key[1]}, pool `{key[0]}` | {first} | {verdicts[1][key]} |")
+    trials = [[each.trial for each in done if each.trial is not None] for done in studies]
+    losses = [first.loss - second.loss for first, second in zip(*trials, strict=True)]
+    note = f"All other {len(verdicts[0]) - len(rows) + 2} verdicts are the same. Networks differ by"
+    spread = f"{statistics.mean(map(abs, losses)):.3f} nats on average, {max(map(abs, losses)):.3f} at most"
+    return "\n".join([*rows, "", f"{note} {spread} (n = {len(losses)})."]) + "\n"
 
 
 @cache

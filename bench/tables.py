@@ -25,7 +25,9 @@ from study_table import (
     study_initialization,
     study_losses,
     study_precision,
+    study_repeated,
     study_small,
+    study_time,
     study_tiny,
 )
 
@@ -243,7 +245,9 @@ TABLES = {
     "speed": speed,
     "compiling": compiling,
     "transfer": transfer,
+    "study_time": study_time,
     "study_tiny": study_tiny,
+    "study_repeated": study_repeated,
     "study_small": study_small,
     "study_precision": study_precision,
     "study_losses": study_losses,

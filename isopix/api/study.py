@@ -1,7 +1,7 @@
 """Studies from Python: inductive_bias compares many networks that differ in one thing at a time."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,7 @@ from isopix.core.device import DeviceLike
 from isopix.core.overrides import parse
 from isopix.core.progress import long_step
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
-from isopix.studies.inductive_bias.grid import Study, cost, plan_study
+from isopix.studies.inductive_bias.grid import FILE, Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import write_up
 from isopix.studies.slurm import SlurmExecutor
 from isopix.studies.trial import TrialSpec, mark_failed, run_trial
@@ -26,7 +26,7 @@ def inductive_bias(
     *,
     out: PathLike,
     data: PathLike | None = None,
-    scale: Scale = "tiny",
+    scale: Scale | None = None,
     trials: str = "*",
     seeds: int | None = None,
     probe: str | None = None,
@@ -41,18 +41,28 @@ def inductive_bias(
 
     Runs every trial of the scale that matches the patterns `trials` and is missing or has failed, `jobs` at a
     time (one per CPU core or GPU by default), or as SLURM jobs with the submitit parameters `slurm`; then
-    writes figures and `report.html` to `out`. `probe` is another probe method than the scale's own: `adam` is
-    the paper's. A failed trial does not stop the others; called again, the study resumes. With `report_only`
-    nothing is trained. Raises ValueError for wrong arguments and folders, Interrupted if asked to stop.
+    writes figures and `report.html` to `out`. `scale` is by default that of the study in `out`, or `tiny`.
+    `probe` is another probe method than the scale's own: `adam` is the paper's. A failed trial does not stop
+    the others; called again, the study resumes. With `report_only` nothing is trained, and settings of the
+    study are refused. Raises ValueError for wrong arguments and folders, Interrupted if asked to stop.
     """
     folder = Path(out)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}; allowed: 1 or more")
     if report_only:
         study = Study.open(folder)
+        given = {"data": data, "scale": scale, "seeds": seeds, "probe": probe, "settings": overrides}
+        _refuse_settings(given | {"trials": None if trials == "*" else trials})
     else:
         source = None if data is None else str(data)
-        planned = plan_study(scale, data=source, pattern=trials, seeds=seeds, settings=overrides, probe=probe)
+        planned = plan_study(
+            scale or _scale_of(folder),
+            data=source,
+            pattern=trials,
+            seeds=seeds,
+            settings=overrides,
+            probe=probe,
+        )
         study = Study.from_plan(folder, planned)
         missing = len(study.missing(planned))
         executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
@@ -64,6 +74,18 @@ def inductive_bias(
             raise Interrupted(f"stopped and saved: {folder}", study)
     written = write_up(study)
     return StudyOutput(written.claims, written.trials, written.page)
+
+
+def _refuse_settings(given: Mapping[str, object]) -> None:
+    """Raises ValueError for settings of a study that is only read."""
+    named = [name for name, value in given.items() if value]
+    if named:
+        raise ValueError(f"report_only writes the report of the study as it is; leave out {', '.join(named)}")
+
+
+def _scale_of(folder: Path) -> str:
+    """Return the scale of the study in a folder, `tiny` if there is none."""
+    return Study.open(folder).plan.scale if (folder / FILE).is_file() else "tiny"
 
 
 def _executor(

@@ -34,8 +34,11 @@ Example: isopix study inductive-bias --out studies/bias
 )
 
 Scale = Annotated[
-    Literal["tiny", "small", "paper"],
-    Parameter(help="tiny: digits, an hour on two CPU cores; small: CIFAR-10, many hours; paper: full size."),
+    Literal["tiny", "small", "paper"] | None,
+    Parameter(
+        help="tiny: digits, under half an hour on two CPU cores; small: CIFAR-10, many hours; paper: full "
+        "size. Default: that of the study in the folder, or tiny."
+    ),
 ]
 Trials = Annotated[
     str,
@@ -57,7 +60,7 @@ def inductive_bias(
     *settings: str,
     out: Path,
     data: str | None = None,
-    scale: Scale = "tiny",
+    scale: Scale = None,
     trials: Trials = "*",
     seeds: int | None = None,
     probe: str | None = None,

@@ -9,6 +9,7 @@ import pytest
 import isopix
 from isopix.api.results import StudyProgress
 from isopix.studies.inductive_bias import write_up
+from isopix.studies.inductive_bias.grid import Study, plan_study
 from tests.unit.data.refusal import refusal
 
 TINY = ["steps=2", "width=16", "batch_size=4", "log_every=1", "evaluate_images=8", "data.limit=12"]
@@ -50,3 +51,24 @@ def test_asked_to_stop_it_says_so(tmp_path: Path) -> None:
 def test_impossible_arguments_are_refused(tmp_path: Path) -> None:
     line = refusal(lambda: isopix.study.inductive_bias(out=tmp_path / "s", **{**ONE, "jobs": 0}))
     assert line == "jobs is 0; allowed: 1 or more"
+
+
+def test_a_report_takes_no_settings_of_the_study(tmp_path: Path) -> None:
+    plan_only(tmp_path / "s")
+    wrong: dict[str, Any] = {"scale": "paper", "seeds": 7, "overrides": ["width=3"]}
+    line = refusal(lambda: isopix.study.inductive_bias(out=tmp_path / "s", report_only=True, **wrong))
+    assert line.endswith("report of the study as it is; leave out scale, seeds, settings")
+    line = refusal(lambda: isopix.study.inductive_bias(out=tmp_path / "s", report_only=True, trials="conv-*"))
+    assert line.endswith("leave out trials")
+
+
+def test_without_a_scale_a_study_goes_on_with_its_own(tmp_path: Path) -> None:
+    plan_only(tmp_path / "s")
+    line = refusal(lambda: isopix.study.inductive_bias(out=tmp_path / "s", trials="conv-pix2vec-12"))
+    assert line.startswith("no trial of scale 'small' matches 'conv-pix2vec-12'")
+
+
+def plan_only(folder: Path) -> None:
+    """A study of scale small without any results."""
+    with Study.create(folder, plan_study("small", data="digits", pattern="conv-*", seeds=1)):
+        pass
