@@ -36,7 +36,7 @@ def compiling() -> str:
 
 
 def results() -> list[dict[str, Any]]:
-    """Return the content of every file of speeds; a benchmark of a machine is that of the last file's name."""
+    """Return the content of every file of speeds; the last file has the benchmark of a machine."""
     files = sorted(RESULTS.glob("speed-*.json"))
     contents = [each for each in map(read, (file.name for file in files)) if "device" in each]
     for place, content in enumerate(contents):
