@@ -36,8 +36,8 @@ Example: isopix study inductive-bias --out studies/bias
 Scale = Annotated[
     Literal["tiny", "small", "paper"] | None,
     Parameter(
-        help="tiny: digits, under half an hour on two CPU cores; small: CIFAR-10, many hours; paper: full "
-        "size. Default: that of the study in the folder, or tiny."
+        help="tiny: digits, half an hour on two CPU cores; small: CIFAR-10, many hours; paper: full size. "
+        "Default: that of the study, or tiny."
     ),
 ]
 Trials = Annotated[
