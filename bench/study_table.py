@@ -108,13 +108,14 @@ def study_repeated() -> str:
         {(pool, claim.letter): claim.verdict for pool, claims in found.items() for claim in claims}
         for found in (evaluate_trials(done, SCALES["tiny"].effects) for done in studies)
     ]
-    rows = [f"| verdict | {' | '.join(done[0].environment['device'] for done in studies)} |", "|---|---|---|"]
-    for key, first in verdicts[0].items():
-        if verdicts[1][key] != first:
-            rows.append(f"| claim {key[1]}, pool `{key[0]}` | {first} | {verdicts[1][key]} |")
+    changed = [key for key, verdict in verdicts[0].items() if verdicts[1][key] != verdict]
+    rows = [f"| verdict | {' | '.join(map(machines, studies))} |", "|---|---|---|"]
+    for pool, letter in changed:
+        both = " | ".join(each[pool, letter] for each in verdicts)
+        rows.append(f"| claim {letter}, pool `{pool}` | {both} |")
     trials = [[each.trial for each in done if each.trial is not None] for done in studies]
     losses = [first.loss - second.loss for first, second in zip(*trials, strict=True)]
-    note = f"All other {len(verdicts[0]) - len(rows) + 2} verdicts are the same. Networks differ by"
+    note = f"All other {len(verdicts[0]) - len(changed)} verdicts are the same. Networks differ by"
     spread = f"{statistics.mean(map(abs, losses)):.3f} nats on average, {max(map(abs, losses)):.3f} at most"
     return "\n".join([*rows, "", f"{note} {spread} (n = {len(losses)})."]) + "\n"
 
@@ -182,7 +183,7 @@ def sample(name: str, statistic: str) -> str:
     recipe, images, first = study.specs[0].recipe, done[0].metrics["images"], done[0]
     data = first.metrics["measurement"]["data"]
     probed = ", ".join(f"{count:,} {split}" for split, count in images.items())
-    hours = sum(each.training_seconds + each.probing_seconds for each in done) / 3600
+    hours = sum(each.seconds for each in done) / 3600
     trials = [each.trial for each in done if each.trial is not None]
     counts = Counter(trial.architecture for trial in trials).values()
     seeds = f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"

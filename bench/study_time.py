@@ -3,20 +3,22 @@
 isopix study inductive-bias --out studies/bias
 python bench/study_time.py studies/bias > bench/results/study-tiny-time.json
 
-The command must have run once, in a new folder: its time is from the plan, which is written first, to the
-page, which is written last.
+The command must have run once on this machine's CPU, in a new folder: its time is from the plan, which is
+written first, to the page, which is written last.
 """
 
-import statistics
 import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from measure import print_result
 
+from isopix.core import device as devices
 from isopix.storage.atomic import read_json
 from isopix.studies.inductive_bias.grid import Study
+from isopix.studies.inductive_bias.trials import mean_std
 from isopix.studies.trial import TrialResult
 
 
@@ -26,23 +28,22 @@ def main() -> None:
     study = Study.open(folder)
     done = [each for each in study.results().values() if each.status == "done"]
     began = datetime.fromisoformat(read_json(folder / "study.json")["written"]).timestamp()
+    ran_on = done[0].environment
+    if ran_on["device"] != devices.runtime_environment(torch.device("cpu"))["device"]:
+        raise SystemExit(f"the study ran on {ran_on['device']}, not on this machine")
+    if min(file.stat().st_mtime for file in (folder / "results").glob("*.json")) < began:
+        raise SystemExit(f"{folder} was resumed, so that its time is not known")
     print_result(
         "time of a study",
-        device=done[0].environment["device"].split(" ")[0],
         scale=study.plan.scale,
         networks=len(done),
         seeds=study.plan.seeds,
-        threads_per_network=done[0].environment["threads"],
-        precision=done[0].environment["precision"],
+        threads_per_network=ran_on["threads"],
+        precision=ran_on["precision"],
         seconds=round((folder / "report.html").stat().st_mtime - began),
-        seconds_of_networks=round(sum(map(seconds, done))),
+        seconds_of_networks=round(sum(each.seconds for each in done)),
         by_network=by_network(done),
     )
-
-
-def seconds(result: TrialResult) -> float:
-    """Return the time of a network's training and probes."""
-    return result.training_seconds + result.probing_seconds
 
 
 def by_network(done: list[TrialResult]) -> dict[str, dict[str, Any]]:
@@ -50,14 +51,11 @@ def by_network(done: list[TrialResult]) -> dict[str, dict[str, Any]]:
     found: dict[str, list[float]] = {}
     for each in done:
         assert each.trial is not None, "finished"
-        found.setdefault(f"{each.trial.block} of depth {each.trial.depth}", []).append(seconds(each))
+        found.setdefault(f"{each.trial.block} of depth {each.trial.depth}", []).append(each.seconds)
+    spreads = {name: mean_std(times) for name, times in found.items()}
     return {
-        name: {
-            "n": len(times),
-            "mean": round(statistics.mean(times), 1),
-            "std": round(statistics.stdev(times), 1) if len(times) > 1 else None,
-        }
-        for name, times in found.items()
+        name: {"n": len(found[name]), "mean": round(each.mean, 1), "std": round(each.std, 1)}
+        for name, each in spreads.items()
     }
 
 

@@ -51,8 +51,8 @@ def inductive_bias(
         raise ValueError(f"jobs is {jobs}; allowed: 1 or more")
     if report_only:
         study = Study.open(folder)
-        given = {"data": data, "scale": scale, "seeds": seeds, "probe": probe, "settings": overrides}
-        _refuse_settings(given | {"trials": None if trials == "*" else trials})
+        chosen = {"trials": None if trials == "*" else trials, "settings": overrides or None}
+        _refuse_settings({"data": data, "scale": scale, "seeds": seeds, "probe": probe, **chosen})
     else:
         source = None if data is None else str(data)
         planned = plan_study(
@@ -78,7 +78,7 @@ def inductive_bias(
 
 def _refuse_settings(given: Mapping[str, object]) -> None:
     """Raises ValueError for settings of a study that is only read."""
-    named = [name for name, value in given.items() if value]
+    named = [name for name, value in given.items() if value is not None]
     if named:
         raise ValueError(f"report_only writes the report of the study as it is; leave out {', '.join(named)}")
 

@@ -140,7 +140,7 @@ def _result(result: TrialResult) -> str:
     if result.status != "done" or trial is None:
         return f"failed: {result.reason}"
     lr = f", lr {result.lr_trials[-1].lr:g}" if len(result.lr_trials) > 1 else ""
-    duration = format_duration(result.training_seconds + result.probing_seconds)
+    duration = format_duration(result.seconds)
     accuracies = (f"{pool} {probes.network.test_accuracy:.1%}" for pool, probes in trial.probes.items())
     return f"loss {trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}{lr}, {duration}"
 

@@ -7,7 +7,6 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -160,9 +159,12 @@ def native_precision(device: torch.device) -> Precision:
     return "bf16" if native else "fp32"
 
 
-@cache
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def lacks_matrix_units() -> bool:
-    """Return whether the CPU multiplies in bf16 by AVX-512 alone, without the matrix units of AMX."""
+    """Return whether the CPU multiplies in bf16 by AVX-512 alone, without the matrix units of AMX.
+
+    The compiler, which cannot trace PyTorch's questions to the CPU, takes the answer as a constant.
+    """
     return bool(torch.cpu._is_avx512_bf16_supported()) and not torch.cpu._is_amx_tile_supported()
 
 

@@ -130,10 +130,4 @@ def _trains_faster_in_blocks(q: Heads) -> bool:
     nearly as fast, and does not round the scores.
     """
     trained = q.is_cpu and q.dtype == torch.bfloat16 and q.requires_grad and torch.is_grad_enabled()
-    return trained and _lacks_matrix_units()
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _lacks_matrix_units() -> bool:
-    """The compiler cannot trace PyTorch's questions to the CPU."""
-    return lacks_matrix_units()
+    return trained and lacks_matrix_units()

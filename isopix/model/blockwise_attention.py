@@ -45,7 +45,7 @@ class _Block(NamedTuple):
 def _attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> list[Tensor]:
     """Return the attention of sequences and heads as one axis, and the weights of each block, if kept."""
     attended, kept = torch.empty_like(q), list[Tensor]()
-    keeps = _keeps_weights(q, k, causal)
+    keeps = bool(_kept_shapes(q, k, causal))
     for rows, queries, keys in _blocks(q, k, causal):
         weights = _weights(q[rows, queries], k[rows, keys], causal)
         torch.bmm(weights, v[rows, keys], out=attended[rows, queries])
@@ -69,16 +69,12 @@ def _gradients(
         dscores = torch._softmax_backward_data(dweights, weights, -1, dtype)  # of scores times scale
         dq[rows, queries] = dscores @ k[rows, keys]
         dk[rows, keys] += dscores.mT @ q[rows, queries]
-    return [dq.mul_(scale), dk.mul_(scale).to(dtype), dv.to(dtype, copy=True)]
+    return [dq.mul_(scale), dk.mul_(scale).to(dtype), dv.to(dtype)]
 
 
 @_attend.register_fake
 def _attend_shapes(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> list[Tensor]:
-    parts = _blocks(q, k, causal) if _keeps_weights(q, k, causal) else ()
-    shapes = (
-        (len(q[rows]), q[rows, queries].shape[1], k[rows, keys].shape[1]) for rows, queries, keys in parts
-    )
-    return [torch.empty_like(q), *map(q.new_empty, shapes)]
+    return [torch.empty_like(q), *map(q.new_empty, _kept_shapes(q, k, causal))]
 
 
 @_gradients.register_fake
@@ -101,7 +97,7 @@ def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Tensor, Tensor,
     return dq, dk, dv, None
 
 
-torch.library.register_autograd("isopix::attend_in_blocks", _backward, setup_context=_save)
+_attend.register_autograd(_backward, setup_context=_save)
 
 
 def _blocks(q: Rows, k: Rows, causal: bool) -> Iterator[_Block]:
@@ -115,9 +111,11 @@ def _blocks(q: Rows, k: Rows, causal: bool) -> Iterator[_Block]:
             yield _Block(slice(row, row + together), slice(first, end), slice(0, end if causal else keys))
 
 
-def _keeps_weights(q: Rows, k: Rows, causal: bool) -> bool:
-    blocks = ((q[rows, queries], k[rows, keys]) for rows, queries, keys in _blocks(q, k, causal))
-    return sum(len(some) * some.shape[1] * other.shape[1] for some, other in blocks) <= KEPT_SCORES
+def _kept_shapes(q: Rows, k: Rows, causal: bool) -> list[tuple[int, ...]]:
+    """Return the shape of the weights of each block that the backward pass keeps: of all, or of none."""
+    blocks = _blocks(q, k, causal)
+    shapes = [(*q[rows, queries].shape[:2], k[rows, keys].shape[1]) for rows, queries, keys in blocks]
+    return shapes if sum(map(math.prod, shapes)) <= KEPT_SCORES else []
 
 
 def _weights(q: Rows, k: Rows, causal: bool) -> Float[Tensor, "BH queries keys"]:

@@ -69,6 +69,11 @@ class TrialResult:
     environment: dict[str, Any] = field(default_factory=dict)  # versions, device and fingerprint of the data
     test_groups: tuple[int, ...] = ()  # of the test images that were probed; empty if each is its own
 
+    @property
+    def seconds(self) -> float:
+        """The time of training and probes."""
+        return self.training_seconds + self.probing_seconds
+
 
 class TrialSpec(NamedTuple):
     """What a process needs to run a trial; it can be pickled.
