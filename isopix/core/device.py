@@ -160,12 +160,18 @@ def native_precision(device: torch.device) -> Precision:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def has_matrix_units() -> bool:
+    """Return whether the CPU has those of AMX; a constant for the compiler, as `lacks_matrix_units`."""
+    return bool(torch.cpu._is_amx_tile_supported())
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def lacks_matrix_units() -> bool:
     """Return whether the CPU multiplies in bf16 by AVX-512 alone, without the matrix units of AMX.
 
     The compiler, which cannot trace PyTorch's questions to the CPU, takes the answer as a constant.
     """
-    return bool(torch.cpu._is_avx512_bf16_supported()) and not torch.cpu._is_amx_tile_supported()
+    return bool(torch.cpu._is_avx512_bf16_supported()) and not has_matrix_units()
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:

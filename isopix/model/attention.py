@@ -9,12 +9,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.device import lacks_matrix_units
+from isopix.core.device import has_matrix_units, lacks_matrix_units
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.blockwise_attention import attend_in_blocks
 from isopix.model.kv_cache import AttentionCache, SharedRows
 
 Heads = Float[Tensor, "B heads _ size"]
+Scores = Float[Tensor, "B heads _ _"]  # row: query; column: key
 AttentionWeights = Float[Tensor, "B heads N N"]  # row: query; column: key; a row sums to 1
 
 
@@ -83,11 +84,10 @@ class Attention(nn.Module):
         heads = self.qkv(tokens).view(batch, length, 3, self.heads, width // self.heads)
         q, k, v = heads.permute(2, 0, 3, 1, 4).unbind()
         k, v = cache.first.extend(k), cache.second.extend(v)
-        q = q.to(k.dtype)
         if first:
-            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            attended = F.scaled_dot_product_attention(q.to(k.dtype), k, v, is_causal=True)
         elif cache.shared is None:
-            attended = F.scaled_dot_product_attention(q, k, v)
+            attended = _attend_from_one(q, k, v)
         else:
             attended = _attend_shared(q, cache.shared, k, v)
         return self.out(attended.transpose(1, 2).reshape(tokens.shape).to(tokens.dtype))
@@ -103,18 +103,52 @@ class Attention(nn.Module):
         return self.out(rearrange(heads, "b h n e -> b n (h e)"))
 
 
+def _attend_from_one(q: Heads, k: Heads, v: Heads) -> Heads:
+    """Attend from one position of each sequence."""
+    if not _multiplies_unrounded(k):
+        return F.scaled_dot_product_attention(q.to(k.dtype), k, v)
+    if not torch.compiler.is_compiling():
+        return F.scaled_dot_product_attention(q, k.to(q.dtype), v.to(q.dtype))
+    return _weighted_sum(_scores(q, k).softmax(-1), v)
+
+
 def _attend_shared(q: Heads, prompt: SharedRows, k: Heads, v: Heads) -> Heads:
     """Attend from one position of each sequence to its prompt, read once for all of its sequences, and to
     the positions after it.
     """
-    q = q / math.sqrt(q.shape[-1])
     by_prompt = q.reshape(len(prompt.keys), -1, *q.shape[1:]).squeeze(3).transpose(1, 2)  # [P heads B/P size]
-    to_prompt = (by_prompt @ prompt.keys.mT).transpose(1, 2).reshape(*q.shape[:3], -1)
-    scores = torch.cat([to_prompt, q @ k.mT], -1)
-    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(v.dtype)
+    to_prompt = _scores(by_prompt, prompt.keys).transpose(1, 2).reshape(*q.shape[:3], -1)
+    scores = torch.cat([to_prompt, _scores(q, k)], -1)
+    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
     to_prompt, to_own = weights[..., : -k.shape[2]], weights[..., -k.shape[2] :]
     by_prompt = to_prompt.reshape(len(prompt.keys), -1, *to_prompt.shape[1:]).squeeze(3).transpose(1, 2)
-    return (by_prompt @ prompt.values).transpose(1, 2).reshape(q.shape) + to_own @ v
+    of_prompt = _weighted_sum(by_prompt, prompt.values).transpose(1, 2).reshape(q.shape)
+    return of_prompt + _weighted_sum(to_own, v)
+
+
+def _scores(q: Heads, k: Heads) -> Scores:
+    """Return q kT / sqrt(e)."""
+    q = q / math.sqrt(q.shape[-1])
+    if not _multiplies_unrounded(k):
+        return q.to(k.dtype) @ k.mT
+    return (q * k).sum(-1)[..., None, :] if torch.compiler.is_compiling() else q @ k.to(q.dtype).mT
+
+
+def _weighted_sum(weights: Scores, v: Heads) -> Heads:
+    if not _multiplies_unrounded(v):
+        return weights.to(v.dtype) @ v
+    if torch.compiler.is_compiling():
+        return (weights.mT * v).sum(-2, keepdim=True)
+    return weights @ v.to(weights.dtype)
+
+
+def _multiplies_unrounded(rows: Heads) -> bool:
+    """Return whether one query reads keys or values in bf16 but multiplies in its own type.
+
+    A CPU without AMX takes several times longer in bf16. Compiled, element-wise products and sums convert
+    what they read; otherwise converted copies are written.
+    """
+    return rows.is_cpu and rows.dtype == torch.bfloat16 and not has_matrix_units()
 
 
 def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, dropout: float) -> Heads:

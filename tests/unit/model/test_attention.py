@@ -7,6 +7,7 @@ from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.attention import Attention
 from isopix.model.blocks import AxialSpec
+from isopix.model.kv_cache import AttentionCache
 from tests.laws import cases
 
 
@@ -46,6 +47,32 @@ def test_rows_sum_to_one_and_causal_weights_of_later_keys_are_zero(causal: bool)
 def test_weights_of_rounded_tokens_are_not_rounded() -> None:
     attention, tokens = drawn(causal=False)
     assert attention.bfloat16().weights(tokens.bfloat16()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("amx", "compiling"), [(True, False), (False, False), (False, True)])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_without_amx_one_query_reads_rounded_keys_and_values_but_rounds_no_product(
+    monkeypatch: pytest.MonkeyPatch, samples: int, amx: bool, compiling: bool
+) -> None:
+    """The last of 7 positions, 4 of them a prompt; by hand, in float64."""
+    monkeypatch.setattr("isopix.model.attention.has_matrix_units", lambda: amx)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiling)
+    attention, tokens = drawn(causal=True)
+    attention, tokens = attention.float(), tokens.float().repeat_interleave(samples, 0)
+    tokens[:, 4:] += torch.arange(2.0 * samples)[:, None, None]  # samples differ after the prompt
+    cache = AttentionCache(7)
+    cache.keep_in(torch.bfloat16)
+    attention.forward_cached(tokens[::samples, :4], cache)
+    cache.repeat_batch(samples)
+    for position in (4, 5, 6):
+        found = attention.forward_cached(tokens[:, position : position + 1], cache)
+    q, k, v = attention.qkv(tokens).double().unflatten(-1, (3, 3, 4)).unbind(2)
+    k, v = k.bfloat16().double(), v.bfloat16().double()
+    weights = (torch.einsum("bhe,bjhe->bhj", q[:, -1], k) / 2).softmax(-1)
+    attended = torch.einsum("bhj,bjhe->bhe", weights, v).flatten(1)
+    expected = attended @ attention.out.weight.double().T + attention.out.bias.double()
+    error = (found[:, 0] - expected).abs().max() / expected.abs().max()
+    assert error < (0.02 if amx else 1e-6)
 
 
 @pytest.mark.parametrize("case", cases.CASES[::7], ids=cases.title)

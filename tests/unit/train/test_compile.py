@@ -59,10 +59,10 @@ from tests.laws import cases
 recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
 model, images = cases.busy_model(recipe), cases.images(recipe, 2)
 model.network.double()  # in which rounding decides no code
-for count in (1, 3):
+for count, precision in ((1, "fp32"), (3, "fp32"), (3, "bf16")):
     found = []
     for compiled in (False, True):
-        sampling = SamplingConfig(compile=compiled)
+        sampling = SamplingConfig(compile=compiled, precision=precision)
         found += [sample_images(model, count, sampling=sampling, batch_size=count)]
         prompt = make_prompt(images, model.network.codec, rows=2, mask=None, each=count, seed=0)
         found += [complete_images(model, prompt, sampling=sampling).images]
@@ -80,7 +80,7 @@ def test_compiled_samples_are_the_plain_ones() -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     *equal, graphs, breaks = done.stdout.split()
-    assert equal == ["True"] * 4
+    assert equal == ["True"] * 6
     assert int(graphs) > 0
     assert int(breaks) == 0
 
