@@ -120,12 +120,13 @@ def _kept_shapes(q: Rows, k: Rows, causal: bool) -> list[tuple[int, ...]]:
 
 def _weights(q: Rows, k: Rows, causal: bool) -> Float[Tensor, "BH queries keys"]:
     """Return the attention of a block's queries, the last ones of its keys if causal."""
-    scores = torch.baddbmm(q.new_empty(()), q, k.mT, beta=0, alpha=_scale(q))
-    if causal:
-        count = q.shape[1]
-        later = torch.ones(count, count, dtype=torch.bool, device=q.device).triu_(1)
-        scores[..., -count:].masked_fill_(later, -math.inf)
-    return scores.softmax(-1)
+    if not causal:
+        return torch.baddbmm(q.new_empty(()), q, k.mT, beta=0, alpha=_scale(q)).softmax(-1)
+    count = q.shape[1]
+    mask = q.new_zeros(count, k.shape[1])  # which the product adds at no cost
+    later = torch.ones(count, count, dtype=torch.bool, device=q.device).triu_(1)
+    mask[:, -count:].masked_fill_(later, -math.inf)
+    return torch.baddbmm(mask, q, k.mT, alpha=_scale(q)).softmax(-1)
 
 
 def _scale(q: Rows) -> float:
