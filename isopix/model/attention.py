@@ -1,6 +1,9 @@
 """Multi-head self-attention: over a whole sequence or position by position with a cache, and its weights."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import torch
@@ -154,14 +157,30 @@ def _multiplies_unrounded(rows: Heads) -> bool:
 def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, dropout: float) -> Heads:
     # A CPU attends to strided heads more slowly than it copies them; a GPU does not.
     q, k, v = (part.contiguous() if part.is_cpu else part for part in (q, k, v))
-    if not dropout and _trains_faster_in_blocks(q):
+    if not dropout and _is_faster_in_blocks(q):
         return attend_in_blocks(q, k, v, causal=causal)
     return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
 
 
-def _trains_faster_in_blocks(q: Heads) -> bool:
-    """Return whether gradients in bf16 are needed on a CPU without AMX. Without gradients PyTorch's kernel is
-    nearly as fast, and does not round the scores.
+def _is_faster_in_blocks(q: Heads) -> bool:
+    """Return whether a CPU without AMX is to attend in bf16 and may round scores: for gradients, or within
+    `rounded_scores`.
     """
-    trained = q.is_cpu and q.dtype == torch.bfloat16 and q.requires_grad and torch.is_grad_enabled()
-    return trained and lacks_matrix_units()
+    if not (q.is_cpu and q.dtype == torch.bfloat16):
+        return False
+    trains = q.requires_grad and torch.is_grad_enabled()
+    # The compiler cannot trace a context variable; no features are compiled.
+    return (trains or (not torch.compiler.is_compiling() and _rounds.get())) and lacks_matrix_units()
+
+
+_rounds: ContextVar[bool] = ContextVar("rounds", default=False)
+
+
+@contextmanager
+def rounded_scores() -> Iterator[None]:
+    """Let attention in bf16 round its scores to bf16 without gradients, too, where that is faster."""
+    token = _rounds.set(True)
+    try:
+        yield
+    finally:
+        _rounds.reset(token)

@@ -12,6 +12,7 @@ from isopix.core.device import Precision, autocast, reuse_freed_memory
 from isopix.core.images import ImageSequence
 from isopix.core.random import generator
 from isopix.core.types import Images, Mask
+from isopix.model.attention import rounded_scores
 from isopix.model.backbone import Backbone, FeatureKind
 from isopix.model.network import Network
 from isopix.model.pool import AllTokens, Pool, Pooled, default_pool, pool_tokens, require_pool
@@ -76,7 +77,7 @@ def iter_features(
     for part in batches.slices(len(images), fast_size):
         batch = images[part].to(device)
         masked = None if mask is None else mask[part].to(device)
-        with torch.no_grad(), autocast(device, precision):
+        with torch.no_grad(), autocast(device, precision), rounded_scores():
             layers = network.features(batch, masked, kind=features)
             found = torch.stack([pooled(tokens) for tokens in layers])
         yield found.cpu()

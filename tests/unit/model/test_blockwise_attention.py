@@ -1,6 +1,7 @@
 """Attention in blocks is softmax(q kT / sqrt(e)) v, with its gradients, and is used where it is faster."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -84,16 +85,18 @@ def test_few_weights_are_kept_for_the_backward_pass(
 
 
 @pytest.mark.parametrize(
-    ("lacks", "bf16", "train", "used"),
+    ("lacks", "bf16", "train", "rounds", "used"),
     [
-        (True, True, True, True),
-        (False, True, True, False),
-        (True, False, True, False),
-        (True, True, False, False),
+        (True, True, True, False, True),
+        (False, True, True, True, False),
+        (True, False, True, True, False),
+        (True, True, False, False, False),
+        (True, True, False, True, True),
+        (True, False, False, True, False),
     ],
 )
-def test_blocks_are_for_training_in_bf16_without_amx(
-    monkeypatch: pytest.MonkeyPatch, lacks: bool, bf16: bool, train: bool, used: bool
+def test_blocks_are_for_training_and_features_in_bf16_without_amx(
+    monkeypatch: pytest.MonkeyPatch, lacks: bool, bf16: bool, train: bool, rounds: bool, used: bool
 ) -> None:
     calls = []
     monkeypatch.setattr(attention, "lacks_matrix_units", lambda: lacks)
@@ -101,7 +104,8 @@ def test_blocks_are_for_training_in_bf16_without_amx(
         attention, "attend_in_blocks", lambda q, k, v, causal: calls.append(causal) or torch.zeros_like(q)
     )
     layer = Attention(width=16, heads=2, causal=True, bias=False)
-    with torch.autocast("cpu", torch.bfloat16, enabled=bf16), torch.set_grad_enabled(train):
+    rounding = attention.rounded_scores() if rounds else nullcontext()
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16), torch.set_grad_enabled(train), rounding:
         layer(torch.randn(2, 9, 16, generator=generator(0, "tokens")))
     assert bool(calls) == used
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isopix.model import pool
+from isopix.model import attention, pool
 from isopix.probing.features import extract_features, raw_pixels
 from tests.unit.probing.cases import DEPTH, WIDTH, digits, network
 
@@ -23,6 +23,18 @@ def test_features_are_plain_float32_on_the_cpu():
     assert features.shape == (DEPTH + 1, 5, WIDTH)
     assert (features.dtype, features.device.type) == (torch.float32, "cpu")
     assert not features.is_inference()
+
+
+@pytest.mark.parametrize(("precision", "used"), [("bf16", True), ("fp32", False)])
+def test_features_in_bf16_may_round_scores(monkeypatch, precision, used):
+    """Where that is faster; in fp32 never."""
+    calls = []
+    monkeypatch.setattr(attention, "lacks_matrix_units", lambda: True)
+    monkeypatch.setattr(
+        attention, "attend_in_blocks", lambda q, k, v, causal: calls.append(causal) or torch.zeros_like(q)
+    )
+    extract_features(network(), digits()[0][:5], precision=precision)
+    assert bool(calls) == used
 
 
 def test_the_batch_size_does_not_matter():
