@@ -12,6 +12,7 @@ import torch
 
 from isopix import __version__
 from isopix.benchmarks import (
+    attention,
     batches,
     correctness,
     features,
@@ -34,6 +35,7 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
     *correctness.BENCHMARKS,
     *training.BENCHMARKS,
     *masked_training.BENCHMARKS,
+    *attention.BENCHMARKS,
     *sampling.BENCHMARKS,
     *visible_patches.BENCHMARKS,
     *features.BENCHMARKS,
