@@ -7,7 +7,7 @@ from isopix.api.arguments import checked
 from isopix.api.inference import inference
 from isopix.api.inputs import ImagesLike, require_images
 from isopix.api.pretrained import PretrainedModel
-from isopix.core.device import report_memory
+from isopix.core.memory import report_memory
 from isopix.core.ranges import Count
 from isopix.generate.complete import (
     PartialCompletions,

@@ -28,6 +28,7 @@ from isopix.core import device as hardware
 from isopix.core.choices import MFU
 from isopix.core.device import DeviceLike
 from isopix.core.device_specs import GB
+from isopix.core.memory import free_memory
 from isopix.core.ranges import Count
 from isopix.plots import style
 from isopix.recipes.cost import recipe_cost, recipe_memory
@@ -161,7 +162,7 @@ def plan(
         **costs._asdict(),
         **memory._asdict(),
         step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
-        free_bytes=hardware.free_memory(where),
+        free_bytes=free_memory(where),
         images=images,
         device=hardware.describe_device(where),
         threads=torch.get_num_threads(),

@@ -18,7 +18,8 @@ from isopix.api.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.api.progress import Progress, shows_progress
 from isopix.api.saved_model import write_model
 from isopix.api.signatures import name_types
-from isopix.core.device import Precision, autocast, report_memory
+from isopix.core.device import Precision, autocast
+from isopix.core.memory import report_memory
 from isopix.core.random import generator
 from isopix.core.ranges import Count
 from isopix.core.types import Logits

@@ -14,6 +14,7 @@ from isopix.api.verification import verify
 from isopix.core import device as hardware
 from isopix.core.check import Check
 from isopix.core.device import DeviceLike
+from isopix.core.memory import free_memory, total_memory
 from isopix.core.text import format_bytes
 from isopix.data.prefetch import SHARED_MEMORY
 
@@ -59,7 +60,7 @@ def _precision(device: torch.device) -> Check:
 
 
 def _memory(device: torch.device) -> Check:
-    free, total = hardware.free_memory(device), hardware.total_memory(device)
+    free, total = free_memory(device), total_memory(device)
     found = f"{format_bytes(free)} free of {format_bytes(total)}"
     name = "memory" if device.type == "cpu" else f"memory of {device.type}"
     if free < MIN_MEMORY:

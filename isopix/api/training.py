@@ -28,6 +28,7 @@ from isopix.api.starts import (
 from isopix.core import device as devices
 from isopix.core import ranks
 from isopix.core.device import DeviceLike
+from isopix.core.memory import free_memory, total_memory
 from isopix.core.overrides import override
 from isopix.core.text import count_of
 from isopix.recipes.cost import check_memory
@@ -281,7 +282,7 @@ def _check_memory(recipe: Recipe, device: torch.device) -> None:
     """Raise ValueError for training that cannot fit into the memory of a device; warn if it hardly fits."""
     recipe.train.check_ranks(ranks.num_ranks())
     if recipe.predicts_codes:  # the estimate is of the loss of codes, which takes more than that of classes
-        total, free = devices.total_memory(device), devices.free_memory(device)
+        total, free = total_memory(device), free_memory(device)
         if warning := check_memory(recipe, total=total, free=free, num_ranks=ranks.num_ranks()):
             logger.warning("%s", warning)
 

@@ -56,8 +56,8 @@ def measure_attention(size: AttentionSize, watch: Stopwatch) -> Measured:
 
     ours: Attend = partial(attend_in_blocks, causal=size.causal)
     theirs: Attend = partial(F.scaled_dot_product_attention, is_causal=size.causal)
-    results = [torch.stack(gradients(attend, inputs, weight)).float() for attend in (ours, theirs)]
-    checked = require_close("output and gradients", *results, TOLERANCE)
+    found, expected = (torch.stack(gradients(attend, inputs, weight)).float() for attend in (ours, theirs))
+    checked = require_close("output and gradients", found, expected, TOLERANCE)
     peer = f"torch {torch.__version__} scaled_dot_product_attention"
     timed = watch.alternate({OWN: {watch.precision: work(ours)}, peer: {watch.precision: work(theirs)}})
     return Measured(checked=checked, times=timed.times, errors=timed.errors, item="sequence")

@@ -27,7 +27,8 @@ from isopix.benchmarks import (
 from isopix.benchmarks.benchmark import TINY, Benchmark
 from isopix.benchmarks.timing import Stopwatch, first_line
 from isopix.core.command_line import command_line
-from isopix.core.device import free_cached_memory, runtime_environment
+from isopix.core.device import runtime_environment
+from isopix.core.memory import free_cached_memory
 from isopix.core.suggestions import did_you_mean
 
 # In the order in which they run.

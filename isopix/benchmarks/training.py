@@ -16,7 +16,8 @@ from isopix.benchmarks import image_gpt, networks
 from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import TOLERANCES, require_loss
 from isopix.benchmarks.timing import Stopwatch, Timed, Times, Work
-from isopix.core.device import Precision, autocast, peak_flops, peak_memory
+from isopix.core.device import Precision, autocast, peak_flops
+from isopix.core.memory import peak_memory
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.model.network import Network

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 from isopix.benchmarks.benchmark import TINY
 from isopix.benchmarks.run import BenchmarkPlan, machine_record, run_benchmarks
 from isopix.cli.console import Device, Json, Positive, say, say_wrapped, show_json, show_table, warn
-from isopix.core.device import reuse_freed_memory, select_device
+from isopix.core.device import select_device
+from isopix.core.memory import reuse_freed_memory
 from isopix.plots import style
 from isopix.plots.growth import plot_growth
 from isopix.storage.atomic import write_json

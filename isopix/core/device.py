@@ -1,12 +1,10 @@
-"""Hardware: device selection, memory, data-sheet peaks and autocast; the only module that queries it."""
+"""Hardware: device selection, data-sheet peaks and autocast; with `core.memory` all that queries it."""
 
-import ctypes
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,17 +13,6 @@ import torch
 
 from isopix.core import choices
 from isopix.core.device_specs import DEVICE_SPECS, SPEC_BY_DRIVER_NAME
-
-try:
-    import resource
-except ImportError:  # on Windows
-    resource = None  # type: ignore[assignment]
-
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-KEPT_BYTES = 2**30
-# Versions 2 and 1, of the group at the root of a container.
-CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-OLD_MAX_THRESHOLD = 2**25  # of older versions of glibc, which refuse a larger one
 
 Precision = choices.Precision
 DeviceLike = str | torch.device
@@ -68,34 +55,10 @@ def list_devices(name: DeviceLike = "auto") -> list[torch.device]:
     return [device]
 
 
-def reuse_freed_memory() -> None:
-    """Let this process keep freed memory for its next tensors; other C libraries than glibc are left alone.
-
-    glibc returns large blocks and the free end of the heap to the system. The next tensor is then written to
-    new pages, which takes about a quarter of the time of small networks on a CPU.
-    """
-    if platform.libc_ver()[0] == "glibc":
-        libc = ctypes.CDLL(None)
-        libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
-        libc.mallopt(M_MMAP_THRESHOLD, KEPT_BYTES) or libc.mallopt(M_MMAP_THRESHOLD, OLD_MAX_THRESHOLD)
-
-
 def available_cores() -> int:
     """Return the number of CPU cores that this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS; respects the limits of a batch system
     return len(allowed(0)) if allowed else os.cpu_count() or 1
-
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return whether an error says that a device's or the machine's memory could not be allocated."""
-    texts = ("DefaultCPUAllocator: can't allocate memory", "not enough memory", "MPS backend out of memory")
-    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in texts)
-
-
-def free_cached_memory(device: torch.device) -> None:
-    """Give back the memory of a GPU that PyTorch keeps for later tensors."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
 
 
 def check_compiler() -> None:
@@ -179,70 +142,10 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
-@contextmanager
-def report_memory(what: str) -> Iterator[None]:
-    """Turn an error of the allocator, of a CPU or a GPU, into a RuntimeError of one line: no memory for
-    `what`.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
-            raise
-        raise RuntimeError(f"not enough memory for {what}") from error
-
-
 def synchronize(device: torch.device) -> None:
     """Wait for queued work, so that elapsed time can be measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def free_memory(device: torch.device) -> int:
-    """Return the bytes of free memory of a device."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        available = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    except OSError:
-        available = []
-    total = total_memory(device)
-    return min(available[0] * 1024, total) if available else total  # macOS has the total memory only
-
-
-def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
-    """Return the most bytes that tensors take during a call; None where the device does not count them."""
-    if device.type != "cuda":
-        return None
-    torch.cuda.reset_peak_memory_stats(device)
-    call()
-    torch.cuda.synchronize(device)
-    return int(torch.cuda.max_memory_allocated(device))
-
-
-def peak_memory_so_far(device: torch.device) -> int | None:
-    """Return the most bytes that tensors on a GPU have taken, or that this process has on other devices; None
-    where the system does not count them.
-    """
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    if resource is None:
-        return None
-    unit = 1 if platform.system() == "Darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def total_memory(device: torch.device) -> int:
-    """Return the bytes of memory of a device; of a CPU with swap, or the limit of its container (cgroup)."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[1])
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + _swap()
-    limits = [total]
-    for file in CGROUP_LIMITS:
-        with suppress(OSError, ValueError):  # "max" is no limit
-            limits.append(int(file.read_text()))
-    return min(limits)
 
 
 def has_cuda() -> bool:
@@ -263,13 +166,6 @@ def nvidia_driver() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return next(iter(done.stdout.split()), None)
-
-
-def _swap() -> int:
-    with suppress(OSError, ValueError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("SwapTotal:"))
-    return 0
 
 
 def runtime_environment(device: torch.device) -> dict[str, str | int]:

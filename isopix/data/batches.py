@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from isopix.core import device as devices
+from isopix.core.memory import free_memory
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.augment import AugmentationSpec, NoAugmentation
@@ -90,7 +90,7 @@ class Batches:
         if len(split) == 0:
             raise ValueError("the training split has no images")
         self.device = torch.device(device)
-        fits = split.is_decoded and split.nbytes <= devices.free_memory(self.device) // 2
+        fits = split.is_decoded and split.nbytes <= free_memory(self.device) // 2
         self.split = split.to(self.device) if fits else split
         self.batch_size, self.seed, self.augment = batch_size, seed, augment
         self.order = ShuffledIndices(len(split), batch_size=batch_size, seed=seed, purpose="order")

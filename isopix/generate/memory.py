@@ -2,7 +2,8 @@
 
 import torch
 
-from isopix.core.device import Precision, free_memory
+from isopix.core.device import Precision
+from isopix.core.memory import free_memory
 from isopix.model.network import Network
 from isopix.model.stems.base import Inputs
 from isopix.probing.features import eval_batch_size

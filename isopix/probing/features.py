@@ -8,8 +8,9 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.device import Precision, autocast, reuse_freed_memory
+from isopix.core.device import Precision, autocast
 from isopix.core.images import ImageSequence
+from isopix.core.memory import reuse_freed_memory
 from isopix.core.random import generator
 from isopix.core.types import Images, Mask
 from isopix.model.attention import rounded_scores

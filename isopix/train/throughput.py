@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from isopix.core.device import peak_memory_so_far
 from isopix.core.energy import Counter
+from isopix.core.memory import peak_memory_so_far
 
 
 class Throughput:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from isopix.core.device import Precision, autocast, is_out_of_memory
+from isopix.core.device import Precision, autocast
+from isopix.core.memory import is_out_of_memory
 from isopix.core.types import Scalar
 from isopix.train.optim import OptimizerSpec, build_optimizer
 from isopix.train.parallel import Strategy, full, shard_like, strategy

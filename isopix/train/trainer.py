@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from isopix.core import ranks
-from isopix.core.device import free_cached_memory, reuse_freed_memory
 from isopix.core.energy import energy_counter
+from isopix.core.memory import free_cached_memory, reuse_freed_memory
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
 from isopix.data.batches import Batches
