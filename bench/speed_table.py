@@ -6,8 +6,10 @@ from typing import Any
 from cells import RESULTS, read, threads
 
 from isopix.cli.bench import format_ratio, format_seconds
+from isopix.core.text import format_bytes
 
 OWN = "isopix"
+PEAK_MEMORY = "peak memory, "
 SIDES = ("isopix_seconds", "peer_seconds")
 
 
@@ -32,6 +34,18 @@ def compiling() -> str:
                     later = f"{format_seconds(times['median'])}/{record['item']}"
                     first = format_seconds(times["first_call"])
                     rows.append(f"| {task}, {name} | {found['device']} | {first} | {later} |")
+    return "\n".join(rows) + "\n"
+
+
+def memory() -> str:
+    """Return the peak memory of training steps, of each variant of both sides."""
+    rows = ["| task | machine | variant | memory |", "|---|---|---|---|"]
+    for found in results():
+        for record in measured(found):
+            for name, taken in record["values"].items():
+                if name.startswith(PEAK_MEMORY) and taken is not None:
+                    variant, task = name.removeprefix(PEAK_MEMORY), record["comparisons"][0]["task"]
+                    rows.append(f"| {task} | {found['device']} | {variant} | {format_bytes(taken)} |")
     return "\n".join(rows) + "\n"
 
 

@@ -19,7 +19,7 @@ from model_table import shipped_models
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_costs, vit_numbers
 from reliability_table import reliability
 from scale_table import parallel_model, plans, scale
-from speed_table import compiling, speed
+from speed_table import compiling, memory, speed
 from study_table import (
     simulation,
     study_initialization,
@@ -244,6 +244,7 @@ TABLES = {
     "evidence": evidence,
     "speed": speed,
     "compiling": compiling,
+    "memory": memory,
     "transfer": transfer,
     "study_time": study_time,
     "study_tiny": study_tiny,

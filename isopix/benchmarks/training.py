@@ -81,7 +81,9 @@ def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
 def peak_memories(
     sides: Mapping[str, Mapping[str, Work]], timed: Timed, device: torch.device
 ) -> dict[str, float | int | None]:
-    """Return the peak memory of each alternative that worked, in bytes; None on a CPU, which counts none."""
+    """Return the peak memory of a step of each alternative that worked, in bytes beyond weights and moments;
+    None where the system does not count it.
+    """
     return {
         f"peak memory, {side}, {name}": peak_memory(device, sides[side][name].call)
         for side, works in timed.times.items()
