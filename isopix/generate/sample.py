@@ -20,6 +20,7 @@ from isopix.generate.memory import images_at_once
 from isopix.generate.sampling_config import NextCodes, NextLogits, SamplingConfig
 from isopix.model.kv_cache import AttentionCache, KVCache
 from isopix.model.network import Network
+from isopix.model.rounded_matrices import with_rounded_matrices
 from isopix.objectives.base import PretrainModel
 
 RECOMPILE_LIMIT = 64  # each model, precision and batch size is compiled about three times
@@ -55,7 +56,10 @@ def decode_steps(
     those of the prompt. Raises ValueError if the network cannot sample.
     """
     require_sampling(model)
-    network, backbone = model.network, model.network.backbone
+    network = model.network
+    if sampling.rounds_matrices_on(network.device):
+        network = with_rounded_matrices(network)
+    backbone = network.backbone
     caches = backbone.new_caches(sampling.precision)
     if network.device.type != "mps":  # which has no float64
         uniform = uniform.to(network.device)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from isopix.core.config import config
-from isopix.core.device import PRECISIONS, Precision, autocast, compiles_by_default
+from isopix.core.device import PRECISIONS, Precision, autocast, compiles_by_default, native_precision
 from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.types import Codes
 
@@ -26,8 +26,9 @@ class SamplingConfig:
     `temperature` divides the logits. `top_k` keeps the k most likely codes. `top_p` keeps the smallest set of
     most likely codes whose probabilities, after temperature, sum to at least p (nucleus sampling).
 
-    With `precision` bf16 the keys and values of earlier positions are rounded to bf16, and on GPUs all matrix
-    products, too. With `compile` the step that samples a position is compiled, which takes some ten seconds;
+    With `precision` bf16 the keys and values of earlier positions are rounded to bf16, and on devices with
+    instructions for it matrix products, too: on GPUs all of them, on CPUs those of attention and MLPs by
+    large matrices. With `compile` the step that samples a position is compiled, which takes some ten seconds;
     None does so on GPUs where Triton is installed.
     """
 
@@ -63,8 +64,14 @@ class SamplingConfig:
         """Return whether the step is compiled on this device."""
         return compiles_by_default(device) if self.compile is None else self.compile
 
+    def rounds_matrices_on(self, device: torch.device) -> bool:
+        """Return whether large matrices are rounded to bf16 once: a CPU would cast them at every position for
+        longer than it multiplies.
+        """
+        return self.precision == "bf16" and device.type == "cpu" and native_precision(device) == "bf16"
+
     def autocast(self, device: torch.device) -> AbstractContextManager[object]:
-        """Return the context of products; at one position a time a CPU would cast longer than multiply."""
+        """Return the context of products; on CPUs see `rounds_matrices_on`."""
         return autocast(device, self.precision if device.type == "cuda" else "fp32")
 
     def probabilities(self, logits: NextLogits) -> NextLogits:

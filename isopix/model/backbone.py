@@ -139,6 +139,10 @@ class Backbone(nn.Module):
         """Return the backbone with another masking, sharing everything else."""
         return self._with(masking, self.layers, self.norm)
 
+    def with_blocks(self, blocks: Sequence[Block]) -> "Backbone":
+        """Return the backbone with other blocks, sharing everything else."""
+        return self._with(self.masking, blocks, self.norm)
+
     @property
     def has_attention_weights(self) -> bool:
         """Whether every block has attention weights."""

@@ -11,6 +11,7 @@ from isopix.core.random import generator
 from isopix.generate.reconstruct import reconstruct_images
 from isopix.generate.sample import decode_steps, fill_in, sample_images, uniform_numbers
 from isopix.generate.sampling_config import SamplingConfig
+from isopix.model import rounded_matrices
 from isopix.model.kv_cache import AttentionCache
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -42,8 +43,13 @@ def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe, start: int, s
     torch.testing.assert_close(torch.stack([step.logits for step in steps], 1), full, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("large", [0, rounded_matrices.LARGE])
 @pytest.mark.parametrize("samples", [1, 3])
-def test_keys_and_values_in_bf16_change_logits_by_rounding_only(samples: int) -> None:
+def test_bf16_changes_logits_by_rounding_only(
+    monkeypatch: pytest.MonkeyPatch, samples: int, large: int
+) -> None:
+    monkeypatch.setattr(rounded_matrices, "LARGE", large)
+    monkeypatch.setattr("isopix.generate.sampling_config.native_precision", lambda device: "bf16")
     recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
     model = cases.busy_model(recipe)
     prompt, streams = cases.images(recipe, 2), [(0, "paint", image) for image in range(2 * samples)]

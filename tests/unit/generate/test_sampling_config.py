@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from isopix.core.device import Precision
 from isopix.generate import sampling_config
 from isopix.generate.sample import sample_images
 from isopix.generate.sampling_config import SamplingConfig
@@ -31,12 +32,28 @@ def test_wrong_values_are_refused_with_what_is_allowed(given: dict[str, Any], me
         settings.__post_init__()
 
 
-def test_products_are_in_bf16_on_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_are_cast_to_bf16_on_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling_config, "autocast", lambda device, precision: nullcontext(precision))
     devices = [torch.device("cpu"), torch.device("cuda")]
     for precision, expected in (("bf16", ["fp32", "bf16"]), ("fp32", ["fp32", "fp32"])):
         contexts = [SamplingConfig(precision=precision).autocast(each) for each in devices]
         assert [each.enter_result for each in contexts] == expected
+
+
+@pytest.mark.parametrize(
+    ("precision", "native", "device", "rounds"),
+    [
+        ("bf16", "bf16", "cpu", True),
+        ("bf16", "fp32", "cpu", False),
+        ("fp32", "bf16", "cpu", False),
+        ("bf16", "bf16", "cuda", False),
+    ],
+)
+def test_matrices_are_rounded_once_on_cpus_with_instructions_for_bf16(
+    monkeypatch: pytest.MonkeyPatch, precision: Precision, native: Precision, device: str, rounds: bool
+) -> None:
+    monkeypatch.setattr(sampling_config, "native_precision", lambda device: native)
+    assert SamplingConfig(precision=precision).rounds_matrices_on(torch.device(device)) == rounds
 
 
 @pytest.mark.parametrize(("chosen", "expected"), [(True, True), (False, False), (None, False)])
