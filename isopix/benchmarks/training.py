@@ -5,7 +5,7 @@ All have the same weights, images (uniform random pixels) and precision, fused A
 learning rate is zero, so that every step has the same loss, which is checked.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -58,8 +58,10 @@ def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
     own = own_steps(model, images[: size.batch], precision=watch.precision, compiled=size.compiled)
     sides = {OWN: checked_steps(own, size.batch, expected, TOLERANCES[watch.precision])}
     checked = f"loss {expected:.4f}"
+    trained: list[nn.Module] = [network]
     if size.peer_batch:
         other = image_gpt.with_weights_of(network)
+        trained.append(other)
         checked += f", {image_gpt.require_equal_logits(network, other, images[:CHECKED_IMAGES])}"
         part = images[: size.peer_batch]
         peer_loss = float_loss(model, part)
@@ -74,21 +76,26 @@ def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
         checked=checked,
         times=timed.times | bounds,
         errors=timed.errors,
-        values=peak_memories(sides, timed, watch.device),
+        values=peak_memories(sides, timed, watch.device, trained),
     )
 
 
 def peak_memories(
-    sides: Mapping[str, Mapping[str, Work]], timed: Timed, device: torch.device
+    sides: Mapping[str, Mapping[str, Work]],
+    timed: Timed,
+    device: torch.device,
+    trained: Sequence[nn.Module],
 ) -> dict[str, float | int | None]:
     """Return the peak memory of a step of each alternative that worked, in bytes beyond weights and moments;
     None where the system does not count it.
     """
-    return {
-        f"peak memory, {side}, {name}": peak_memory(device, sides[side][name].call)
-        for side, works in timed.times.items()
-        for name in works
-    }
+    found: dict[str, float | int | None] = {}
+    for side, works in timed.times.items():
+        for name in works:
+            for module in trained:
+                module.zero_grad(set_to_none=True)  # else those of the last step would count as held before
+            found[f"peak memory, {side}, {name}"] = peak_memory(device, sides[side][name].call)
+    return found
 
 
 @torch.no_grad()

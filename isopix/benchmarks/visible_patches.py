@@ -60,7 +60,8 @@ def measure_visible_patches(size: PatchSize, watch: Stopwatch) -> Measured:
         for side, steps in sides.items()
     }
     timed = watch.alternate(checked_sides)
-    memory = peak_memories(checked_sides, timed, watch.device)
+    trained = [visible.network, every.network]
+    memory = peak_memories(checked_sides, timed, watch.device, trained)
     return Measured(checked=checked, times=timed.times, errors=timed.errors, values=memory)
 
 

@@ -3,6 +3,7 @@ them takes most of the time.
 """
 
 import copy
+from typing import TypeGuard
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -46,6 +47,11 @@ def _rounded(block: Block) -> Block:
     for module in copied.modules():
         if isinstance(module, Attention | TwoLayerMLP):
             for name, layer in list(module.named_children()):
-                if isinstance(layer, nn.Linear) and layer.weight.numel() >= LARGE:
+                if _is_plain_linear(layer) and layer.weight.numel() >= LARGE:
                     setattr(module, name, RoundedLinear(layer))
     return copied
+
+
+def _is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Return whether a layer is a linear layer and no more: no subclass, parametrization or hook."""
+    return type(layer) is nn.Linear and not layer._forward_hooks and not layer._forward_pre_hooks

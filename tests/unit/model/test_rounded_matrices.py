@@ -68,3 +68,24 @@ def test_tied_blocks_stay_tied(monkeypatch: pytest.MonkeyPatch) -> None:
     first, *others = with_rounded_matrices(tied).backbone.layers
     assert all(each is first for each in others)
     assert len(others) == 2
+
+
+class Doubled(nn.Linear):
+    """A layer that computes something else than its weight says, as an adapter does."""
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(rows)
+
+
+def test_layers_that_are_more_than_a_matrix_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounded_matrices, "LARGE", 0)
+    network = cases.busy(TRANSFORMER)
+    block, width = network.backbone.layers[0], TRANSFORMER.model.width
+    block.attention.qkv = Doubled(width, 3 * width)
+    nn.utils.parametrizations.weight_norm(block.mlp.up)
+    block.mlp.down.register_forward_hook(lambda *given: None)
+    found = with_rounded_matrices(network).backbone.layers[0]
+    rounded = {name for name, layer in found.named_modules() if isinstance(layer, RoundedLinear)}
+    assert rounded == {"attention.out"}
+    assert found.attention.qkv.weight is block.attention.qkv.weight
+    assert isinstance(found.attention.qkv, Doubled)
