@@ -66,9 +66,10 @@ def sample(
 ) -> SampleOutput:
     """Sample images from an autoregressive run, as many at a time as the free memory allows; saves a PNG grid
     in its `samples` folder. Image i is a function of the seed and i. `temperature` below 1 sharpens the
-    distribution; `top_k` and `top_p` truncate it. With `precision` bf16 keys and values are rounded to bf16,
-    and on GPUs matrix products, too; it is by default fp32, or that of the model. With `compile` the step is
-    compiled by torch.compile, which takes 10 to 30 seconds in each process; by default on GPUs.
+    distribution; `top_k` and `top_p` truncate it. `precision` is that of the KV cache and of matrix products:
+    on GPUs of all of them, on CPUs with instructions for bf16 of those by large matrices; by default fp32, or
+    that of the model. With `compile` the step is compiled by torch.compile, which takes 10 to 30 seconds the
+    first time and a few seconds later; by default on GPUs only.
     With `nearest` the nearest training image of each is found, too, and a second grid saved.
 
     Raises ValueError for a masked model and for invalid arguments.

@@ -141,7 +141,7 @@ def require_greedy_samples(name: str, device: torch.device) -> str:
     images = sample_images(model, SAMPLES, sampling=SamplingConfig(top_k=1), batch_size=SAMPLES)
     network = networks.random_network(recipe, CPU).eval()
     likely = network.predict(network.inputs_of(images))
-    what = f"{name}, greedy samples on {device} and most likely codes"
+    what = f"{name}, greedy samples on {device} are the most likely codes"
     return require_equal(what, network.codec.encode(images), likely, EQUAL_CODES)
 
 

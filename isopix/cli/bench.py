@@ -54,18 +54,18 @@ def bench(
 ) -> None:
     """Compare speed with transformers, scikit-learn and plain PyTorch, and check the results on this device.
 
-    Each benchmark compares the outputs of both sides, then times them alternately; the fastest variant of
-    each counts, such as eager or compiled. The file is written after every benchmark, so that Ctrl-C keeps
-    those that are done. All of them take about half an hour on two cores. To compare with transformers:
-    pip install 'isopix[bench]'
+    Each benchmark compares the outputs of isopix and of the other library, then times them alternately; the
+    table has the fastest variant of each (eager or compiled, fp32 or bf16). A ratio below 1 means that isopix
+    is slower. The JSON file is written after every benchmark, so that Ctrl-C keeps the finished ones. All of
+    them take about half an hour on two cores. To compare with transformers: pip install 'isopix[bench]'
 
     Example: isopix bench --only training sampling --out speed.json
 
     Parameters
     ----------
     out
-        JSON file with the machine, the versions, the checks, and the times of all variants. The benchmark
-        `growth` also writes its figure: NAME-growth.png.
+        JSON file: machine, versions, checks, seconds of all variants, and bytes of peak memory of training
+        steps. The benchmark `growth` also writes its figure: NAME-growth.png.
     """
     reuse_freed_memory()
     plan = BenchmarkPlan(

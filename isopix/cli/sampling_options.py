@@ -14,9 +14,16 @@ TopP = Annotated[
     float | None, Parameter(help="Sample from the most likely colors whose probabilities add up to p.")
 ]
 SamplingPrecision = Annotated[
-    Precision, Parameter(help="Precision of the KV cache, and on GPUs of matrix products.")
+    Precision,
+    Parameter(
+        help="Precision of the KV cache and of matrix products: of all on GPUs, of large ones on CPUs with "
+        "bf16 instructions."
+    ),
 ]
 Compile = Annotated[
     bool | None,
-    Parameter(help="Use torch.compile: takes 10 to 30 s, then samples faster. Default: on GPUs."),
+    Parameter(
+        help="Use torch.compile: takes 10 to 30 s the first time and a few seconds later, then samples "
+        "faster. Default: on GPUs."
+    ),
 ]

@@ -224,7 +224,7 @@ def _steps(
         return fill_in_passes(model, images, hidden, streams=streams, sampling=sampling, passes=passes)
     if passes is not None:
         raise ValueError(
-            "order and iterations are of masked models; an autoregressive model samples in raster order"
+            "order and iterations apply to masked models; an autoregressive model samples in raster order"
         )
     return fill_raster(model, images, hidden, streams=streams, sampling=sampling)
 

@@ -3,7 +3,7 @@ them takes most of the time.
 """
 
 import copy
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -35,23 +35,30 @@ class RoundedLinear(nn.Linear):
 def with_rounded_matrices(network: Network) -> Network:
     """Return the network with large matrices of attention and of MLPs rounded; it shares everything else."""
     layers = network.backbone.layers
-    rounded = {block: _rounded(block) for block in dict.fromkeys(layers)}
+    rounded = {block: cast("Block", _rounded(block)) for block in dict.fromkeys(layers)}
     return Network(
         network.codec, network.backbone.with_blocks([rounded[each] for each in layers]), network.head
     )
 
 
-def _rounded(block: Block) -> Block:
-    shared = {id(each): each for each in (*block.parameters(), *block.buffers())}
-    copied = copy.deepcopy(block, shared)
-    for module in copied.modules():
-        if isinstance(module, Attention | TwoLayerMLP):
-            for name, layer in list(module.named_children()):
-                if _is_plain_linear(layer) and layer.weight.numel() >= LARGE:
-                    setattr(module, name, RoundedLinear(layer))
+def _rounded(module: nn.Module) -> nn.Module:
+    """Return the module with its large matrices rounded: itself, if it has none, or else a shallow copy."""
+    rounds = isinstance(module, Attention | TwoLayerMLP)
+    children: dict[str, nn.Module | None] = {}
+    for name, child in module._modules.items():
+        if child is not None and rounds and _is_large_matrix(child):
+            children[name] = RoundedLinear(child)
+        else:
+            children[name] = None if child is None else _rounded(child)
+    if all(children[name] is child for name, child in module._modules.items()):
+        return module
+    copied = copy.copy(module)
+    copied._modules = children
     return copied
 
 
-def _is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
-    """Return whether a layer is a linear layer and no more: no subclass, parametrization or hook."""
-    return type(layer) is nn.Linear and not layer._forward_hooks and not layer._forward_pre_hooks
+def _is_large_matrix(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Return whether a layer is a large linear layer and no more: no subclass, parametrization or hook."""
+    if not isinstance(layer, nn.Linear) or type(layer) is not nn.Linear:
+        return False
+    return layer.weight.numel() >= LARGE and not layer._forward_hooks and not layer._forward_pre_hooks
