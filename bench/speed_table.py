@@ -5,11 +5,11 @@ from typing import Any
 
 from cells import RESULTS, read, threads
 
+from isopix.benchmarks.training import PEAK_MEMORY
 from isopix.cli.bench import format_ratio, format_seconds
 from isopix.core.text import format_bytes
 
 OWN = "isopix"
-PEAK_MEMORY = "peak memory, "
 SIDES = ("isopix_seconds", "peer_seconds")
 
 

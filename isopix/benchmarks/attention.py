@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import require_close
+from isopix.benchmarks.numerics import TOLERANCES, require_close
 from isopix.benchmarks.timing import DTYPES, Stopwatch, Work
 from isopix.core.random import generator
 from isopix.model.blockwise_attention import attend_in_blocks
 
-TOLERANCE = 0.05  # in bf16, to which both sides round
+TOLERANCE = TOLERANCES | {"bf16": 0.05}  # to which both sides round
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -57,7 +57,7 @@ def measure_attention(size: AttentionSize, watch: Stopwatch) -> Measured:
     ours: Attend = partial(attend_in_blocks, causal=size.causal)
     theirs: Attend = partial(F.scaled_dot_product_attention, is_causal=size.causal)
     found, expected = (torch.stack(gradients(attend, inputs, weight)).float() for attend in (ours, theirs))
-    checked = require_close("output and gradients", found, expected, TOLERANCE)
+    checked = require_close("output and gradients", found, expected, TOLERANCE[watch.precision])
     peer = f"torch {torch.__version__} scaled_dot_product_attention"
     timed = watch.alternate({OWN: {watch.precision: work(ours)}, peer: {watch.precision: work(theirs)}})
     return Measured(checked=checked, times=timed.times, errors=timed.errors, item="sequence")

@@ -30,6 +30,7 @@ from isopix.train.train_step import TrainStep
 
 CHECKED_IMAGES = 2
 COMPILED = "compiled"  # the name of an alternative
+PEAK_MEMORY = "peak memory, "  # begins the names of its values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ def peak_memories(
         for name in works:
             for module in trained:
                 module.zero_grad(set_to_none=True)  # else those of the last step would count as held before
-            found[f"peak memory, {side}, {name}"] = peak_memory(device, sides[side][name].call)
+            found[f"{PEAK_MEMORY}{side}, {name}"] = peak_memory(device, sides[side][name].call)
     return found
 
 

@@ -25,7 +25,8 @@ def total_memory(device: torch.device) -> int:
     """Return the bytes of memory of a device; of a CPU with swap, or the limit of its container (cgroup)."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + _swap()
+    swap = _stated_bytes("/proc/meminfo", "SwapTotal") or 0
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + swap
     limits = [total]
     for file in CGROUP_LIMITS:
         with suppress(OSError, ValueError):  # "max" is no limit
@@ -37,20 +38,15 @@ def free_memory(device: torch.device) -> int:
     """Return the bytes of free memory of a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        available = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    except OSError:
-        available = []
-    total = total_memory(device)
-    return min(available[0] * 1024, total) if available else total  # macOS has the total memory only
+    total, available = total_memory(device), _stated_bytes("/proc/meminfo", "MemAvailable")
+    return total if available is None else min(available, total)  # macOS has the total memory only
 
 
 def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
     """Return the bytes that a call takes at its peak, beyond what is held before it; None where the system
     does not count them.
 
-    On a GPU, of tensors; on Linux, of the process, in pages of its own.
+    On a GPU, of tensors; on Linux, of the resident pages of the process.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -62,11 +58,12 @@ def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
         if platform.libc_ver()[0] == "glibc":
             ctypes.CDLL(None).malloc_trim(0)  # pages of freed memory are not held
         Path("/proc/self/clear_refs").write_text("5")  # resets the peak (proc_pid_clear_refs(5))
-        before = _own_pages("VmRSS")
     except OSError:
         return None
+    held = _stated_bytes("/proc/self/status", "VmRSS")
     call()
-    return _own_pages("VmHWM") - before
+    peak = _stated_bytes("/proc/self/status", "VmHWM")
+    return None if held is None or peak is None else peak - held
 
 
 def peak_memory_so_far(device: torch.device) -> int | None:
@@ -118,13 +115,10 @@ def report_memory(what: str) -> Iterator[None]:
         raise RuntimeError(f"not enough memory for {what}") from error
 
 
-def _own_pages(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
-
-
-def _swap() -> int:
+def _stated_bytes(file: str, name: str) -> int | None:
+    """Return a size that Linux states in kB under this name; None elsewhere."""
     with suppress(OSError, ValueError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("SwapTotal:"))
-    return 0
+        for line in Path(file).read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+    return None

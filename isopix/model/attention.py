@@ -112,16 +112,17 @@ def _attend_from_one(q: Heads, k: Heads, v: Heads) -> Heads:
         return F.scaled_dot_product_attention(q.to(k.dtype), k, v)
     if not torch.compiler.is_compiling():
         return F.scaled_dot_product_attention(q, k.to(q.dtype), v.to(q.dtype))
-    return _weighted_sum(_scores(q, k).softmax(-1), v)
+    return _weighted_sum(_products(q / math.sqrt(q.shape[-1]), k).softmax(-1), v)
 
 
 def _attend_shared(q: Heads, prompt: SharedRows, k: Heads, v: Heads) -> Heads:
     """Attend from one position of each sequence to its prompt, read once for all of its sequences, and to
     the positions after it.
     """
+    q = q / math.sqrt(q.shape[-1])
     by_prompt = q.reshape(len(prompt.keys), -1, *q.shape[1:]).squeeze(3).transpose(1, 2)  # [P heads B/P size]
-    to_prompt = _scores(by_prompt, prompt.keys).transpose(1, 2).reshape(*q.shape[:3], -1)
-    scores = torch.cat([to_prompt, _scores(q, k)], -1)
+    to_prompt = _products(by_prompt, prompt.keys).transpose(1, 2).reshape(*q.shape[:3], -1)
+    scores = torch.cat([to_prompt, _products(q, k)], -1)
     weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
     to_prompt, to_own = weights[..., : -k.shape[2]], weights[..., -k.shape[2] :]
     by_prompt = to_prompt.reshape(len(prompt.keys), -1, *to_prompt.shape[1:]).squeeze(3).transpose(1, 2)
@@ -129,9 +130,8 @@ def _attend_shared(q: Heads, prompt: SharedRows, k: Heads, v: Heads) -> Heads:
     return of_prompt + _weighted_sum(to_own, v)
 
 
-def _scores(q: Heads, k: Heads) -> Scores:
-    """Return q kT / sqrt(e)."""
-    q = q / math.sqrt(q.shape[-1])
+def _products(q: Heads, k: Heads) -> Scores:
+    """Return q kT."""
     if not _multiplies_unrounded(k):
         return q.to(k.dtype) @ k.mT
     return (q * k).sum(-1)[..., None, :] if torch.compiler.is_compiling() else q @ k.to(q.dtype).mT
