@@ -1,6 +1,7 @@
 """Run benchmarks one after the other, and record each with the machine."""
 
 import gc
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -62,6 +63,10 @@ class BenchmarkPlan:
     repeats: int | None = None
     minutes: float | None = None
     tiny: bool = False
+
+    def __post_init__(self) -> None:
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise ValueError(f"minutes is {self.minutes}; allowed: a finite number above 0")
 
     @property
     def size(self) -> str:

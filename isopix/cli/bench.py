@@ -1,5 +1,6 @@
 """`isopix bench`: speed and correctness on the device at hand, next to the peers that are installed."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from cyclopts import Parameter
 
 from isopix.benchmarks.benchmark import TINY
 from isopix.benchmarks.run import BenchmarkPlan, machine_record, run_benchmarks
+from isopix.benchmarks.training import PEAK_MEMORY
 from isopix.cli.console import Device, Json, Positive, say, say_wrapped, show_json, show_table, warn
 from isopix.core.device import select_device
 from isopix.core.memory import reuse_freed_memory
@@ -110,15 +112,37 @@ def _print_benchmarks(found: Mapping[str, Any], out: Path | None) -> None:
     title = f"isopix {found['isopix']}, {found['device']}, {found['threads']} threads, torch {found['torch']}"
     if rows:
         show_table(title + note, ["work", "peer", "isopix", "peer's", "ratio", "n"], rows)
+    memory = [row for record in records if record["state"] == "measured" for row in _memory_rows(record)]
+    if memory:
+        show_table(
+            "Peak memory of a training step, beyond weights and moments", ["benchmark", "step", "MiB"], memory
+        )
     for record in records:
         if record["state"] == "measured":
             say_wrapped(f"{record['name']}: {record['checked']}")
             for alternative, error in record["errors"].items():
                 say_wrapped(f"{record['name']}: {alternative} left out: {error}")
-        else:
-            say_wrapped(f"{record['name']}: {record['state']}, {record['reason']}")
+    for (state, reason), names in _not_measured(records).items():
+        say_wrapped(f"{', '.join(names)}: {state}, {reason}")
     if out is not None and records:
         say(f"wrote {out}")
+
+
+def _memory_rows(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    return [
+        (record["name"], name.removeprefix(PEAK_MEMORY), f"{value / 2**20:,.0f}")
+        for name, value in record["values"].items()
+        if name.startswith(PEAK_MEMORY) and value is not None
+    ]
+
+
+def _not_measured(records: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[str]]:
+    """Return the names of the benchmarks that were not measured, by their state and reason."""
+    found = defaultdict[tuple[str, str], list[str]](list)
+    for record in records:
+        if record["state"] != "measured":
+            found[record["state"], record["reason"]].append(record["name"])
+    return found
 
 
 def _row(comparison: Mapping[str, Any], item: str) -> tuple[str, ...]:

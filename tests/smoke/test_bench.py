@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from isopix.benchmarks import palettes, probe_sweep
+from isopix.benchmarks.training import PEAK_MEMORY
 from isopix.cli import bench
 from tests.smoke.conftest import Run
 
@@ -88,6 +89,30 @@ def test_wrong_words_are_answered_with_what_is_allowed(isopix: Run) -> None:
     code, _, err = isopix("bench", "--out", "missing/speed.json")
     assert code == 2
     assert "missing is not a folder" in err
+
+
+def test_the_minutes_are_a_number_above_zero(isopix: Run) -> None:
+    for minutes in ("0", "-1", "nan", "inf"):
+        code, _, err = isopix("bench", "--minutes", minutes)
+        assert code == 2
+        assert err == f"isopix: --minutes is {float(minutes)}; allowed: a finite number above 0\n"
+
+
+def test_what_is_skipped_for_the_same_reason_is_one_line(isopix: Run) -> None:
+    code, out, _ = isopix(*TINY_RUN, "--only", "probe", "training.igpt-m", "training.igpt-l")
+    assert code == 0
+    assert "training.igpt-m, training.igpt-l: skipped, it has no tiny size\n" in out
+
+
+def test_peak_memory_is_a_table_in_mebibytes(capsys: pytest.CaptureFixture[str]) -> None:
+    record = {"name": "training.igpt-tiny", "state": "measured", "checked": "loss", "errors": {}}
+    values = {f"{PEAK_MEMORY}isopix, compiled": 3 * 2**20, f"{PEAK_MEMORY}isopix, eager": None}
+    machine = {"isopix": "1.0", "device": "cpu", "threads": 2, "torch": "2.13", "size": "cpu"}
+    records = [{**record, "comparisons": [], "item": "image", "values": values}]
+    bench._print_benchmarks({**machine, "benchmarks": records}, None)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["training.igpt-tiny", "isopix,", "compiled", "3"] in lines
+    assert not any("eager" in line for line in lines)
 
 
 def test_times_have_three_digits_and_a_unit() -> None:
