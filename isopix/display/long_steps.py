@@ -17,6 +17,7 @@ class LongStep:
     def __init__(self, bar: ProgressBar, description: str, total: int | None, done: int = 0):
         self.bar, self.description, self.total, self.before = bar, description, total, done
         self.begun = self.shown = time.monotonic()
+        self.first: tuple[int, float] | None = None  # how many were done when, at the first call
         # The first items, such as the probes of all layers, may be done only at the end.
         self.delayed = Timer(DELAY, self._show_start)
         if bar.live:
@@ -37,13 +38,16 @@ class LongStep:
     def show(self, done: int) -> None:
         """Show that so many items are done, if the last change is long enough ago."""
         now = time.monotonic()
+        self.first = self.first or (done, now)
+        since, then = self.first
         short = self.bar.live and now - self.begun <= DELAY
         if self.total is None or short or now - self.shown < self.bar.interval:
             return
         self.shown = now
-        rate = (done - self.before) / max(now - self.begun, 1e-9)  # a clock may be coarse
-        left = format_duration((self.total - done) / rate) if rate else "unknown"
-        text = f"{done:,} of {self.total:,}  {format_rate(rate)}/s  eta {left}"
+        text = f"{done:,} of {self.total:,}"
+        if done > since:  # the first items may have taken longer, to compile
+            rate = (done - since) / max(now - then, 1e-9)  # a clock may be coarse
+            text += f"  {format_rate(rate)}/s  eta {format_duration((self.total - done) / rate)}"
         self.bar.show(self.description, done, self.total, text)
 
 

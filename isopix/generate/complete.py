@@ -219,12 +219,12 @@ def _steps(
     streams: list[Stream] = [(seed, f"complete/{sample}", image) for image in batch for sample in samples]
     if not model.objective.can_sample:
         if sampling.compile:
-            raise ValueError("compile=true is possible for autoregressive models only; this one is masked")
+            raise ValueError("only autoregressive models are compiled for sampling; this one is masked")
         passes = passes or Passes()
         return fill_in_passes(model, images, hidden, streams=streams, sampling=sampling, passes=passes)
     if passes is not None:
         raise ValueError(
-            "order and iterations apply to masked models; an autoregressive model samples in raster order"
+            "only masked models have an order and iterations; an autoregressive model samples in raster order"
         )
     return fill_raster(model, images, hidden, streams=streams, sampling=sampling)
 

@@ -7,6 +7,7 @@ their last bits.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from logging import getLogger
 from typing import NamedTuple
 
 import torch
@@ -110,14 +111,13 @@ def _compiles(sampling: SamplingConfig, device: torch.device, caches: Sequence[K
     if sampling.compile:
         check_compiler()
         if not possible:
-            raise ValueError(
-                "compile=true is possible for attention only; compiled mixers gave wrong samples"
-            )
+            raise ValueError("only attention can be compiled; compiled mixers gave wrong samples")
     return sampling.compiles_on(device) and possible
 
 
 @cache
 def _compiled_decode_next() -> Callable[..., DecodeStep]:
+    getLogger("isopix").info("compiling the step that samples a position: 10 to 30 s, a few if it is cached")
     torch._dynamo.config.recompile_limit = max(RECOMPILE_LIMIT, torch._dynamo.config.recompile_limit)
     return torch.compile(_decode_next)
 
@@ -209,7 +209,9 @@ def require_sampling(model: PretrainModel) -> None:
     """Raise ValueError unless the network predicts every code from the codes before it."""
     model.network.head.require_codes()
     if not model.objective.can_sample:
-        other = "reconstruct masked pixels (isopix reconstruct) and " if model.objective.masks_input else ""
+        other = ""
+        if model.objective.masks_input:
+            other = "complete images (isopix complete), reconstruct masked pixels (isopix reconstruct) and "
         raise ValueError(
             f"this model (objective: {model.objective.label()}) cannot sample images; it can "
             f"{other}be probed (isopix probe)"

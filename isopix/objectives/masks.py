@@ -175,8 +175,7 @@ def exact_ratio_mask(ratio: float, positions: int) -> BlockMask:
     if not 0 < count < positions:
         raise ValueError(
             f"a mask ratio of {ratio} would mask {count} of {positions} positions; "
-            "at least one must be "
-            "masked and one visible"
+            "at least one must be masked and one visible"
         )
     return BlockMask(ratio=ratio, side=1)
 

@@ -57,6 +57,20 @@ def test_a_pipe_gets_a_line_every_ten_seconds_and_none_for_a_short_step(clock: l
     assert "short" not in pipe.file.getvalue()  # type: ignore[attr-defined]
 
 
+def test_the_time_left_does_not_count_the_first_item_which_may_compile(clock: list[float]) -> None:
+    """The first of 61 items takes 100 seconds, each of the others 10."""
+    pipe = Console(file=io.StringIO(), width=80)
+    with long_step_display(_bar(pipe), "sampling", 61, 0) as count:
+        clock[0] += 100
+        count(1)
+        clock[0] += 10
+        count(2)
+    assert pipe.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        "sampling: 1 of 61",
+        "sampling: 2 of 61  0.1/s  eta 9:50",
+    ]
+
+
 def test_a_terminal_gets_a_bar_that_disappears_also_inside_another(clock: list[float]) -> None:
     terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
     with long_step_display(_bar(terminal), "outer", 2, 0) as outer:

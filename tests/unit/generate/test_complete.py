@@ -230,9 +230,9 @@ def test_a_network_that_can_do_neither_is_refused() -> None:
     with pytest.raises(ValueError, match="neither samples images nor fills in masked inputs"):
         require_completion(tiny(NoObjective()))
     prompt = Prompt(image(tiny(Autoregressive())), hiding(0), 1)
-    with pytest.raises(ValueError, match="order and iterations apply to masked models"):
+    with pytest.raises(ValueError, match="only masked models have an order and iterations"):
         complete_images(tiny(Autoregressive()), prompt, sampling=SamplingConfig(), passes=Passes())
-    with pytest.raises(ValueError, match="compile=true is possible for autoregressive models only"):
+    with pytest.raises(ValueError, match="only autoregressive models are compiled for sampling"):
         complete_images(tiny(Masked()), prompt, sampling=SamplingConfig(compile=True))
 
 
