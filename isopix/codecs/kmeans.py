@@ -21,6 +21,7 @@ from isopix.codecs.quantization_error import (
     quantization_error,
 )
 from isopix.core.images import ImageSequence
+from isopix.core.memory import reuse_freed_memory
 from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
@@ -88,6 +89,7 @@ class _Cloud(NamedTuple):
 
 
 def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> tuple[UInt8[Tensor, "K 3"], int]:
+    reuse_freed_memory()
     *coarse, exact = _clouds(histogram, POINTS_PER_COLOR * num_colors)
     limits = [MAX_STEPS] * len(coarse) + [MAX_LAST_STEPS if coarse else MAX_EXACT_STEPS]
     total = 0

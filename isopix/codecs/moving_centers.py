@@ -4,42 +4,112 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from isopix.codecs.nearest_color import FIXED_POINT_SCALE, MAX_DISTANCES, Pixels, fixed_point
+from isopix.codecs.nearest_color import (
+    FIXED_POINT_SCALE,
+    MAX_DISTANCES,
+    FixedPoints,
+    Pixels,
+    fixed_point,
+    nearest_centers,
+)
 
 Points = Float64[Tensor, "_ 3"]  # in levels of 0..255
-FixedPoints = Float64[Tensor, "_ 3"]  # in 1/65536 of a level
-MIN_GAP = 1.0  # 1/65536 of a level, far above the rounding of a distance
+Channels = Float64[Tensor, "3 n"]  # of fixed points
+Codes = Int[Tensor, " n"]
+Gaps = Float64[Tensor, " n"]  # how much farther all other centers are, at least
+CELLS_PER_AXIS = 32  # of the color cube: points of a cell are first compared near its middle's nearest center
+WIDTHS = (1, 8, 16)  # numbers of centers that a point is compared with; with all of them for more
+POINTS = 2**17  # that are searched at a time, for the cache
+MAX_PAIRS = 2**22  # of centers, whose distances are computed at a time
+EXACT = "donot_use_mm_for_euclid_dist"  # distances from differences, without cancellation
+MARGIN = 1.0  # 1/65536 of a level, far above the rounding of a distance
 
 
 class MovingCenters:
-    """The nearest center of each point, recomputed only where it can have changed (Hamerly, 2010).
+    """The nearest center of each point, searched only where it can have changed, and where it can be.
 
     A center stays the nearest one while the gap between the distances to it and to the second nearest is
-    larger than its own movement and the largest of any center together. All points are compared at first, and
-    later those whose gap has closed. Of pixels, results are exactly those of `nearest_color.nearest_codes`.
+    larger than its own movement and the largest of any center together (Hamerly, 2010). A center that is
+    nearer to a point than one at distance u lies within 2u of that one, and few do (Phillips, 2002). Of
+    pixels, results are exactly those of `nearest_color.nearest_codes`.
     """
 
     def __init__(self, points: Pixels | Points):
-        self.points: FixedPoints = points.double() * FIXED_POINT_SCALE
-        self.codes = torch.zeros(len(points), dtype=torch.int64)
-        self.gaps = torch.zeros(len(points), dtype=torch.float64)  # none is known
+        self.points: Channels = points.T.double().contiguous() * FIXED_POINT_SCALE
+        self.gaps: Gaps = torch.zeros(len(points), dtype=torch.float64)  # none is known
+        self.codes: Codes | None = None
         self.centers: FixedPoints | None = None
 
-    def nearest(self, centers: Float[Tensor, "K 3"]) -> Int[Tensor, " n"]:
+    def nearest(self, centers: Float[Tensor, "K 3"]) -> Codes:
         """Return the index of the nearest center of each point, the lower one of equal distances."""
         new = fixed_point(centers.float()).double()
-        if self.centers is not None:
+        if self.codes is None or self.centers is None:
+            self.codes = _nearest_to_cells(new, self.points)
+        else:
             moved = (new - self.centers).square().sum(1).sqrt()
-            self.gaps -= moved[self.codes] + moved.max()
+            self.gaps -= (moved + moved.max())[self.codes]
         self.centers = new
-        changed = (self.gaps <= MIN_GAP).nonzero()[:, 0]
-        lengths, towards = new.square().sum(1), -2 * new.T.contiguous()
-        for part in torch.split(changed, max(1, MAX_DISTANCES // len(new))):
-            points = self.points[part]
-            scores = torch.addmm(lengths, points, towards)  # squared distances without those of the points
-            best, codes = scores.min(1)
-            second = scores.scatter_(1, codes[:, None], torch.inf).amin(1)
-            offset = points.square().sum(1)
-            self.codes[part] = codes
-            self.gaps[part] = (second + offset).sqrt() - (best + offset).clamp(min=0).sqrt()
+        search = _Search(new)
+        for part in torch.split((self.gaps <= MARGIN).nonzero()[:, 0], POINTS):
+            self.codes[part], self.gaps[part] = search.nearest(self.points[:, part], self.codes[part])
         return self.codes
+
+
+class _Search:
+    """Searches the nearest centers of points, each near a center that is given for it."""
+
+    def __init__(self, centers: FixedPoints):
+        count = len(centers)
+        self.by_channel = centers.T.contiguous()
+        self.widths = [*(each for each in WIDTHS if each < count), count]
+        apart, near = _neighbors(centers, min(max(WIDTHS) + 1, count))
+        # From each center, the distance of the nearest of those that are left out.
+        self.left_out = [apart[:, each].contiguous() for each in self.widths[:-1]]
+        self.left_out += [torch.full((count,), torch.inf, dtype=torch.float64)]
+        # In the order of the indices, so that the first of equal distances has the lower one.
+        self.near = [near[:, :each].sort(1).values for each in self.widths[:-1]]
+        self.neighbors = [centers[each].mT.contiguous() for each in self.near]  # [K 3 width]
+        self.near += [torch.arange(count).expand(count, count)]
+        self.neighbors += [self.by_channel.expand(count, 3, count)]
+
+    def nearest(self, points: Channels, codes: Codes) -> tuple[Codes, Gaps]:
+        """Return the nearest centers, searched near those of these codes, and their gaps."""
+        distances = (self.by_channel[:, codes] - points).square_().sum(0).sqrt_()
+        reach = 2 * distances + MARGIN
+        found, gaps = torch.empty_like(codes), torch.empty_like(distances)
+        narrow = torch.zeros_like(codes)  # how many widths leave out a center within reach of the point
+        for left_out in self.left_out:
+            narrow += left_out[codes] <= reach
+        for number, width in enumerate(self.widths):
+            which = (narrow == number).nonzero()[:, 0]
+            for part in torch.split(which, max(1, MAX_DISTANCES // width)):
+                old = codes[part]
+                squares = self.neighbors[number][old] - points[:, part].T[:, :, None]
+                scores = squares.square_().sum(1)
+                best, index = scores.min(1)
+                second = scores.scatter_(1, index[:, None], torch.inf).amin(1)
+                others = torch.minimum(second.sqrt_(), self.left_out[number][old] - distances[part])
+                found[part] = self.near[number][old, index]
+                gaps[part] = others - best.sqrt_()
+        return found, gaps
+
+
+def _neighbors(centers: FixedPoints, count: int) -> tuple[Float64[Tensor, "K count"], Int[Tensor, "K count"]]:
+    """Return the distances and indices of the centers closest to each, from itself on."""
+    parts = torch.split(centers, max(1, MAX_PAIRS // len(centers)))
+    found = [torch.cdist(part, centers, compute_mode=EXACT).topk(count, largest=False) for part in parts]
+    return torch.cat([each.values for each in found]), torch.cat([each.indices for each in found])
+
+
+def _nearest_to_cells(centers: FixedPoints, points: Channels) -> Codes:
+    """Return the nearest center of the middle of each point's cell."""
+    side = 256 // CELLS_PER_AXIS * FIXED_POINT_SCALE
+    cells = torch.zeros(points.shape[1], dtype=torch.int64)
+    for channel in points:
+        cells = cells * CELLS_PER_AXIS + (channel / side).long()
+    count = CELLS_PER_AXIS**3
+    occupied = torch.bincount(cells, minlength=count).nonzero()[:, 0]
+    middles = torch.stack(torch.unravel_index(occupied, (CELLS_PER_AXIS,) * 3), 1)
+    nearest = torch.zeros(count, dtype=torch.int64)
+    nearest[occupied] = nearest_centers(centers, (middles.double() + 0.5) * side)
+    return nearest[cells]

@@ -6,10 +6,11 @@ the device or the number of threads. Ties go to the lower index.
 """
 
 import torch
-from jaxtyping import Bool, Float, Int, Int16, Int32, UInt8
+from jaxtyping import Bool, Float, Float64, Int, Int16, Int32, UInt8
 from torch import Tensor
 
 FixedPointColors = Int32[Tensor, "K 3"]
+FixedPoints = Float64[Tensor, "_ 3"]  # in 1/65536 of a level
 Pixels = UInt8[Tensor, "P 3"]
 LookupTable = Int16[Tensor, " 16777216"]
 
@@ -27,13 +28,17 @@ def fixed_point(colors: Float[Tensor, "K 3"]) -> FixedPointColors:
 
 def nearest_codes(colors: FixedPointColors, pixels: Pixels) -> Int[Tensor, " P"]:
     """Return the index of the nearest color of each pixel, by comparing it with every color."""
-    points = colors.double()
-    lengths, towards = points.square().sum(1), -2 * points.T.contiguous()
-    parts = torch.split(pixels.double() * FIXED_POINT_SCALE, max(1, MAX_DISTANCES // len(colors)))
-    scores = torch.empty(len(parts[0]), len(colors), dtype=torch.float64, device=colors.device)
-    found = torch.empty(len(pixels), dtype=torch.int64, device=colors.device)
+    return nearest_centers(colors.double(), pixels.double() * FIXED_POINT_SCALE)
+
+
+def nearest_centers(centers: FixedPoints, points: FixedPoints) -> Int[Tensor, " P"]:
+    """Return the index of the nearest center of each point, by comparing it with every center."""
+    lengths, towards = centers.square().sum(1), -2 * centers.T.contiguous()
+    parts = torch.split(points, max(1, MAX_DISTANCES // len(centers)))
+    scores = torch.empty(len(parts[0]), len(centers), dtype=torch.float64, device=centers.device)
+    found = torch.empty(len(points), dtype=torch.int64, device=centers.device)
     for part, codes in zip(parts, torch.split(found, len(parts[0]) or 1), strict=True):
-        # |x - c|^2 without |x|^2, which is the same for all colors; argmin returns the first of equal minima.
+        # |x - c|^2 without |x|^2, which is the same for all; argmin returns the first of equal minima.
         torch.addmm(lengths, part, towards, out=scores[: len(part)])
         torch.argmin(scores[: len(part)], 1, out=codes)
     return found
