@@ -66,7 +66,7 @@ def _gradients(
     for number, (rows, queries, keys) in enumerate(_blocks(q, k, causal)):
         weights = kept[number] if kept else _weights(q[rows, queries], k[rows, keys], causal)
         dv[rows, keys] += weights.mT @ gradient[rows, queries]
-        dweights = gradient[rows, queries] @ v[rows, keys].mT
+        dweights = gradient[rows, queries] @ _transposed(v[rows, keys])
         dscores = torch._softmax_backward_data(dweights, weights, -1, dtype)  # of scores times scale
         dq[rows, queries] = dscores @ k[rows, keys]
         dk[rows, keys] += dscores.mT @ q[rows, queries]
@@ -122,12 +122,17 @@ def _kept_shapes(q: Rows, k: Rows, causal: bool) -> list[tuple[int, ...]]:
 def _weights(q: Rows, k: Rows, causal: bool) -> Float[Tensor, "BH queries keys"]:
     """Return the attention of a block's queries, the last ones of its keys if causal."""
     if not causal:
-        return torch.baddbmm(q.new_empty(()), q, k.mT, beta=0, alpha=_scale(q)).softmax(-1)
+        return torch.baddbmm(q.new_empty(()), q, _transposed(k), beta=0, alpha=_scale(q)).softmax(-1)
     count = q.shape[1]
     mask = q.new_zeros(count, k.shape[1])  # which the product adds at no cost
     later = torch.ones(count, count, dtype=torch.bool, device=q.device).triu_(1)
     mask[:, -count:].masked_fill_(later, -math.inf)
-    return torch.baddbmm(mask, q, k.mT, alpha=_scale(q)).softmax(-1)
+    return torch.baddbmm(mask, q, _transposed(k), alpha=_scale(q)).softmax(-1)
+
+
+def _transposed(rows: Rows) -> Float[Tensor, "BH size _"]:
+    """Return the rows as columns; of a part of the keys, a product would copy them column by column."""
+    return rows.contiguous().mT
 
 
 def _scale(q: Rows) -> float:
