@@ -14,7 +14,7 @@ TRY := cd build/package && PIP_DISABLE_PIP_VERSION_CHECK=1 bin/python -m
 TESTS ?= tests/unit tests/laws tests/golden
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo shell test test-slow test-reliability test-studio test-lowest test-newest audit lint types docs docs-links package clean
+.PHONY: demo shell test test-integration test-slow test-reliability test-studio test-lowest test-newest audit lint types docs docs-links package clean
 
 demo: $(READY)
 	$(BIN)/isopix demo
@@ -25,8 +25,12 @@ shell: $(READY)
 	@source $(BIN)/activate && exec "$${SHELL:-/bin/bash}"
 
 test: lint types $(EXTRAS_READY)
-	$(TEST) -m "not slow"
+	$(TEST) -m "not slow and not integration"
 
+test-integration: $(EXTRAS_READY)
+	$(TEST) -m "integration and not slow"
+
+# All tests.
 test-slow: $(EXTRAS_READY)
 	$(TEST)
 

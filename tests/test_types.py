@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 # file, what stands there once, and the same with a mistake
 MISTAKES = [
@@ -56,6 +58,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.integration
 def test_the_type_checker_refuses_every_mistake(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "isopix", tmp_path / "isopix", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

@@ -20,6 +20,8 @@ from tests.reliability.commands import (
     wait_for_a_save,
 )
 
+pytestmark = pytest.mark.integration
+
 SMALL = ["depth=1", "width=16", "steps=16", "batch_size=4", "log_every=1", "checkpoint_every=1"]
 SMALL += ["evaluate_every=8", "evaluate_images=8", "num_test_images=8", "data.limit=80"]
 COMMANDS = {

@@ -14,6 +14,8 @@ from PIL import Image
 from isopix.storage.log import read_log
 from tests.reliability.commands import Server, digests, server
 
+pytestmark = pytest.mark.integration
+
 SMALL = ["depth=1", "width=16", "steps=12", "batch_size=4", "log_every=1", "checkpoint_every=3"]
 SMALL += ["evaluate_every=6", "evaluate_images=8", "num_test_images=8", "data.limit=80"]
 START = ["pretrain", "igpt.digits", *SMALL, "--out"]

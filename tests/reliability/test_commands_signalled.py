@@ -19,6 +19,8 @@ SLOW_STEP = """
 import torch
 from isopix import parts
 
+pytestmark = pytest.mark.integration
+
 class Slow(torch.optim.SGD):
     def step(self):
         torch.ones(9000, 9000) @ torch.ones(9000, 9000)  # one call into C of many seconds

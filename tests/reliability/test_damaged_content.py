@@ -69,6 +69,7 @@ def report(counts: Counter[str], total: int) -> None:
     )
 
 
+@pytest.mark.integration
 def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(runs, tmp_path):
     report(resume_damaged(runs, range(60), tmp_path), 60)
 

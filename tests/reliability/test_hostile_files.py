@@ -46,6 +46,7 @@ def _hostile(tmp_path: Path, valid: Path, step: int) -> None:
     assert not problems
 
 
+@pytest.mark.integration
 def test_hostile_files_are_refused(tmp_path: Path, valid: Path) -> None:
     _hostile(tmp_path, valid, step=3)
 

@@ -12,6 +12,8 @@ import torch
 from isopix.cli.main import main
 from isopix.storage import checkpoint, log
 
+pytestmark = pytest.mark.integration
+
 WORDS = [
     "depth=1",
     "width=16",

@@ -12,6 +12,8 @@ import pytest
 from isopix.storage import checkpoint
 from tests.reliability.test_interrupt import WORDS, run_here, wait_for_step, weights
 
+pytestmark = pytest.mark.integration
+
 ENCODED = [*WORDS, "data.store=encoded", "data.workers=2"]
 SECONDS = 20.0  # PyTorch's workers look for their parent every five
 

@@ -82,6 +82,7 @@ def report(counts: Counter[str]) -> None:
     sys.stdout.write(f"\nwrong values in {counts.total()} run folders: {dict(counts)}, 0 tracebacks\n")
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore")
 def test_a_wrong_value_in_a_run_folder_is_no_traceback(runs: Path, tmp_path: Path) -> None:
     report(mutated(runs, range(12), tmp_path))

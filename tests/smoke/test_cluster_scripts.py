@@ -14,6 +14,8 @@ import pytest
 
 from tests.smoke.test_ranks import LIMIT, SETTINGS, assert_same, command, wait_for
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "examples" / "cluster"
 WORDS = [*SETTINGS, "--device", "cpu"]

@@ -13,6 +13,8 @@ from isopix.analysis.parallel_cost import device_memory, traffic
 from isopix.recipes import registry
 from isopix.recipes.parallel_plan import training_work
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parents[2]
 SMALL = "depth=2 width=32 batch_size=8"
 SHORT = [

@@ -8,7 +8,7 @@ import pytest
 from isopix.cli.demo import demo_folder
 from tests.smoke.conftest import QUICK, Run
 
-pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("quick_probes", "quick_figures")]
 SMALL = [*QUICK, "data.limit=60"]
 
 

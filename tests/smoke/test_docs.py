@@ -69,6 +69,7 @@ def test_no_folder_is_written_twice() -> None:
     assert [folder for folder, count in folders.items() if count > 1] == []
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("quick_probes", "quick_figures", "known_throughput")
 @pages
 def test_commands_run(isopix: Run, page: Path) -> None:
@@ -82,6 +83,7 @@ def test_commands_run_as_written(isopix: Run, page: Path) -> None:
     run_commands(isopix, page, less=[])
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("workplace")
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_programs_run(text: str) -> None:

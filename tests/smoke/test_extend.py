@@ -7,6 +7,8 @@ import pytest
 
 from tests.smoke.conftest import QUICK, Run
 
+pytestmark = pytest.mark.integration
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "extend"
 DIGITS = ["--data", "digits", "data.rows=8", "data.cols=8"]
 # file: (recipe, settings, what its label says, the command that makes pictures, or why there are none)

@@ -21,6 +21,8 @@ from isopix.probing.linear import RidgeProbe
 import isopix.probing.feature_extraction as extraction
 import isopix.runs.probe as probe
 
+pytestmark = pytest.mark.integration
+
 def fail(*given, **named):
     raise RuntimeError("no such batch")
 

@@ -18,6 +18,8 @@ from torch.distributed.checkpoint.state_dict_loader import load
 
 from isopix.storage.checkpoint import load_checkpoint
 
+pytestmark = pytest.mark.integration
+
 SETTINGS = [
     "igpt.digits",
     "data.source=digits",

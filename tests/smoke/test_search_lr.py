@@ -65,6 +65,7 @@ def test_errors_are_reported_and_nothing_is_written(isopix: Run, words: list[str
     assert not Path("lr").exists()
 
 
+@pytest.mark.integration
 def test_the_same_command_resumes_after_a_kill(workplace: Path, isopix: Run) -> None:
     lr_range = ["--max-lr", "3", "--min-lr", "0.3", "checkpoint_every=5"]
     words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *lr_range, "steps=60"]

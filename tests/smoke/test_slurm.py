@@ -13,6 +13,8 @@ import pytest
 from tests.smoke.conftest import Run
 from tests.smoke.test_ranks import LIMIT, SETTINGS, assert_same, command, last_step
 
+pytestmark = pytest.mark.integration
+
 submitit = pytest.importorskip("submitit")
 LOCAL = ("--slurm", "cluster=local", "timeout_min=10")
 LONG = ("steps=80", "evaluate_every=40", "checkpoint_every=40")

@@ -12,6 +12,8 @@ import pytest
 from isopix.studies.inductive_bias import write_up
 from tests.smoke.conftest import Run
 
+pytestmark = pytest.mark.integration
+
 WORDS = ["width=8", "batch_size=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
 WORDS += ["evaluate_every=8", "checkpoint_every=4", "evaluate_images=32"]
 STUDY = ["study", "inductive-bias", "--out", "bias"]

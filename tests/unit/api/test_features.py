@@ -134,6 +134,7 @@ print(features.transform(images).tobytes().hex())
 """
 
 
+@pytest.mark.integration
 def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
     tmp_path: Path, digits: dict[str, np.ndarray]
 ) -> None:

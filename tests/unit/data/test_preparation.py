@@ -132,6 +132,7 @@ def _started(command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.integration
 def test_a_killed_process_is_followed_by_one_that_waited(tmp_path: Path) -> None:
     _cached(tmp_path / "undisturbed", "encoded")
     command = [sys.executable, "-c", PREPARE, str(tmp_path / "killed")]

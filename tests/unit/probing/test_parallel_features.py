@@ -12,6 +12,8 @@ import pytest
 from isopix.probing import features
 from tests.unit.probing import parallel_cases
 
+pytestmark = pytest.mark.integration
+
 Reports = dict[str, Any]
 WORDS = ("-m", "torch.distributed.run", "--nproc-per-node=2", "-m", parallel_cases.__name__)
 

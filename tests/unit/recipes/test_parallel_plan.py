@@ -93,7 +93,13 @@ def test_a_batch_that_cannot_be_split_is_refused_with_the_numbers_that_can(tiny:
         plans(tiny, "6xH100")
 
 
-@pytest.mark.parametrize(("name", "parameters"), [("igpt.l", 1_362_250_752), ("igpt.xl", 6_810_875_904)])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("igpt.l", 1_362_250_752),
+        pytest.param("igpt.xl", 6_810_875_904, marks=pytest.mark.integration),
+    ],
+)
 def test_the_papers_networks(name: str, parameters: int) -> None:
     """Without FSDP, XL fits no device with 80 GB; with it, its weights, gradients and moments take 16 bytes
     each, divided by 64.

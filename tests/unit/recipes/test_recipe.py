@@ -33,6 +33,7 @@ def registered(*imports: str) -> list[dict[str, list[str]]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.integration
 def test_a_recipe_alone_knows_every_part_of_the_package() -> None:
     """Otherwise a run could be read by some commands only, those that happen to import its parts.
 

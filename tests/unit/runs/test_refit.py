@@ -161,6 +161,7 @@ def moments(pretrained: Path, out: Path, kept: Path, monkeypatch: pytest.MonkeyP
     return found
 
 
+@pytest.mark.integration
 def test_killed_at_any_moment_the_same_call_continues_to_the_same_weights(
     pretrained: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

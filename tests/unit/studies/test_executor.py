@@ -10,6 +10,8 @@ import pytest
 from isopix.studies.executor import ExecutorObserver, ProcessExecutor, Slot, run_all
 from isopix.studies.slurm import SlurmExecutor
 
+pytestmark = pytest.mark.integration
+
 SLOTS = [Slot("cpu", 1), Slot("cpu", 1)]
 
 

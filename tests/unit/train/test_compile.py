@@ -85,6 +85,7 @@ def test_compiled_samples_are_the_plain_ones() -> None:
     assert int(breaks) == 0
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(" " in torch.__file__, reason="PyTorch's compiler cannot link from a path with a space")
 @pytest.mark.parametrize("objective", ["masked", pytest.param("autoregressive", marks=pytest.mark.slow)])
 def test_compiled_steps_equal_plain_ones_up_to_rounding(objective: str) -> None:
@@ -96,6 +97,7 @@ def test_compiled_steps_equal_plain_ones_up_to_rounding(objective: str) -> None:
     assert losses[:3] == pytest.approx(losses[3:], rel=1e-5)
 
 
+@pytest.mark.integration
 def test_training_attention_in_bf16_is_the_same_compiled() -> None:
     """On this machine, and as on CPUs without and with the matrix units of AMX."""
     command = [sys.executable, "-W", "error::UserWarning", "-c", ATTENTION]
