@@ -1,8 +1,8 @@
 """Attention in blocks of scores: for training and features in bf16 on some CPUs.
 
 PyTorch's kernel for CPUs needs AMX to be fast in bf16. On two cores of an EPYC with AVX-512 BF16 alone, the
-forward and backward pass take 0.73 of its time for 1,024 causal positions, 0.53 for 1,024 positions and all
-keys, and a fifth for 64 (`isopix bench --only attention`).
+forward and backward pass take half of its time for 1,024 positions, causal or with all keys, and a fifth for
+64 (`isopix bench --only attention`).
 """
 
 import math
