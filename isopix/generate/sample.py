@@ -6,6 +6,7 @@ their last bits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from logging import getLogger
 from typing import NamedTuple
@@ -207,13 +208,17 @@ def _progress_of_batch(
 
 def require_sampling(model: PretrainModel) -> None:
     """Raise ValueError unless the network predicts every code from the codes before it."""
-    model.network.head.require_codes()
+    head = model.network.head
+    head.require_codes()
     if not model.objective.can_sample:
-        other = ""
+        abilities = ""
         if model.objective.masks_input:
-            other = "complete images (isopix complete), reconstruct masked pixels (isopix reconstruct) and "
+            with suppress(ValueError):
+                head.require_logits()
+                abilities = "complete images (isopix complete), "
+            abilities += "reconstruct masked pixels (isopix reconstruct) and "
         raise ValueError(
             f"this model (objective: {model.objective.label()}) cannot sample images; it can "
-            f"{other}be probed (isopix probe)"
+            f"{abilities}be probed (isopix probe)"
         )
-    model.network.head.require_logits()
+    head.require_logits()

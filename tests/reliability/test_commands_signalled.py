@@ -11,6 +11,7 @@ import pytest
 
 from tests.reliability.commands import Server, digests, newest_step, strays
 
+pytestmark = pytest.mark.integration
 WORDS = ["igpt.digits", "depth=1", "width=16", "steps=300", "batch_size=4", "log_every=1", "data.limit=80"]
 WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "checkpoint_every=50"]
 SIGNALS = [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT]
@@ -18,8 +19,6 @@ SIGNALS = [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT]
 SLOW_STEP = """
 import torch
 from isopix import parts
-
-pytestmark = pytest.mark.integration
 
 class Slow(torch.optim.SGD):
     def step(self):

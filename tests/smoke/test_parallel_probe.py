@@ -11,6 +11,7 @@ import pytest
 
 from tests.smoke.test_ranks import ENVIRONMENT, LIMIT, SETTINGS, command, ranks_of, run
 
+pytestmark = pytest.mark.integration
 # What a plugin does in a rank, in place of reading features or of the fits.
 BROKEN = """
 import os, signal, time
@@ -20,8 +21,6 @@ from isopix import parts
 from isopix.probing.linear import RidgeProbe
 import isopix.probing.feature_extraction as extraction
 import isopix.runs.probe as probe
-
-pytestmark = pytest.mark.integration
 
 def fail(*given, **named):
     raise RuntimeError("no such batch")

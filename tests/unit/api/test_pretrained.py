@@ -152,7 +152,7 @@ def test_reconstruction_changes_hidden_positions_alone(masked: PretrainedModel) 
 
 
 def test_what_a_kind_cannot_do_says_what_it_can(causal: PretrainedModel, masked: PretrainedModel) -> None:
-    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
+    with pytest.raises(ValueError, match="cannot sample images; it can complete images"):
         masked.sample(1)
     with pytest.raises(ValueError, match="only masked models have an order and iterations"):
         causal.complete(images(causal), 2, order="random")

@@ -64,5 +64,5 @@ def test_an_error_is_a_record_and_the_next_benchmark_runs(monkeypatch: pytest.Mo
 
 def test_nothing_is_started_after_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "BENCHMARKS", (find("probe.sweep"),))
-    [record] = run_benchmarks(replace(PLAN, minutes=-1.0))
-    assert (record["state"], record["reason"]) == ("skipped", "not started within -1 minutes")
+    [record] = run_benchmarks(replace(PLAN, minutes=1e-9))
+    assert (record["state"], record["reason"]) == ("skipped", "not started within 1e-09 minutes")
