@@ -15,6 +15,8 @@ from isopix.storage import checkpoint
 from isopix.storage.safetensors_io import read_tensors
 from tests.reliability.commands import Server
 
+pytestmark = pytest.mark.integration
+
 SMALL = ["depth=1", "width=16", "steps=6", "batch_size=4", "evaluate_images=8", "num_test_images=8"]
 SMALL += ["data.limit=80", "log_every=1", "checkpoint_every=2"]
 COMMANDS = {

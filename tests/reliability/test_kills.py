@@ -14,6 +14,8 @@ import pytest
 from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
 
+pytestmark = pytest.mark.integration
+
 HERE = Path(__file__).parent
 ASKED_TO_STOP = 75
 MANY = 10**9  # steps that no run reaches

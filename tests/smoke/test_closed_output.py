@@ -10,7 +10,7 @@ import pytest
 ISOPIX = [sys.executable, "-m", "isopix"]
 FULL = Path("/dev/full")
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")]
 
 
 def test_head_ends_a_command_quietly() -> None:
