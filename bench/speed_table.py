@@ -5,7 +5,7 @@ from typing import Any
 
 from cells import RESULTS, read, threads
 
-from isopix.benchmarks.training import PEAK_MEMORY
+from isopix.benchmarks.training import recorded_peak_memories
 from isopix.cli.bench import format_ratio, format_seconds
 from isopix.core.text import format_bytes
 
@@ -42,10 +42,9 @@ def memory() -> str:
     rows = ["| task | machine | variant | memory |", "|---|---|---|---|"]
     for found in results():
         for record in measured(found):
-            for name, taken in record["values"].items():
-                if name.startswith(PEAK_MEMORY) and taken is not None:
-                    variant, task = name.removeprefix(PEAK_MEMORY), record["comparisons"][0]["task"]
-                    rows.append(f"| {task} | {found['device']} | {variant} | {format_bytes(taken)} |")
+            for variant, taken in recorded_peak_memories(record["values"]).items():
+                task = record["comparisons"][0]["task"]
+                rows.append(f"| {task} | {found['device']} | {variant} | {format_bytes(taken)} |")
     return "\n".join(rows) + "\n"
 
 

@@ -99,6 +99,15 @@ def peak_memories(
     return found
 
 
+def recorded_peak_memories(values: Mapping[str, float | int | None]) -> dict[str, float | int]:
+    """Return those of `peak_memories` in the values of a record that were counted, in bytes, by variant."""
+    return {
+        name.removeprefix(PEAK_MEMORY): value
+        for name, value in values.items()
+        if name.startswith(PEAK_MEMORY) and value is not None
+    }
+
+
 @torch.no_grad()
 def float_loss(model: PretrainModel, images: Images) -> float:
     """Return the loss of the images in float32, computed one image after the other for its memory."""

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from isopix.benchmarks.benchmark import TINY
 from isopix.benchmarks.run import BenchmarkPlan, machine_record, run_benchmarks
-from isopix.benchmarks.training import PEAK_MEMORY
+from isopix.benchmarks.training import recorded_peak_memories
 from isopix.cli.console import Device, Json, Positive, say, say_wrapped, show_json, show_table, warn
 from isopix.core.device import select_device
 from isopix.core.memory import reuse_freed_memory
@@ -130,9 +130,8 @@ def _print_benchmarks(found: Mapping[str, Any], out: Path | None) -> None:
 
 def _memory_rows(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [
-        (record["name"], name.removeprefix(PEAK_MEMORY), f"{value / 2**20:,.0f}")
-        for name, value in record["values"].items()
-        if name.startswith(PEAK_MEMORY) and value is not None
+        (record["name"], variant, f"{value / 2**20:,.0f}")
+        for variant, value in recorded_peak_memories(record["values"]).items()
     ]
 
 

@@ -1,10 +1,14 @@
 """Nearest centers of many points while the centers move, as in k-means."""
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from isopix.codecs.nearest_color import (
+    CELL_SIDE,
+    CELLS_PER_AXIS,
     FIXED_POINT_SCALE,
     MAX_DISTANCES,
     FixedPoints,
@@ -17,7 +21,6 @@ Points = Float64[Tensor, "_ 3"]  # in levels of 0..255
 Channels = Float64[Tensor, "3 n"]  # of fixed points
 Codes = Int[Tensor, " n"]
 Gaps = Float64[Tensor, " n"]  # how much farther all other centers are, at least
-CELLS_PER_AXIS = 32  # of the color cube: points of a cell are first compared near its middle's nearest center
 WIDTHS = (1, 8, 16)  # numbers of centers that a point is compared with; with all of them for more
 POINTS = 2**17  # that are searched at a time, for the cache
 MAX_PAIRS = 2**22  # of centers, whose distances are computed at a time
@@ -37,13 +40,13 @@ class MovingCenters:
     def __init__(self, points: Pixels | Points):
         self.points: Channels = points.T.double().contiguous() * FIXED_POINT_SCALE
         self.gaps: Gaps = torch.zeros(len(points), dtype=torch.float64)  # none is known
-        self.codes: Codes | None = None
+        self.codes: Codes = torch.zeros(len(points), dtype=torch.int64)
         self.centers: FixedPoints | None = None
 
     def nearest(self, centers: Float[Tensor, "K 3"]) -> Codes:
         """Return the index of the nearest center of each point, the lower one of equal distances."""
         new = fixed_point(centers.float()).double()
-        if self.codes is None or self.centers is None:
+        if self.centers is None:
             self.codes = _nearest_to_cells(new, self.points)
         else:
             moved = (new - self.centers).square().sum(1).sqrt()
@@ -55,42 +58,47 @@ class MovingCenters:
         return self.codes
 
 
+class _Neighborhood(NamedTuple):
+    """Some centers near each, and the distance of the nearest of those that are left out."""
+
+    near: Int[Tensor, "K width"]  # sorted, so that the first of equal distances is the lower index
+    neighbors: Float64[Tensor, "K 3 width"]  # the same centers, whose rows are copied fast
+    left_out: Float64[Tensor, " K"]
+
+
 class _Search:
     """Searches the nearest centers of points, each near a center that is given for it."""
 
     def __init__(self, centers: FixedPoints):
         count = len(centers)
         self.by_channel = centers.T.contiguous()
-        self.widths = [*(each for each in WIDTHS if each < count), count]
         apart, near = _neighbors(centers, min(max(WIDTHS) + 1, count))
-        # From each center, the distance of the nearest of those that are left out.
-        self.left_out = [apart[:, each].contiguous() for each in self.widths[:-1]]
-        self.left_out += [torch.full((count,), torch.inf, dtype=torch.float64)]
-        # In the order of the indices, so that the first of equal distances has the lower one.
-        self.near = [near[:, :each].sort(1).values for each in self.widths[:-1]]
-        self.neighbors = [centers[each].mT.contiguous() for each in self.near]  # [K 3 width]
-        self.near += [torch.arange(count).expand(count, count)]
-        self.neighbors += [self.by_channel.expand(count, 3, count)]
+        self.neighborhoods = list[_Neighborhood]()
+        for width in (each for each in WIDTHS if each < count):
+            indices = near[:, :width].sort(1).values
+            neighbors = centers[indices].mT.contiguous()
+            self.neighborhoods.append(_Neighborhood(indices, neighbors, apart[:, width].contiguous()))
+        every = torch.arange(count).expand(count, count)
+        nothing = torch.full((count,), torch.inf, dtype=torch.float64)
+        self.neighborhoods.append(_Neighborhood(every, self.by_channel.expand(count, 3, count), nothing))
 
     def nearest(self, points: Channels, codes: Codes) -> tuple[Codes, Gaps]:
         """Return the nearest centers, searched near those of these codes, and their gaps."""
         distances = (self.by_channel[:, codes] - points).square_().sum(0).sqrt_()
         reach = 2 * distances + MARGIN
         found, gaps = torch.empty_like(codes), torch.empty_like(distances)
-        narrow = torch.zeros_like(codes)  # how many widths leave out a center within reach of the point
-        for left_out in self.left_out:
-            narrow += left_out[codes] <= reach
-        for number, width in enumerate(self.widths):
+        narrow = torch.zeros_like(codes)  # how many neighborhoods leave out a center within reach
+        for each in self.neighborhoods:
+            narrow += each.left_out[codes] <= reach
+        for number, (near, neighbors, left_out) in enumerate(self.neighborhoods):
             which = (narrow == number).nonzero()[:, 0]
-            for part in torch.split(which, max(1, MAX_DISTANCES // width)):
+            for part in torch.split(which, max(1, MAX_DISTANCES // near.shape[1])):
                 old = codes[part]
-                squares = self.neighbors[number][old] - points[:, part].T[:, :, None]
-                scores = squares.square_().sum(1)
+                scores = (neighbors[old] - points[:, part].T[:, :, None]).square_().sum(1)
                 best, index = scores.min(1)
-                second = scores.scatter_(1, index[:, None], torch.inf).amin(1)
-                others = torch.minimum(second.sqrt_(), self.left_out[number][old] - distances[part])
-                found[part] = self.near[number][old, index]
-                gaps[part] = others - best.sqrt_()
+                second = scores.scatter_(1, index[:, None], torch.inf).amin(1).sqrt_()
+                found[part] = near[old, index]
+                gaps[part] = torch.minimum(second, left_out[old] - distances[part]) - best.sqrt_()
         return found, gaps
 
 
@@ -103,7 +111,7 @@ def _neighbors(centers: FixedPoints, count: int) -> tuple[Float64[Tensor, "K cou
 
 def _nearest_to_cells(centers: FixedPoints, points: Channels) -> Codes:
     """Return the nearest center of the middle of each point's cell."""
-    side = 256 // CELLS_PER_AXIS * FIXED_POINT_SCALE
+    side = CELL_SIDE * FIXED_POINT_SCALE
     cells = torch.zeros(points.shape[1], dtype=torch.int64)
     for channel in points:
         cells = cells * CELLS_PER_AXIS + (channel / side).long()

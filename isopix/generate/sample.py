@@ -25,6 +25,8 @@ from isopix.model.network import Network
 from isopix.model.rounded_matrices import with_rounded_matrices
 from isopix.objectives.base import PretrainModel
 
+logger = getLogger("isopix")
+
 RECOMPILE_LIMIT = 64  # each model, precision and batch size is compiled about three times
 UniformNumbers = Float64[Tensor, "_ N Q"]  # from 0 to 1, one for each code of each sample
 Progress = Callable[[int, int], None]  # called with the number of positions sampled and the total
@@ -118,7 +120,7 @@ def _compiles(sampling: SamplingConfig, device: torch.device, caches: Sequence[K
 
 @cache
 def _compiled_decode_next() -> Callable[..., DecodeStep]:
-    getLogger("isopix").info("compiling the step that samples a position: 10 to 30 s, a few if it is cached")
+    logger.info("compiling the step that samples a position: 10 to 30 s, a few if it is cached")
     torch._dynamo.config.recompile_limit = max(RECOMPILE_LIMIT, torch._dynamo.config.recompile_limit)
     return torch.compile(_decode_next)
 

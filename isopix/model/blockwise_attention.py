@@ -124,7 +124,7 @@ def _weights(q: Rows, k: Rows, causal: bool) -> Float[Tensor, "BH queries keys"]
     if not causal:
         return torch.baddbmm(q.new_empty(()), q, _transposed(k), beta=0, alpha=_scale(q)).softmax(-1)
     count = q.shape[1]
-    mask = q.new_zeros(count, k.shape[1])  # which the product adds at no cost
+    mask = q.new_zeros(count, k.shape[1])  # which the product adds in less time than another pass
     later = torch.ones(count, count, dtype=torch.bool, device=q.device).triu_(1)
     mask[:, -count:].masked_fill_(later, -math.inf)
     return torch.baddbmm(mask, q, _transposed(k), alpha=_scale(q)).softmax(-1)
