@@ -148,7 +148,10 @@ def test_the_half_width_of_equal_groups_is_that_of_their_means_by_scipy() -> Non
     random = np.random.default_rng(3)
     values, order = random.normal(size=24), random.permutation(24)
     groups = np.repeat([5, 9, -2, 0, 7, 8], 4)
-    for grouped, found in ((values.reshape(6, 4).mean(1), (values[order], groups[order])), (values, (values,))):
+    for grouped, found in (
+        (values.reshape(6, 4).mean(1), (values[order], groups[order])),
+        (values, (values,)),
+    ):
         expected = scipy_stats.ttest_1samp(grouped, 0).confidence_interval(0.95)
         assert mean_half_width(*found) == pytest.approx((expected.high - expected.low) / 2, rel=1e-12)
     assert mean_half_width(values[:1]) is None
