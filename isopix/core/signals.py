@@ -1,4 +1,4 @@
-"""Stop signals: in training the first ends it after its step, and a second at once; elsewhere the first does."""
+"""Stop signals: in training the first ends it after its step, a second one at once; elsewhere the first."""
 
 import multiprocessing
 import os
