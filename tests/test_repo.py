@@ -35,7 +35,6 @@ LEVELS = [
     ["reporting"],
     ["studies"],
     ["api"],
-    ["benchmarks"],
     ["studio"],
     ["cli"],
 ]

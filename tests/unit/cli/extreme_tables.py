@@ -18,11 +18,8 @@ from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutp
 from isopix.api.reproduction import PlannedTrial
 from isopix.api.results import LowDataOutput, PaletteOutput, PlanOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.benchmarks.benchmark import TINY
-from isopix.benchmarks.training import PEAK_MEMORY
 from isopix.cli import (
     analyze,
-    bench,
     compare,
     complete,
     data,
@@ -108,23 +105,6 @@ def show_analyze(patch: Patch) -> None:
     found = SimpleNamespace(results=results, not_applicable={NAME: NAME * 3}, path=Path("run"))
     patch.setattr("isopix.api.inspection.analyze", lambda *args, **options: found)
     analyze.analyze(Path("run"))
-
-
-def show_bench(patch: Patch) -> None:
-    comparison = {
-        "task": f"sampling all pixels, {LONG_RECIPE} depth=48 width=1536",
-        "isopix_alternative": "compiled, bf16, flex attention",
-        "peer": "transformers 5.23.0 generate, compiled, bf16",
-        "isopix_seconds": {"median": 98765.4},
-        "peer_seconds": {"median": 0.0009876},
-        "speedup": 123456.0,
-        "n": 10,
-    }
-    measured = {"name": "sampling.batch-128", "state": "measured", "item": "image", "checked": NAME}
-    record = {**measured, "comparisons": [comparison], "errors": {NAME: NAME * 3}}
-    record["values"] = {f"{PEAK_MEMORY}{NAME}, compiled": 2**50, f"{PEAK_MEMORY}{NAME}, eager": None}
-    machine = {"isopix": "1.0", "device": NAME, "threads": 128, "torch": "2.13", "size": TINY}
-    bench._print_benchmarks({**machine, "benchmarks": [record]}, Path("speed.json"))
 
 
 def show_compare(patch: Patch) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 from jaxtyping import Int
+from speed.numerics import require_close
 from torch import Tensor, nn
 
-from isopix.benchmarks.numerics import require_close
 from isopix.core.types import Images
 from isopix.interop.huggingface import convert as huggingface
 from isopix.model.network import Network

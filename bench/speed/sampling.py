@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from jaxtyping import Int
+from speed import image_gpt, networks
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import require_equal
+from speed.timing import Stopwatch, Times, Work
 from torch import Tensor, nn
 
-from isopix.benchmarks import image_gpt, networks
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import require_equal
-from isopix.benchmarks.timing import Stopwatch, Times, Work
 from isopix.core.device import Precision, autocast
 from isopix.generate.complete import Prompt, complete_images, make_prompt
 from isopix.generate.memory import cache_bytes

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from speed import networks
+from speed.benchmark import TINY, Benchmark, Measured, Size
+from speed.numerics import NumericsError
+from speed.timing import DTYPES, Stopwatch, Work
+from speed.training import own_steps
 from torch.nn import functional as F
 
-from isopix.benchmarks import networks
-from isopix.benchmarks.benchmark import TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import NumericsError
-from isopix.benchmarks.timing import DTYPES, Stopwatch, Work
-from isopix.benchmarks.training import own_steps
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.cost import recipe_cost

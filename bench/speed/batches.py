@@ -8,14 +8,14 @@ from itertools import product
 
 import torch
 from jaxtyping import UInt8
+from speed import networks
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import NumericsError
+from speed.timing import Stopwatch, Work
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
-from isopix.benchmarks import networks
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import NumericsError
-from isopix.benchmarks.timing import Stopwatch, Work
 from isopix.core.device import available_cores
 from isopix.core.types import Images
 from isopix.data.augment import PadCropFlip

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from cells import PEAK_MEMORY
+from speed import image_gpt, networks
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import TOLERANCES, require_loss
+from speed.timing import Stopwatch, Timed, Times, Work
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.benchmarks import image_gpt, networks
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import TOLERANCES, require_loss
-from isopix.benchmarks.timing import Stopwatch, Timed, Times, Work
 from isopix.core.device import Precision, autocast, peak_flops
 from isopix.core.memory import peak_memory
 from isopix.core.random import generator
@@ -30,7 +31,6 @@ from isopix.train.train_step import TrainStep
 
 CHECKED_IMAGES = 2
 COMPILED = "compiled"  # the name of an alternative
-PEAK_MEMORY = "peak memory, "  # begins the names of its values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,15 +97,6 @@ def peak_memories(
                 module.zero_grad(set_to_none=True)  # else those of the last step would count as held before
             found[f"{PEAK_MEMORY}{side}, {name}"] = peak_memory(device, sides[side][name].call)
     return found
-
-
-def recorded_peak_memories(values: Mapping[str, float | int | None]) -> dict[str, float | int]:
-    """Return those of `peak_memories` in the values of a record that were counted, in bytes, by variant."""
-    return {
-        name.removeprefix(PEAK_MEMORY): value
-        for name, value in values.items()
-        if name.startswith(PEAK_MEMORY) and value is not None
-    }
 
 
 @torch.no_grad()

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+from speed import networks
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import NumericsError
+from speed.timing import Stopwatch
+from speed.training import checked_steps, own_steps, peak_memories
 from torch import Tensor
 
-from isopix.benchmarks import networks
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import NumericsError
-from isopix.benchmarks.timing import Stopwatch
-from isopix.benchmarks.training import checked_steps, own_steps, peak_memories
 from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.core.types import Images

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from speed import networks, plain_pytorch
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import TOLERANCES, NumericsError, require_close
+from speed.timing import Stopwatch
+from speed.training import alternatives, checked_steps, matmul_bounds, own_steps
 from torch import Tensor
 
-from isopix.benchmarks import networks, plain_pytorch
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import TOLERANCES, NumericsError, require_close
-from isopix.benchmarks.timing import Stopwatch
-from isopix.benchmarks.training import alternatives, checked_steps, matmul_bounds, own_steps
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.types import Images

@@ -12,11 +12,11 @@ from functools import partial
 import sklearn
 import torch
 from jaxtyping import Float
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import NumericsError
+from speed.timing import Stopwatch, Work
 from torch import Tensor
 
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import NumericsError
-from isopix.benchmarks.timing import Stopwatch, Work
 from isopix.core.types import Labels
 from isopix.probing import logistic
 from isopix.probing.feature_splits import Features

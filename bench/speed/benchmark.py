@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from isopix.benchmarks.timing import SideTimes, Stopwatch, Times
+from speed.timing import SideTimes, Stopwatch, Times
 
 OWN = "isopix"
 TINY = "tiny"  # the size that shows that a benchmark works, in seconds; its times mean nothing

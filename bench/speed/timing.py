@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from speed.numerics import NumericsError
 
-from isopix.benchmarks.numerics import NumericsError
 from isopix.core.device import Precision, native_precision, synchronize
 from isopix.core.memory import free_cached_memory
 from isopix.core.random import generator

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import TOLERANCES, require_close
+from speed.timing import DTYPES, Stopwatch, Work
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import TOLERANCES, require_close
-from isopix.benchmarks.timing import DTYPES, Stopwatch, Work
 from isopix.core.random import generator
 from isopix.model.blockwise_attention import attend_in_blocks
 

@@ -5,11 +5,11 @@ gradients are finite at shapes where attention kernels have failed; greedy sampl
 from dataclasses import dataclass
 
 import torch
+from speed import networks
+from speed.benchmark import TINY, Benchmark, Measured, Size
+from speed.numerics import NumericsError, require_equal
+from speed.timing import Stopwatch
 
-from isopix.benchmarks import networks
-from isopix.benchmarks.benchmark import TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import NumericsError, require_equal
-from isopix.benchmarks.timing import Stopwatch
 from isopix.core.random import generator
 from isopix.generate.sample import sample_images
 from isopix.generate.sampling_config import SamplingConfig

@@ -15,12 +15,12 @@ import sklearn
 import torch
 from einops import rearrange
 from jaxtyping import Float
+from speed import image_gpt, networks
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import NumericsError
+from speed.timing import Stopwatch, Work
 from torch import Tensor
 
-from isopix.benchmarks import image_gpt, networks
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import NumericsError
-from isopix.benchmarks.timing import Stopwatch, Work
 from isopix.codecs import kmeans
 from isopix.codecs.palette import Palette
 from isopix.codecs.quantization_error import quantization_error

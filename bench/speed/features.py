@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
+from speed import image_gpt, networks
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import require_close
+from speed.timing import Stopwatch, Work
 from torch import Tensor, nn
 
-from isopix.benchmarks import image_gpt, networks
-from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import require_close
-from isopix.benchmarks.timing import Stopwatch, Work
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Images
 from isopix.model.network import Network
