@@ -4,9 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from isopix.api.arguments import checked
-from isopix.api.inference import inference
-from isopix.api.inputs import ImagesLike, require_images
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.memory import report_memory
 from isopix.core.ranges import Count
 from isopix.generate.complete import (
@@ -19,6 +16,9 @@ from isopix.generate.complete import (
 from isopix.generate.completion_mask import MaskLike
 from isopix.generate.filling import Order
 from isopix.generate.sampling_config import SamplingConfig
+from isopix.pretrained.inference import inference
+from isopix.pretrained.inputs import ImagesLike, require_images
+from isopix.pretrained.model import PretrainedModel
 
 
 @checked

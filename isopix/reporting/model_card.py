@@ -37,7 +37,7 @@ tags:
 """
 VERSIONS = ("isopix", "torch", "python", "device")  # of environment.json
 USAGE = """```python
-import isopix
+from isopix.core.version import __version__
 
 model = isopix.load({name})
 images = model.preprocess("picture.png")  # uint8 [1 3 {rows} {cols}]

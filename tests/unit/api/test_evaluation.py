@@ -10,9 +10,9 @@ import torch
 
 import isopix
 from isopix.api import few_labels
+from isopix.core.measurement import Measurement
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.data.measurement import Measurement
 from isopix.probing.adam import AdamProbe
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import RidgeProbe
