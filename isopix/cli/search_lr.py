@@ -32,7 +32,7 @@ from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
-from isopix.display.formats import format_duration, format_loss
+from isopix.core.formats import format_duration, format_loss
 from isopix.runs.lr_search import FILE, trial_folder
 from isopix.train.lr_search import LRSearch, LRTrial
 

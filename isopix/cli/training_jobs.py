@@ -14,9 +14,9 @@ from isopix.api import training
 from isopix.cli.console import console, say
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
+from isopix.core.formats import format_loss
 from isopix.core.registry import load_plugin
 from isopix.display.bars import Lines
-from isopix.display.formats import format_loss
 from isopix.pretrained.run import Interrupted
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.executor import ExecutorObserver, ProcessExecutor, Slot, run_all, slots_on

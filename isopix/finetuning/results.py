@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from isopix.core.formats import percent_with_interval
 from isopix.core.table import Table
-from isopix.display.formats import percent_with_interval
 from isopix.probing.results import EnsembleAccuracy
 from isopix.storage.result import Result
 
@@ -30,11 +30,11 @@ class ClassificationMetrics:
 
 
 class EvaluationResult(Result):
-    """Test metrics of a fine-tuned network after `step` steps, under `masks` masks per image (0: none)."""
+    """Test metrics of a fine-tuned network after `step` steps, under `mask_ensemble` masks per image (0: none)."""
 
     data: str
     step: int
-    masks: int
+    mask_ensemble: int
     precision: str
     classes: tuple[str, ...]
     metrics: ClassificationMetrics
@@ -42,9 +42,11 @@ class EvaluationResult(Result):
     def tables(self) -> list[Table]:
         """Return the metrics, and the accuracy of each class."""
         metrics = self.metrics
-        vote = f"accuracy, majority vote of {self.masks} masks" if self.masks > 1 else "accuracy"
+        vote = (
+            f"accuracy, majority vote of {self.mask_ensemble} masks" if self.mask_ensemble > 1 else "accuracy"
+        )
         rows = [(vote, percent_with_interval(metrics.accuracy, *metrics.interval))]
-        if self.masks > 1:
+        if self.mask_ensemble > 1:
             rows.append(("accuracy, mean of single masks", f"{metrics.ensemble.single_mask:.1%}"))
             rows.append(("accuracy, averaged probabilities", f"{metrics.ensemble.mean_probability:.1%}"))
         if metrics.top5_accuracy is not None:
@@ -52,7 +54,9 @@ class EvaluationResult(Result):
         rows.append(("classification loss", f"{metrics.cross_entropy:.4f} nats"))
         assert self.measurement
         rows += [(name, f"{accuracy:.1%}") for name, accuracy in self.measurement.baselines.items()]
-        masking = {0: "", 1: ", one random mask"}.get(self.masks, f", {self.masks} random masks")
+        masking = {0: "", 1: ", one random mask"}.get(
+            self.mask_ensemble, f", {self.mask_ensemble} random masks"
+        )
         by_class = zip(self.classes, metrics.per_class_accuracy, strict=True)
         class_rows = [(name, "no images" if each is None else f"{each:.1%}") for name, each in by_class]
         return [

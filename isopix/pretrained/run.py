@@ -131,9 +131,7 @@ def open_run(
     source: RunLike, device: DeviceLike, precision: Precision = "fp32", *, writes: str = ""
 ) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
     """Yield the folder and the newest intact network of a run as a model of this precision, or a model as it
-    is, without a folder, in evaluation mode; afterwards it is in its own mode again.
-
-    Raises ValueError if the folder inside the run that the caller `writes` to is read-only.
+    is, without a folder, in evaluation mode. Raises ValueError if a run that it `writes` to is read-only.
     """
     if isinstance(source, PretrainedModel):
         with evaluation_mode(source):
@@ -146,9 +144,7 @@ def open_run(
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
-    """Return the precision that a model was loaded with; of a run, that of its training, and fp32 where the
-    device would emulate bf16.
-    """
+    """Return the precision of a loaded model; of a run, that of its training, or fp32 if bf16 is emulated."""
     if source is model:
         return model.precision
     device = model.network.device

@@ -215,8 +215,8 @@ def _probe(path: Path) -> SavedProbe:
 def _evaluation(path: Path) -> SavedEvaluation:
     found = EvaluationResult.read(path)
     written = {name: found.call[name] for name in ("written", "command", "folder")}
-    facts = {name: getattr(found, name) for name in ("metrics", "masks", "data", "step", "measurement")}
-    return SavedEvaluation(**facts, **written)
+    facts = {name: getattr(found, name) for name in ("metrics", "data", "step", "measurement")}
+    return SavedEvaluation(masks=found.mask_ensemble, **facts, **written)
 
 
 def _low_data(path: Path) -> SavedLowData:

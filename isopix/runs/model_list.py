@@ -30,7 +30,7 @@ class ShippedModel:
     size: int
 
 
-class ModelList(Result):
+class ShippedModels(Result):
     """The models that come with the package."""
 
     models: tuple[ShippedModel, ...]

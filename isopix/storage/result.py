@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -14,10 +14,8 @@ from isopix.core.verb import current_call
 from isopix.storage.atomic import replace_file
 from isopix.storage.provenance import call_record, settings_hash
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 T = TypeVar("T")
+R = TypeVar("R", bound="Result")
 Unsaved = Annotated[T, Field(exclude=True)]
 """The type of a field that is not in the record: `images: Unsaved[Any] = unsaved()`."""
 
@@ -52,8 +50,8 @@ class Result:
         """Return what the terminal, the notebook, the report and the model card show."""
         return ()
 
-    def figures(self) -> Iterator[tuple[str, "Figure"]]:
-        """Yield a caption and a figure of each plot of the report."""
+    def figures(self) -> Iterator[tuple[str, Any]]:
+        """Yield the caption and the figure of each plot of the report."""
         yield from ()
 
     def __repr__(self) -> str:
@@ -71,7 +69,7 @@ class Result:
         """Return the record; NaN and infinity are strings."""
         return TypeAdapter(type(self)).dump_json(self, indent=2) + b"\n"
 
-    def saved(self, path: Path) -> Self:
+    def saved(self: R, path: Path) -> R:
         """Write the record to `path`, into it if it is a folder, or beside it if it is a picture or a page.
 
         Return the result with its path.
@@ -89,7 +87,7 @@ class Result:
         return folder / f"{self.call['verb']}-{step:08d}-{data}-{suffix}.json"
 
     @classmethod
-    def read(cls, path: Path) -> Self:
+    def read(cls: type[R], path: Path) -> R:
         """Return the result that was saved at a path. Raises ValueError for another file."""
         file = path
         if path.suffix != ".json":

@@ -48,7 +48,7 @@ def evaluate(
     result = EvaluationResult(
         data=images.name,
         step=loaded.step,
-        masks=masks,
+        mask_ensemble=masks,
         precision=chosen,
         classes=tuple(loaded.classes),
         metrics=metrics,

@@ -1,11 +1,13 @@
 """`isopix models`: the models that come with the package."""
 
+from pathlib import Path
+
 from isopix.core.verb import verb
-from isopix.runs.model_list import ModelList, ShippedModel
+from isopix.runs.model_list import ShippedModel, ShippedModels
 
 
 @verb(command="models")
-def list_models() -> ModelList:
+def list_models() -> ShippedModels:
     """List the models that come with isopix; commands accept their names in place of a run folder.
 
     Test losses are in nats per predicted code, probes are the test accuracy of a linear probe; in parentheses
@@ -13,17 +15,16 @@ def list_models() -> ModelList:
 
     Example: isopix models
     """
+    from isopix.core.config import from_dict
     from isopix.runs.shipped import shipped_models
     from isopix.storage.atomic import read_json
 
-    return ModelList(
-        models=tuple(
-            ShippedModel(
-                name=name,
-                folder=folder,
-                size=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
-                **read_json(folder / "model.json"),
-            )
-            for name, folder in shipped_models().items()
-        )
-    )
+    found = [
+        {"name": name, "folder": folder, "size": _size(folder), **read_json(folder / "model.json")}
+        for name, folder in shipped_models().items()
+    ]
+    return ShippedModels(models=tuple(from_dict(ShippedModel, each) for each in found))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
