@@ -85,3 +85,13 @@ def split_images(count: str, split: str, data: str, noun: str = "images") -> str
         if split == "train"
         else f"{count} {split} {noun} of {data}"
     )
+
+
+@dataclass(frozen=True)
+class EnsembleAccuracy:
+    """Alternatives to the majority vote over masks: the mean accuracy of a single mask, and the accuracy of
+    the highest mean probability over all masks.
+    """
+
+    single_mask: float
+    mean_probability: float

@@ -6,11 +6,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core import bootstrap
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing import mask_ensemble
-from isopix.probing.results import EnsembleAccuracy
 
 EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 

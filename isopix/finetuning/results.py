@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from isopix.core.formats import percent_with_interval
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.table import Table
-from isopix.probing.results import EnsembleAccuracy
 from isopix.storage.result import Result
 
 
@@ -30,7 +30,7 @@ class ClassificationMetrics:
 
 
 class EvaluationResult(Result):
-    """Test metrics of a fine-tuned network after `step` steps, under `mask_ensemble` masks per image (0: none)."""
+    """Test metrics of a fine-tuned network after `step` steps; `mask_ensemble` is the number of masks per image."""
 
     data: str
     step: int
@@ -46,7 +46,7 @@ class EvaluationResult(Result):
             f"accuracy, majority vote of {self.mask_ensemble} masks" if self.mask_ensemble > 1 else "accuracy"
         )
         rows = [(vote, percent_with_interval(metrics.accuracy, *metrics.interval))]
-        if self.mask_ensemble > 1:
+        if masks > 1:
             rows.append(("accuracy, mean of single masks", f"{metrics.ensemble.single_mask:.1%}"))
             rows.append(("accuracy, averaged probabilities", f"{metrics.ensemble.mean_probability:.1%}"))
         if metrics.top5_accuracy is not None:

@@ -13,16 +13,6 @@ SELECTED_LABELS = {"l2": "L2 penalty", "lr": "learning rate", "neighbors": "numb
 
 
 @dataclass(frozen=True)
-class EnsembleAccuracy:
-    """Alternatives to the majority vote over masks: the mean accuracy of a single mask, and the accuracy of
-    the highest mean probability over all masks.
-    """
-
-    single_mask: float
-    mean_probability: float
-
-
-@dataclass(frozen=True)
 class LayerScore:
     """One layer at the L2 penalty, peak learning rate or number of neighbors that validation selected.
 

@@ -37,7 +37,7 @@ tags:
 """
 VERSIONS = ("isopix", "torch", "python", "device")  # of environment.json
 USAGE = """```python
-from isopix.core.version import __version__
+import isopix
 
 model = isopix.load({name})
 images = model.preprocess("picture.png")  # uint8 [1 3 {rows} {cols}]

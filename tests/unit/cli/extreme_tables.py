@@ -39,12 +39,12 @@ from isopix.cli import (
 )
 from isopix.codecs.palette_file import PaletteFile
 from isopix.core.check import Check
-from isopix.core.measurement import Measurement
+from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.paired import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ConcatResult, EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
+from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
 from isopix.reporting.baselines import BaselineRow
 from isopix.runs.model_list import ShippedModel
 from isopix.studies.comparison import Comparison, LabelDraw
