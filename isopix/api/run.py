@@ -19,7 +19,7 @@ from isopix.core.device import DeviceLike, Precision, native_precision
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source
-from isopix.model.evaluation_mode import evaluation_mode
+from isopix.model.network import evaluation_mode
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import LoadedRun, find_checkpoint, load_run

@@ -6,7 +6,7 @@ from math import isqrt
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from einops import rearrange, repeat
+from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -15,10 +15,9 @@ from isopix.codecs.base import Codec
 from isopix.core.ranges import Size
 from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
-from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
+from isopix.model.conv_layers import EXPANSION, Bottleneck, UpsampleBlock, activation, count_flops
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Zeros
 from isopix.model.pool import Pooled
-from isopix.model.profiling import count_flops
 
 Nats = Float[Tensor, "B N Q"]
 
@@ -180,44 +179,13 @@ class UpsamplingHead(Categorical):
         self.spread = nn.Linear(width, channels * FIRST_SIDE**2)
         inputs = [max(1, channels >> step) for step in range(doublings + 1)]
         steps = [UpsampleBlock(*pair, norm=spec.norm) for pair in pairwise(inputs)]
-        self.steps = nn.Sequential(*steps, _activation(inputs[-1], norm=spec.norm))
+        self.steps = nn.Sequential(*steps, activation(inputs[-1], norm=spec.norm))
         self.project = nn.Linear(inputs[-1], codec.vocab_size, bias=False)
 
     def forward(self, tokens: Tokens) -> Logits:
         spread = rearrange(self.spread(tokens), "b n (c h w) -> (b n) c h w", h=FIRST_SIDE, w=FIRST_SIDE)
         pixels = rearrange(self.steps(spread), "(b n) c h w -> b n (h w) c", b=len(tokens))
         return at_least_float32(self.project(pixels))
-
-
-class UpsampleBlock(nn.Module):
-    """conv0(u(x)) + conv2(f(conv1(u(f(x))))): u doubles the side, f is GroupNorm and ReLU, or without `norm`
-    ReLU alone; conv0 is 1 x 1.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, *, norm: bool):
-        super().__init__()
-        self.first, self.second = (_activation(each, norm=norm) for each in (in_channels, out_channels))
-        self.conv0 = _convolution(in_channels, out_channels, 1, norm=norm)
-        self.conv1 = _convolution(in_channels, out_channels, 3, norm=norm)
-        self.conv2 = _convolution(out_channels, out_channels, 3, norm=norm)
-
-    def forward(self, pixels: Pixels) -> Pixels:
-        inner = self.second(self.conv1(_upsample(self.first(pixels))))
-        return self.conv0(_upsample(pixels)) + self.conv2(inner)
-
-
-def _activation(channels: int, *, norm: bool) -> nn.Module:
-    return GroupNormReLU(channels) if norm else nn.ReLU()
-
-
-def _convolution(in_channels: int, out_channels: int, side: int, *, norm: bool) -> nn.Conv2d:
-    if norm:
-        return StdConv2d(in_channels, out_channels, side)
-    return nn.Conv2d(in_channels, out_channels, side, padding=side // 2)
-
-
-def _upsample(pixels: Pixels) -> Pixels:
-    return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
 
 
 def squared_error_nats(
@@ -296,3 +264,44 @@ class ClassHead(nn.Module):
             pooled = rearrange(self.block(rearrange(pooled, "b d -> b d 1 1")), "b d 1 1 -> b d")
         pooled = pooled if dropout_mask is None else pooled * dropout_mask
         return at_least_float32(F.linear(pooled.to(self.weight.dtype), self.weight, self.bias))
+
+
+NO_HEAD = (
+    "this network has no decoder: nothing in it predicts codes, so that it has no loss and cannot sample or "
+    "reconstruct; it can be probed, analyzed and fine-tuned on classes (generative_weight=0)"
+)
+
+
+@register("none")
+class NoHeadSpec(HeadSpec):
+    """No head: a network that was imported without anything that predicts codes."""
+
+    predicts_codes: ClassVar[bool] = False
+
+    def label(self) -> str:
+        return "none"
+
+    def build(self, codec: Codec, width: int) -> "NoHead":
+        return NoHead()
+
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        return 0
+
+
+class NoHead(Likelihood):
+    """Raises ValueError wherever codes are to be predicted."""
+
+    def require_codes(self) -> None:
+        raise ValueError(NO_HEAD)
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        raise ValueError(NO_HEAD)
+
+    def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
+        raise ValueError(NO_HEAD)
+
+    def mode(self, tokens: Tokens) -> Codes:
+        raise ValueError(NO_HEAD)
+
+    def logits(self, tokens: Tokens) -> Logits:
+        raise ValueError(NO_HEAD)

@@ -27,8 +27,7 @@ from itertools import product
 from isopix.codecs import BytesSpec
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks import BlockSpec, ConvolutionSpec, MixerSpec, TransformerSpec
-from isopix.model.mlp import TwoLayerMLPSpec
-from isopix.model.norms import LayerNormSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems import (
@@ -37,7 +36,7 @@ from isopix.model.stems import (
     StemSpec,
     TokenEmbeddingSpec,
 )
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam

@@ -14,13 +14,12 @@ from isopix.generate.reconstruct import Reconstruction, reconstruct_images
 from isopix.model.blocks import TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec
 from isopix.model.masking import MaskTokenMaskingSpec
-from isopix.model.mlp import TwoLayerMLPSpec
-from isopix.model.norms import LayerNormSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems import PatchEmbedSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
-from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask
+from isopix.objectives.objectives import Masked
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 

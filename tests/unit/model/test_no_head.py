@@ -7,7 +7,7 @@ import torch
 
 from isopix.generate.reconstruct import reconstruct_images, require_masked_inputs
 from isopix.generate.sample import require_sampling
-from isopix.model.no_head import NO_HEAD, NoHeadSpec
+from isopix.model.heads import NO_HEAD, NoHeadSpec
 from isopix.objectives import Masked, NoObjective
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
 from isopix.recipes import registry

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from isopix.data.dataset import load_dataset
-from isopix.objectives.none import NoObjective
+from isopix.objectives.objectives import NoObjective
 from isopix.studio.opened_run import ChosenImage, OpenedRun, open_runs, pixels_of
 from tests.unit.data.refusal import refusal
 
