@@ -16,8 +16,8 @@ from isopix.generate.complete import (
     make_prompt,
     require_completion,
 )
-from isopix.generate.completion_mask import MaskLike
 from isopix.generate.filling import Order
+from isopix.generate.mask import MaskLike
 from isopix.generate.sampling_config import SamplingConfig
 
 

@@ -37,8 +37,8 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, images_hash
 from isopix.data.splits import Split
 from isopix.generate.complete import choose_mask, make_passes, require_completion
-from isopix.generate.completion_mask import MaskLike, nearest_visible_pixels
 from isopix.generate.filling import Order, Passes
+from isopix.generate.mask import MaskLike, nearest_visible_pixels
 from isopix.generate.reconstruct import require_masked_inputs
 from isopix.objectives.visible_baselines import NearestVisible
 from isopix.plots import images as pictures

@@ -32,8 +32,8 @@ from isopix.generate.complete import (
     make_prompt,
     require_completion,
 )
-from isopix.generate.completion_mask import MaskLike
 from isopix.generate.filling import Order
+from isopix.generate.mask import MaskLike
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images, require_masked_inputs
 from isopix.generate.sample import SampledImages, sample_images
 from isopix.generate.sampling_config import SamplingConfig

@@ -12,15 +12,8 @@ from torch import Tensor
 from isopix.codecs.base import Codec
 from isopix.core.text import short_repr_of
 from isopix.core.types import Images, Mask
-from isopix.generate.completion_mask import (
-    MaskLike,
-    PixelMask,
-    completion_mask,
-    hidden_pixels,
-    mask_label,
-    rows_mask,
-)
 from isopix.generate.filling import Filled, Order, Passes, Stream, fill_in_passes, fill_raster
+from isopix.generate.mask import MaskLike, PixelMask, completion_mask, hidden_pixels, mask_label, rows_mask
 from isopix.generate.memory import images_at_once, images_per_forward
 from isopix.generate.sample import Progress, range_batches
 from isopix.generate.sampling_config import SamplingConfig

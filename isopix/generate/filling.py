@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from isopix.core.random import generator
 from isopix.core.ranges import Count
 from isopix.core.types import Codes, Grid, Images, Mask, PositionIndices, SelectedTokens
-from isopix.generate.completion_mask import hidden_pixels
+from isopix.generate.mask import hidden_pixels
 from isopix.generate.sample import decode_steps, uniform_numbers
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.backbone import Backbone

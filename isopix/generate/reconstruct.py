@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from isopix.core.types import Images, Mask
-from isopix.generate.completion_mask import PixelMask, hidden_pixels
+from isopix.generate.mask import PixelMask, hidden_pixels
 from isopix.objectives.base import PretrainModel
 from isopix.objectives.visible_baselines import exact_matches
 

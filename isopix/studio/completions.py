@@ -10,8 +10,8 @@ from isopix.api.completion import complete_steps
 from isopix.api.completion_record import LATER_PIXELS, later_known
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind, require_completion
-from isopix.generate.completion_mask import MaskLike, PixelMask, completion_mask, hidden_pixels
 from isopix.generate.filling import Order, Passes
+from isopix.generate.mask import MaskLike, PixelMask, completion_mask, hidden_pixels
 from isopix.studio.opened_run import OpenedRun, pixels_of
 from isopix.studio.tiles import Tile
 

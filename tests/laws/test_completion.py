@@ -12,8 +12,8 @@ from isopix.generate.complete import (
     completion_steps,
     make_prompt,
 )
-from isopix.generate.completion_mask import hidden_pixels
 from isopix.generate.filling import Passes
+from isopix.generate.mask import hidden_pixels
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe

@@ -13,12 +13,7 @@ from isopix.codecs.base import Codec
 from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.generate.completion_mask import (
-    MaskLike,
-    completion_mask,
-    hidden_pixels,
-    nearest_visible_pixels,
-)
+from isopix.generate.mask import MaskLike, completion_mask, hidden_pixels, nearest_visible_pixels
 from isopix.objectives.masks import BlockMask, PerChannelMask
 
 PIXELS = Bytes(Grid(6, 8), 1)
