@@ -190,7 +190,7 @@ class Backbone(nn.Module):
         """Return the tokens of positions, without prefix tokens."""
         return tokens[:, self.num_prefix_tokens :]
 
-    def new_caches(self, precision: Precision = "fp32") -> list[KVCache]:
+    def new_caches(self, precision: Precision | None = None) -> list[KVCache]:
         """Return an empty cache for each layer; with bf16, keys and values are rounded to it. Raises
         ValueError for blocks without `forward_cached`.
         """

@@ -29,12 +29,13 @@ class Likelihood(nn.Module, abc.ABC):
 
         def __call__(self, tokens: Tokens) -> Tensor: ...
 
+    no_codes: ClassVar[str] = ""  # why it predicts no codes, if it does not
+    no_logits: ClassVar[str] = ""  # why it has no logits to sample codes from, if it has none
+
     def require_codes(self) -> None:
         """Raise ValueError if it predicts no codes."""
-
-    def require_logits(self) -> None:
-        """Raise ValueError if it has no logits to sample codes from."""
-        self.require_codes()
+        if self.no_codes:
+            raise ValueError(self.no_codes)
 
     @abc.abstractmethod
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
@@ -195,12 +196,6 @@ def squared_error_nats(
     return (means - (targets.to(means.dtype) / ((vocab_size - 1) / 2) - 1)).square() / 2
 
 
-NO_LOGITS = (
-    "this model has a regression head, which predicts a mean for each code and no logits; "
-    "its loss (nll) and reconstructions (reconstruct) are available"
-)
-
-
 class RegressionHead(Likelihood):
     """A matrix [Q D] to the means of Gaussians of unit variance, over codes k as x = 2 k / (K - 1) - 1.
 
@@ -208,6 +203,11 @@ class RegressionHead(Likelihood):
     The mean squared error is twice the nats, and in code values (K - 1)^2 / 2 times the nats: for bytes a
     loss of 0.02 nats is a root mean squared error of 127.5 sqrt(0.04) = 25.5 levels.
     """
+
+    no_logits: ClassVar[str] = (
+        "this model has a regression head, which predicts a mean for each code and no logits; "
+        "its loss (nll) and reconstructions (reconstruct) are available"
+    )
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
@@ -233,10 +233,7 @@ class RegressionHead(Likelihood):
         return values.round().clamp(0, self.vocab_size - 1).long()
 
     def logits(self, tokens: Tokens) -> Logits:
-        raise ValueError(NO_LOGITS)
-
-    def require_logits(self) -> None:
-        raise ValueError(NO_LOGITS)
+        raise ValueError(self.no_logits)
 
 
 class ClassHead(nn.Module):
@@ -266,12 +263,6 @@ class ClassHead(nn.Module):
         return at_least_float32(F.linear(pooled.to(self.weight.dtype), self.weight, self.bias))
 
 
-NO_HEAD = (
-    "this network has no decoder: nothing in it predicts codes, so that it has no loss and cannot sample or "
-    "reconstruct; it can be probed, analyzed and fine-tuned on classes (generative_weight=0)"
-)
-
-
 @register("none")
 class NoHeadSpec(HeadSpec):
     """No head: a network that was imported without anything that predicts codes."""
@@ -291,17 +282,19 @@ class NoHeadSpec(HeadSpec):
 class NoHead(Likelihood):
     """Raises ValueError wherever codes are to be predicted."""
 
-    def require_codes(self) -> None:
-        raise ValueError(NO_HEAD)
+    no_codes: ClassVar[str] = (
+        "this network has no decoder: nothing in it predicts codes, so that it has no loss and cannot sample "
+        "or reconstruct; it can be probed, analyzed and fine-tuned on classes (generative_weight=0)"
+    )
 
     def forward(self, tokens: Tokens) -> Tensor:
-        raise ValueError(NO_HEAD)
+        raise ValueError(self.no_codes)
 
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
-        raise ValueError(NO_HEAD)
+        return self(tokens)
 
     def mode(self, tokens: Tokens) -> Codes:
-        raise ValueError(NO_HEAD)
+        return self(tokens)
 
     def logits(self, tokens: Tokens) -> Logits:
-        raise ValueError(NO_HEAD)
+        return self(tokens)
