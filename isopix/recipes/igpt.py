@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Masked
 from isopix.papers.igpt_tables import FEATURES, IR, PARAMETERS
 from isopix.probing.evaluators import LinearProbe
