@@ -28,7 +28,7 @@ from isopix.data.dataset import DataConfig
 from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import AxialSpec, TransformerSpec
-from isopix.model.heads import HeadSpec, UpsamplingHeadSpec
+from isopix.model.heads import HeadSpec, NoHeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
 from isopix.model.mlp import LayerNormSpec, MLPSpec, RMSNormSpec, TwoLayerMLPSpec
 from isopix.model.network import Network

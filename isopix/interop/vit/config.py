@@ -10,6 +10,7 @@ from isopix.data.resize import Resample
 from isopix.finetuning.config import FineTuneConfig
 from isopix.interop.weight_files import quote
 from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.heads import NoHeadSpec
 from isopix.model.masking import DropMaskingSpec
 from isopix.model.mlp import Activation, LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import (

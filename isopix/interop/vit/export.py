@@ -13,7 +13,7 @@ from isopix.interop.huggingface.folder import CONFIG, PROCESSOR, ExportedModel
 from isopix.interop.name_tables import ACTIVATION_NAMES, expand_layers
 from isopix.interop.vit.names import HUGGING_FACE_VIT, huggingface_table
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.mlp import TwoLayerMLPSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.patches import PatchEmbedSpec

@@ -14,6 +14,7 @@ from isopix.data.dataset import DataConfig
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.mlp import LayerNormSpec
 from isopix.model.network import Network
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.stems.pixels import TokenEmbeddingSpec
