@@ -30,7 +30,7 @@ class ClassificationMetrics:
 
 
 class EvaluationResult(Result):
-    """Test metrics of a fine-tuned network after `step` steps; `mask_ensemble` is the number of masks per image."""
+    """Test metrics of a fine-tuned network after `step` steps, under `mask_ensemble` masks per image."""
 
     data: str
     step: int
@@ -41,10 +41,8 @@ class EvaluationResult(Result):
 
     def tables(self) -> list[Table]:
         """Return the metrics, and the accuracy of each class."""
-        metrics = self.metrics
-        vote = (
-            f"accuracy, majority vote of {self.mask_ensemble} masks" if self.mask_ensemble > 1 else "accuracy"
-        )
+        metrics, masks = self.metrics, self.mask_ensemble
+        vote = f"accuracy, majority vote of {masks} masks" if masks > 1 else "accuracy"
         rows = [(vote, percent_with_interval(metrics.accuracy, *metrics.interval))]
         if masks > 1:
             rows.append(("accuracy, mean of single masks", f"{metrics.ensemble.single_mask:.1%}"))
@@ -54,9 +52,7 @@ class EvaluationResult(Result):
         rows.append(("classification loss", f"{metrics.cross_entropy:.4f} nats"))
         assert self.measurement
         rows += [(name, f"{accuracy:.1%}") for name, accuracy in self.measurement.baselines.items()]
-        masking = {0: "", 1: ", one random mask"}.get(
-            self.mask_ensemble, f", {self.mask_ensemble} random masks"
-        )
+        masking = {0: "", 1: ", one random mask"}.get(masks, f", {masks} random masks")
         by_class = zip(self.classes, metrics.per_class_accuracy, strict=True)
         class_rows = [(name, "no images" if each is None else f"{each:.1%}") for name, each in by_class]
         return [

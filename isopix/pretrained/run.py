@@ -17,7 +17,7 @@ from isopix.core.device import DeviceLike, Precision, native_precision
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source
-from isopix.model.evaluation_mode import evaluation_mode
+from isopix.model.network import evaluation_mode
 from isopix.pretrained.inputs import image_size
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isopix.core import config
-from isopix.core.measurement import Measurement
+from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.probing.config import ProbeConfig
 
 # What validation selects for a layer, by the field of its LayerScore.

@@ -11,8 +11,8 @@ import torch
 import isopix
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import sample_images
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.config import ProbeConfig

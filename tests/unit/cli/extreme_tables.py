@@ -40,7 +40,7 @@ from isopix.cli import (
 from isopix.codecs.palette_file import PaletteFile
 from isopix.core.check import Check
 from isopix.core.measurement import EnsembleAccuracy, Measurement
-from isopix.core.paired import CrossedMean
+from isopix.core.stats import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult

@@ -138,7 +138,7 @@ def test_predictions_do_not_depend_on_the_batch_size(
     made = load_finetuned(masked, device=CPU).model
     mask = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
     whole = predict_logits(made, data.test.images, mask, precision="fp32")
-    monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
+    monkeypatch.setattr(evaluating, "eval_batch_size", lambda positions, device: 7)
     counts: list[int] = []
     parts = predict_logits(made, data.test.images, mask, precision="fp32", progress=counts.append)
     torch.testing.assert_close(parts, whole)
