@@ -11,8 +11,8 @@ from speed.numerics import NumericsError, require_equal
 from speed.timing import Stopwatch
 
 from isopix.core.random import generator
+from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import sample_images
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.train.optim import Adam
