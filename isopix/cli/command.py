@@ -30,7 +30,9 @@ def add_verb(app: App, verb: Verb, place: int) -> None:
     app.command(_command(verb), name=word, sort_key=place)
 
 
-GROUPS: dict[str, str] = {}  # the help of words that have several commands
+GROUPS: dict[str, str] = {
+    "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
+}  # the help of words that have several commands
 
 
 def _command(verb: Verb) -> Callable[..., None]:
