@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from isopix.api.model_list import list_models
     from isopix.api.notebook import make_grid
     from isopix.api.pretrained import PretrainedModel
-    from isopix.api.progress import show_progress
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
+    from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.studio.server import open_studio
 
@@ -101,7 +101,7 @@ _MODULES = {
     "isopix.api.model_list": ("list_models",),
     "isopix.api.notebook": ("make_grid",),
     "isopix.api.pretrained": ("PretrainedModel",),
-    "isopix.api.progress": ("show_progress",),
+    "isopix.core.progress": ("show_progress",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),

@@ -5,7 +5,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 from isopix.api.arguments import checked
-from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import EvaluationOutput, ProbeOutput
 from isopix.api.run import (
     DataLike,
@@ -40,7 +39,6 @@ from isopix.train.parallel import process_group
 
 
 @checked
-@shows_progress("features")
 def probe(
     run: RunLike,
     *,
@@ -60,7 +58,6 @@ def probe(
     precision: Precision | None = None,
     seed: int = 0,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> ProbeOutput:
     """Linear-probe every layer (iGPT section 2.4), with untrained, shuffled-label and raw-pixel baselines.
 
@@ -92,7 +89,7 @@ def probe(
         loaded, precision = model.loaded, precision or default_precision(run, model)
         settings = replace(settings, pool=pool or model.pool)
         images = evaluation_images(loaded, data, limit)
-        report = _probe(loaded, images, settings, precision, progress)
+        report = _probe(loaded, images, settings, precision)
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))
     report = replace(report, network=replace(report.network, warnings=warnings))
     facts: dict[str, object] = {"data": images.name, "limit": limit}
@@ -101,7 +98,6 @@ def probe(
 
 
 @checked
-@shows_progress("evaluation")
 def evaluate(
     run: RunLike,
     *,
@@ -111,7 +107,6 @@ def evaluate(
     precision: Precision | None = None,
     seed: int = 0,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> EvaluationOutput:
     """Evaluate a fine-tuned run on the test images of its dataset, or of another with the same classes.
 
@@ -128,9 +123,8 @@ def evaluate(
         check_masks(tuned, masks)
         images = evaluation_images(loaded, data, limit)
         precision = precision or default_precision(run, model)
-        done = count_progress(progress, len(images.test) * max(1, masks))
         metrics = evaluate_finetuned(
-            tuned, loaded.classes, images, masks=masks, seed=seed, precision=precision, progress=done
+            tuned, loaded.classes, images, masks=masks, seed=seed, precision=precision
         )
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
     notes = missing_class_notes(images, loaded.records["state"].get("training_classes"))
@@ -154,19 +148,8 @@ def _probe(
     images: ImageDataset,
     settings: ProbeConfig,
     precision: Precision,
-    progress: Progress | None,
 ) -> ProbeReport:
-    """Run the probe; `progress` counts the images read by the trained and the untrained network."""
-    total = len(images.train) + len(images.validation) + max(1, settings.mask_ensemble) * len(images.test)
-    offsets, done = {"trained": 0, "untrained": total}, count_progress(progress, 2 * total)
-    return probe_run(
-        loaded,
-        images,
-        precision=precision,
-        config=settings,
-        progress=lambda network, count: done(offsets[network] + count) if network in offsets else None,
-        note=logger.info,
-    )
+    return probe_run(loaded, images, precision=precision, config=settings, note=logger.info)
 
 
 def probe_method(method: str | ProbeMethod, iterations: int | None, overrides: Sequence[str]) -> ProbeMethod:

@@ -15,7 +15,6 @@ from isopix.api.arguments import NonNegative, checked
 from isopix.api.feature_extractor import FeatureExtractor
 from isopix.api.inference import inference
 from isopix.api.inputs import ArrayLike, ImagesLike, as_mask, require_images
-from isopix.api.progress import Progress, shows_progress
 from isopix.api.saved_model import write_model
 from isopix.api.signatures import name_types
 from isopix.core.device import Precision, autocast
@@ -146,7 +145,6 @@ class PretrainedModel(FeatureExtractor):
             return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
     @checked
-    @shows_progress("sampling")
     def sample(
         self,
         count: Count,
@@ -158,7 +156,6 @@ class PretrainedModel(FeatureExtractor):
         precision: Precision | None = None,
         compile: bool | None = None,
         batch_size: Count | None = None,
-        progress: Progress | None = None,
     ) -> SampledImages:
         """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. The arguments are those
         of `isopix.sample`. `batch_size` images are sampled at a time, by default as many as the free memory
@@ -180,11 +177,9 @@ class PretrainedModel(FeatureExtractor):
                 ),
                 seed=seed,
                 batch_size=batch_size,
-                progress=progress,
             )
 
     @checked
-    @shows_progress("sampling")
     def complete(
         self,
         images: ImagesLike,
@@ -201,7 +196,6 @@ class PretrainedModel(FeatureExtractor):
         precision: Precision | None = None,
         compile: bool | None = None,
         batch_size: Count | None = None,
-        progress: Progress | None = None,
     ) -> Completions:
         """Sample `each` completions of what a mask hides of every image, or of all but the first `rows` rows,
         by default half of them. `mask` is bool [H W], or what `isopix.generate.completion_mask` allows.
@@ -228,7 +222,6 @@ class PretrainedModel(FeatureExtractor):
                 passes=make_passes(order, iterations),
                 seed=seed,
                 batch_size=batch_size,
-                progress=progress,
             )
 
     @checked

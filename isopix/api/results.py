@@ -12,9 +12,9 @@ from isopix.api.notebook import ResultTable, TableOutput
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.device import Precision
+from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.core.types import Grid
 from isopix.data.measurement import Measurement
-from isopix.display.formats import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
 from isopix.papers.published import PublishedResult

@@ -3,7 +3,6 @@
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,12 +11,10 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from isopix.cli.output import open_console
-from isopix.core.progress import set_display
+from isopix.cli.tables import format_table, wrap_words
+from isopix.core.progress import print_line, show_progress_on
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
-from isopix.display.bars import ProgressBar, console_bar, print_line
-from isopix.display.long_steps import long_step_display
-from isopix.display.tables import format_table, wrap_words
 
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
 Seed = Annotated[int, Parameter(help="Random seed.")]
@@ -164,14 +161,8 @@ def _print_messages(handler: logging.Handler) -> None:
     logger.addHandler(handler)
 
 
-def _open_bar() -> ProgressBar:
-    """Return a bar on the first standard stream that is a terminal; if none is, lines on standard error."""
-    terminal = next((each for each in (console, error_console) if each.is_terminal), error_console)
-    return console_bar(terminal, transient=True, separator=": ")
-
-
 _print_messages(_PrintMessages())
-set_display(partial(long_step_display, _open_bar))
+show_progress_on(next((each for each in (console, error_console) if each.is_terminal), error_console))
 
 
 def show_json(values: Mapping[str, Any]) -> None:

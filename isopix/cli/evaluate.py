@@ -17,8 +17,8 @@ from isopix.cli.console import (
     show_table,
 )
 from isopix.core.choices import Precision
+from isopix.core.text import percent_with_interval
 from isopix.data.measurement import Measurement
-from isopix.display.formats import percent_with_interval
 from isopix.finetuning.metrics import ClassificationMetrics
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float64, UInt8
 from torch import Tensor
 
 from isopix.codecs.base import Codec
+from isopix.core.progress import track
 from isopix.core.text import short_repr_of
 from isopix.core.types import Images, Mask
 from isopix.generate.completion_mask import (
@@ -22,7 +23,7 @@ from isopix.generate.completion_mask import (
 )
 from isopix.generate.filling import Filled, Order, Passes, Stream, fill_in_passes, fill_raster
 from isopix.generate.memory import images_at_once, images_per_forward
-from isopix.generate.sample import Progress, range_batches
+from isopix.generate.sample import range_batches
 from isopix.generate.sampling_config import SamplingConfig
 from isopix.objectives.base import PretrainModel
 
@@ -130,25 +131,25 @@ def complete_images(
     passes: Passes | None = None,
     seed: int = 0,
     batch_size: int | None = None,
-    progress: Progress | None = None,
 ) -> Completions:
     """Complete every image several times; results are on the CPU.
 
     Autoregressive models sample the hidden codes in raster order, given the codes before them only; masked
     models in `passes`, given all that is visible. Completion j of image i is a function of `seed`, i and j.
-    `batch_size` completions are computed at a time, by default as many as the free memory allows. `progress`
-    is called with the steps done and the total. Raises ValueError if the network can do neither, and for
-    passes of an autoregressive model.
+    `batch_size` completions are computed at a time, by default as many as the free memory allows. Raises
+    ValueError if the network can do neither, and for passes of an autoregressive model.
     """
     images, log_likelihood = [], []
     batches = _batches(model, prompt, batch_size or _batch_size(model, sampling))
-    for number, (batch, samples) in enumerate(batches):
-        with sampling.autocast(model.network.device):
-            for step in _steps(model, prompt, batch, samples, sampling=sampling, passes=passes, seed=seed):
-                if progress:
-                    progress(number * step.total + step.done, len(batches) * step.total)
-        images.append(_pictures(model, prompt, batch, step).cpu())
-        log_likelihood.append(_log_likelihood(step))
+    with track("completing images, percent", 100) as count:
+        for number, (batch, samples) in enumerate(batches):
+            with sampling.autocast(model.network.device):
+                for step in _steps(
+                    model, prompt, batch, samples, sampling=sampling, passes=passes, seed=seed
+                ):
+                    count(round(100 * (number + step.done / step.total) / len(batches)))
+            images.append(_pictures(model, prompt, batch, step).cpu())
+            log_likelihood.append(_log_likelihood(step))
     each = prompt.samples_per_image
     return Completions(
         _by_image(torch.cat(images), each),

@@ -16,6 +16,7 @@ from jaxtyping import Float64, UInt8
 from torch import Tensor
 
 from isopix.core.device import check_compiler
+from isopix.core.progress import Count, track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.memory import images_at_once
@@ -29,7 +30,6 @@ logger = getLogger("isopix")
 
 RECOMPILE_LIMIT = 64  # each model, precision and batch size is compiled about three times
 UniformNumbers = Float64[Tensor, "_ N Q"]  # from 0 to 1, one for each code of each sample
-Progress = Callable[[int, int], None]  # called with the number of positions sampled and the total
 SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
 
 
@@ -139,11 +139,11 @@ def fill_in(
     start: int = 0,
     sampling: SamplingConfig,
     uniform: UniformNumbers,
-    progress: Callable[[int], None] = lambda position: None,
+    count: Count = lambda done: None,
 ) -> SampledImages:
     """Keep the first `start` positions of each prompt image, in raster order, and sample the others.
 
-    `progress` is called with each sampled position. Raises ValueError if the network cannot sample.
+    `count` is called with each sampled position. Raises ValueError if the network cannot sample.
     """
     codec = model.network.codec
     codes = codec.encode(prompt)
@@ -151,7 +151,7 @@ def fill_in(
     with sampling.autocast(model.network.device):
         for step in steps:
             codes[:, step.position] = step.codes[:, 0]
-            progress(step.position)
+            count(step.position)
     return codec.decode(codes)
 
 
@@ -162,7 +162,6 @@ def sample_images(
     sampling: SamplingConfig,
     seed: int = 0,
     batch_size: int | None = None,
-    progress: Progress | None = None,
 ) -> SampledImages:
     """Sample `count` images unconditionally, on the CPU; image i is a function of `seed` and i.
 
@@ -175,15 +174,16 @@ def sample_images(
     shape = (3, grid.rows * cell, grid.cols * cell)
     images = torch.empty(count, *shape, dtype=torch.uint8)
     batches = range_batches(count, batch_size or images_at_once(network, sampling.precision))
-    for number, batch in enumerate(batches):
-        blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
-        images[batch.start : batch.stop] = fill_in(
-            model,
-            blank,
-            sampling=sampling,
-            uniform=uniform_numbers(network, ((seed, "sample", image) for image in batch)),
-            progress=_progress_of_batch(progress, grid.positions, number, len(batches)),
-        )
+    with track("sampling", len(batches) * grid.positions) as count_all:
+        for number, batch in enumerate(batches):
+            blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
+            images[batch.start : batch.stop] = fill_in(
+                model,
+                blank,
+                sampling=sampling,
+                uniform=uniform_numbers(network, ((seed, "sample", image) for image in batch)),
+                count=lambda done, before=number * grid.positions: count_all(before + done),
+            )
     return images
 
 
@@ -198,14 +198,6 @@ def uniform_numbers(network: Network, streams: Iterable[tuple[int, str, int]]) -
 def range_batches(count: int, size: int) -> list[range]:
     """Split range(count) into ranges of at most `size` numbers."""
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
-
-
-def _progress_of_batch(
-    progress: Progress | None, positions: int, number: int, batches: int
-) -> Callable[[int], None]:
-    if progress is None:
-        return lambda position: None
-    return lambda position: progress(number * positions + position, batches * positions)
 
 
 def require_sampling(model: PretrainModel) -> None:

@@ -1,6 +1,6 @@
 """The features of images: one vector per layer of a network, or the raw pixels."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,8 +23,6 @@ from isopix.probing.feature_splits import Features
 DEVICE_BATCH_SIZE = 128
 CPU_POSITIONS = 8192  # positions per batch that stay in a CPU's caches, which is nearly twice as fast
 MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it
-
-Progress = Callable[[int], None]  # called with the number of images done
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,7 @@ def eval_batch_size(backbone: Backbone) -> int:
     return cpu_batch_size if next(backbone.parameters()).device.type == "cpu" else DEVICE_BATCH_SIZE
 
 
-def concat_batches(
-    batches: Iterable[Features], num_images: int, progress: Progress | None = None
-) -> Features:
+def concat_batches(batches: Iterable[Features], num_images: int) -> Features:
     """Concatenate batches along images, in memory that is allocated once."""
     features, done = torch.empty(0), 0
     for batch in batches:
@@ -100,8 +96,6 @@ def concat_batches(
             features = torch.empty(len(batch), num_images, batch.shape[2])
         features[:, done : done + batch.shape[1]] = batch
         done += batch.shape[1]
-        if progress:
-            progress(done)
     return features
 
 
@@ -113,13 +107,12 @@ def extract_features(
     pool: Pool | Sequence[Pool] | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
-    progress: Progress | None = None,
 ) -> Features:
     """Return the features of `iter_features` for all images at once. Raises what it raises."""
     found = iter_features(
         network, images, features=features, pool=pool, batches=BatchSlice(batch_size), precision=precision
     )
-    return concat_batches(found, len(images), progress)
+    return concat_batches(found, len(images))
 
 
 def draw_masks(model: PretrainModel, images: ImageSequence, *, seed: int, purpose: str) -> Mask:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ from isopix.storage.provenance import environment, plugin_records
 
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
+
+logger = getLogger("isopix")
 
 
 class InitialWeights(NamedTuple):
@@ -71,7 +74,7 @@ def train_recipe(
         data = load_dataset(recipe.data)
         check_data(recipe, data)
         if initial is None:
-            initial = _from_scratch(recipe, data, observer)
+            initial = _from_scratch(recipe, data)
         seen = seen_images(data, initial.seen, _selecting(recipe, data))
         data, left_out = leave_out_seen(data, seen, known=initial.seen_known)
         recipe = with_absolute_paths(recipe)
@@ -134,11 +137,9 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     return recipe.updated(codec=recipe.model.codec.with_absolute_paths())
 
 
-def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> InitialWeights:
+def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
     """Return the untrained network, with its codec fitted to the training images if need be."""
-    codec = fit_codec(
-        recipe, data, note=lambda text: observer.record({"kind": "note", "step": 0, "text": text})
-    )
+    codec = fit_codec(recipe, data, note=logger.info)
     return InitialWeights(recipe.build(codec), recipe.model.codec.provenance(), tuple(codec.notes()))
 
 

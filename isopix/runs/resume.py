@@ -1,6 +1,6 @@
 """Resuming an interrupted run from its newest intact checkpoint, or starting it if there is none."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,9 @@ def resume_run(
     *,
     device: torch.device,
     observer: RunObserver,
-    started: Callable[[Checkpoint], None] = lambda found: None,
 ) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
-    without a stop. `started` is called with the checkpoint that it continues from.
+    without a stop.
 
     Raises ValueError if there is no checkpoint, its plugins are not loaded or the data has changed, and what
     `pretrain` raises.
@@ -62,7 +61,6 @@ def resume_run(
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
             )
-        started(found)
         data, state = load_dataset(recipe.data), found.records["state"]
         if data.fingerprint != state["data"]:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")

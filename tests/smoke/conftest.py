@@ -12,7 +12,7 @@ from PIL import Image
 from isopix.analysis import cost
 from isopix.api import evaluation, few_labels
 from isopix.cli.main import main
-from isopix.display.bars import Lines
+from isopix.core.progress import Lines
 from isopix.plots import style
 from isopix.probing.config import ProbeConfig
 

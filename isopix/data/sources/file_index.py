@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.data.sources.file_table import FileTable
 from isopix.storage.atomic import replace_file
 from isopix.storage.hashing import DIGEST_BYTES, hash_file, hash_pieces
@@ -104,7 +104,7 @@ def _hash_into(digests: NDArray[np.uint8], files: FileTable, rows: NDArray[np.in
     failed: dict[int, str] = {}
     read_files, step = 0, FILES_PER_CHUNK * CHUNKS_PER_BLOCK
     # Hashing releases the GIL.
-    with long_step("reading files", len(rows)) as count, ThreadPoolExecutor() as pool:
+    with track("reading files", len(rows)) as count, ThreadPoolExecutor() as pool:
         for first in range(0, len(rows), step):
             block = rows[first : first + step]
             size = max(1, min(FILES_PER_CHUNK, len(block) // 8))

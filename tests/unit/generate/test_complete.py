@@ -218,14 +218,6 @@ def test_inward_order_goes_from_the_edge_of_a_hole_to_its_middle() -> None:
     assert edge.min() > ring.min() > middle
 
 
-def test_progress_counts_the_steps_of_all_batches() -> None:
-    model, done = tiny(Masked()), list[tuple[int, int]]()
-    prompt = Prompt(image(model).expand(2, -1, -1, -1), hiding(0, 2, 3).expand(2, -1, -1), 1)
-    settings = {"sampling": SamplingConfig(), "passes": Passes(iterations=3), "batch_size": 1}
-    complete_images(model, prompt, progress=lambda *counts: done.append(counts), **settings)
-    assert done == [(number, 6) for number in range(1, 7)]
-
-
 def test_a_network_that_can_do_neither_is_refused() -> None:
     with pytest.raises(ValueError, match="neither samples images nor fills in masked inputs"):
         require_completion(tiny(NoObjective()))
