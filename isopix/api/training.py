@@ -8,13 +8,6 @@ from pathlib import Path
 import torch
 
 from isopix.api.arguments import PathLike, checked
-from isopix.api.run import (
-    Interrupted,
-    Run,
-    finished,
-    logger,
-    run_folder,
-)
 from isopix.api.starts import (
     LEARNING_RATE,
     check_new_run,
@@ -28,6 +21,7 @@ from isopix.core.device import DeviceLike, describe_devices
 from isopix.core.memory import free_memory, total_memory
 from isopix.core.overrides import override
 from isopix.core.text import count_of
+from isopix.pretrained.run import Interrupted, Run, finished, logger, run_folder
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of

@@ -8,12 +8,12 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from isopix.api.run import Interrupted, Run
 from isopix.cli.console import say, show_json
 from isopix.core.command_line import command_line
+from isopix.core.measurement import Measurement
 from isopix.core.signals import STOPPED
 from isopix.core.text import format_loss
-from isopix.data.measurement import Measurement
+from isopix.pretrained.run import Interrupted, Run
 from isopix.recipes.recipe import Recipe
 from isopix.runs.training import RunStatus
 

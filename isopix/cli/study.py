@@ -8,7 +8,6 @@ from cyclopts import App, Parameter
 
 from isopix.api import study
 from isopix.api.results import StudyOutput, StudyProgress
-from isopix.api.run import Interrupted
 from isopix.cli.console import (
     Device,
     Json,
@@ -22,6 +21,7 @@ from isopix.cli.slurm import SlurmParameters
 from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED
 from isopix.core.text import format_duration
+from isopix.pretrained.run import Interrupted
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.trial import TrialResult
 

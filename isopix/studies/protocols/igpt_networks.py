@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Masked
 from isopix.papers.igpt_tables import FEATURES, IR, PARAMETERS
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt, tiny

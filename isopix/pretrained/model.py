@@ -12,10 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.api.arguments import NonNegative, checked
-from isopix.api.feature_extractor import FeatureExtractor
-from isopix.api.inference import inference
-from isopix.api.inputs import ArrayLike, ImagesLike, as_mask, require_images
-from isopix.api.saved_model import write_model
 from isopix.api.signatures import name_types
 from isopix.core.device import Precision, autocast
 from isopix.core.memory import report_memory
@@ -26,19 +22,20 @@ from isopix.finetuning.evaluate import default_masks, ensemble_logits
 from isopix.finetuning.metrics import EnsembleLogits, majority_vote
 from isopix.generate.complete import (
     Completions,
+    Prompt,
     complete_images,
-    make_passes,
-    make_prompt,
-    require_completion,
 )
-from isopix.generate.completion_mask import MaskLike
-from isopix.generate.filling import Order
-from isopix.generate.reconstruct import Reconstruction, reconstruct_images, require_masked_inputs
-from isopix.generate.sample import SampledImages, sample_images
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.config import Order, Passes, SamplingConfig
+from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
+from isopix.generate.reconstruct import Reconstruction, reconstruct_images
+from isopix.generate.sample import SampledImages, require, sample_images
 from isopix.interop import hub
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
+from isopix.pretrained.feature_extractor import FeatureExtractor
+from isopix.pretrained.inference import inference
+from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
+from isopix.pretrained.saved_model import write_model
 
 name_types(MaskLike=MaskLike)
 
@@ -159,7 +156,7 @@ class PretrainedModel(FeatureExtractor):
     ) -> SampledImages:
         """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. The arguments are those
         of `isopix.sample`. `batch_size` images are sampled at a time, by default as many as the free memory
-        allows. `progress` is called with the number of positions sampled, and the total.
+        allows.
 
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
@@ -205,13 +202,16 @@ class PretrainedModel(FeatureExtractor):
         `iterations`. The other arguments are those of `sample`. Raises ValueError for a model that can do
         neither, and for a mask that leaves nothing to do.
         """
-        require_completion(self.loaded.model)
+        require(self.loaded.model, "complete")
         self.loaded.require_decoder("complete")
         inputs = require_images(self.preprocess(images))
+        chosen = chosen_mask(self.network.codec, rows=rows, mask=mask)
+        hidden = completion_mask(chosen, self.network.codec, len(inputs), seed=seed)
+        prompt = Prompt(inputs, hidden, each)
         with inference(self, "fp32"), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
             return complete_images(
                 self.loaded.model,
-                make_prompt(inputs, self.network.codec, rows=rows, mask=mask, each=each, seed=seed),
+                prompt,
                 sampling=SamplingConfig(
                     temperature=temperature,
                     top_k=top_k,
@@ -219,7 +219,7 @@ class PretrainedModel(FeatureExtractor):
                     precision=precision or self.precision,
                     compile=compile,
                 ),
-                passes=make_passes(order, iterations),
+                passes=Passes(order=order or "inward", iterations=iterations or 24),
                 seed=seed,
                 batch_size=batch_size,
             )
@@ -229,7 +229,7 @@ class PretrainedModel(FeatureExtractor):
         """Mask positions at random by `seed`, as in training, and predict their most likely codes. Raises
         ValueError for an autoregressive model.
         """
-        require_masked_inputs(self.loaded.model)
+        require(self.loaded.model, "reconstruct")
         self.loaded.require_decoder("reconstruct")
         inputs = require_images(self.preprocess(images)).to(self.network.device)
         with inference(self, self.precision):
