@@ -28,11 +28,11 @@ from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import find_checkpoint
 from isopix.runs.lr_search import run_lr_search
 from isopix.runs.metric_loggers import check_loggers
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.runs.shipped import shipped_copy
-from isopix.runs.training import RunObserver
 from isopix.storage.run_folder import RunFolder
 from isopix.train.lr_search import LRSearch, lr_grid
 from isopix.train.parallel import process_group

@@ -15,7 +15,7 @@ from isopix.core.signals import STOPPED
 from isopix.core.text import format_loss
 from isopix.pretrained.run import Interrupted, Run
 from isopix.recipes.recipe import Recipe
-from isopix.runs.training import RunStatus
+from isopix.runs.observer import RunStatus
 
 T = TypeVar("T")
 

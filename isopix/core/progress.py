@@ -139,6 +139,12 @@ def open_bar() -> ProgressBar | None:
     return None if _Process.make_bar is None or ranks.rank() > 0 else _Process.make_bar()
 
 
+def say(line: str) -> None:
+    """Print a line where progress is shown."""
+    if bar := open_bar():
+        bar.say(line)
+
+
 @contextmanager
 def track(description: str, total: int | None, done: int = 0) -> Iterator[Count]:
     """Show the progress of a step; yield a function to be called with the number of items done of `total`.

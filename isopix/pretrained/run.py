@@ -22,9 +22,9 @@ from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import LoadedRun, find_checkpoint, load_run
+from isopix.runs.observer import RunStatus
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import writable_model
-from isopix.runs.training import RunStatus
 from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
 from isopix.storage.provenance import with_provenance

@@ -18,6 +18,7 @@ from isopix.probing.low_data import LowDataProtocol, LowDataResult
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import (
     BEST_STEP,
     InitialWeights,
@@ -25,7 +26,6 @@ from isopix.runs.pretrain import (
     with_absolute_paths,
 )
 from isopix.runs.resume import train_or_resume
-from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.record_types import Types, read_record

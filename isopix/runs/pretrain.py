@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from isopix.core import progress
 from isopix.core.config import to_dict
 from isopix.core.device import check_compiler, runtime_environment
 from isopix.core.overrides import flatten
@@ -20,17 +20,16 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec
 from isopix.runs.data_sample import save_data_sample
 from isopix.runs.measurements import evaluator_specs
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.origin import Origin
 from isopix.runs.rank_folder import new_run
 from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.runs.training import TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
 
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
-
-logger = getLogger("isopix")
 
 
 class InitialWeights(NamedTuple):
@@ -139,7 +138,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
 
 def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
     """Return the untrained network, with its codec fitted to the training images if need be."""
-    codec = fit_codec(recipe, data, note=logger.info)
+    codec = fit_codec(recipe, data, note=progress.say)
     return InitialWeights(recipe.build(codec), recipe.model.codec.provenance(), tuple(codec.notes()))
 
 

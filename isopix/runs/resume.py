@@ -13,11 +13,12 @@ from isopix.runs.checkpoint_content import plugin_changes, recipe_of
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.load import build_network, find_valid, is_valid
 from isopix.runs.log_notes import log_notes
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.origin import Origin
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.rank_folder import existing_run
 from isopix.runs.seen import leave_out_seen, load_seen
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.runs.training import TrainingRun
 from isopix.storage.checkpoint import Checkpoint, prune
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig

@@ -1,11 +1,11 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ from isopix.runs.checkpoint_content import CLASSIFIER
 from isopix.runs.checkpoint_writer import CheckpointWriter
 from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.origin import Origin, decoder_fits
 from isopix.runs.run_identity import run_identity
 from isopix.runs.run_weights import load_into, saved_weights
@@ -47,31 +48,6 @@ from isopix.train.parallel import barrier, whole_weights
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
-
-
-class RunObserver(NamedTuple):
-    """Follows a run: `record` is called with every log record, `stop` after every step, and `watch` every few
-    steps and before a checkpoint, with the step and the losses of the steps since its last call.
-
-    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio. `title` is the
-    first line of the display.
-    """
-
-    title: str = ""
-    record: Callable[[Record], None] = lambda record: None
-    stop: Callable[[], bool] = lambda: False
-    watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
-    loggers: Sequence[str] = ()
-
-
-class RunStatus(NamedTuple):
-    """The state of a run after a training process, and which commands apply to it."""
-
-    run: RunFolder
-    step: int
-    finished: bool
-    can_probe: bool  # there are two classes or more, and validation images
-    can_evaluate: bool  # it classifies, and there are test images
 
 
 class TrainingRun:

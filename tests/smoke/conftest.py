@@ -12,7 +12,7 @@ from PIL import Image
 from isopix.analysis import cost
 from isopix.api import evaluation, few_labels
 from isopix.cli.main import main
-from isopix.core.progress import Lines
+from isopix.core import progress
 from isopix.plots import style
 from isopix.probing.config import ProbeConfig
 
@@ -46,7 +46,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Return `isopix(*words)`, which gives the exit code, standard output and standard error."""
-    monkeypatch.setattr(Lines, "interval", 1e9)  # a slow machine writes no lines of progress
+    monkeypatch.setattr(progress._Process, "make_bar", None)
 
     def call(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["isopix", *words])

@@ -16,8 +16,8 @@ from isopix.probing.features import draw_masks
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import FineTunedModel, load_finetuned
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 from isopix.storage import log
 
 CPU = torch.device("cpu")
