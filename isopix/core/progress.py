@@ -139,7 +139,7 @@ def open_bar() -> ProgressBar | None:
     return None if _Process.make_bar is None or ranks.rank() > 0 else _Process.make_bar()
 
 
-def say(line: str) -> None:
+def announce(line: str) -> None:
     """Print a line where progress is shown."""
     if bar := open_bar():
         bar.say(line)

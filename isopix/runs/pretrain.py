@@ -138,7 +138,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
 
 def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
     """Return the untrained network, with its codec fitted to the training images if need be."""
-    codec = fit_codec(recipe, data, note=progress.say)
+    codec = fit_codec(recipe, data, note=progress.announce)
     return InitialWeights(recipe.build(codec), recipe.model.codec.provenance(), tuple(codec.notes()))
 
 

@@ -52,7 +52,7 @@ def test_finetune_with_json(trained: Run) -> None:
 
 
 def test_a_recipe_name_trains_from_scratch(isopix: Run) -> None:
-    code, out, err = isopix("finetune", "igpt.digits", "--limit", "60", "--out", "scratch", *QUICK, *TUNE)
+    code, _, err = isopix("finetune", "igpt.digits", "--limit", "60", "--out", "scratch", *QUICK, *TUNE)
     assert code == 0
     given = Path("runs") / "igpt.digits"
     assert f"recipe igpt.digits is trained from scratch; to fine-tune the model, give {given}" in err
