@@ -47,7 +47,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return `isopix(*words)`, which gives the exit code, standard output with progress, and standard error."""
+    """Return `isopix(*words)`: the exit code, standard output with progress, and standard error."""
     monkeypatch.setattr(Lines, "interval", 1e9)  # a slow machine writes no lines of progress
 
     def call(*words: str) -> tuple[int, str, str]:
