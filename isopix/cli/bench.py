@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from isopix.benchmarks.benchmark import TINY
+from isopix.benchmarks.growth_figure import plot_growth
 from isopix.benchmarks.run import BenchmarkPlan, machine_record, run_benchmarks
 from isopix.benchmarks.training import recorded_peak_memories
 from isopix.cli.console import Device, Json, Positive, say, say_wrapped, show_json, show_table, warn
 from isopix.core.device import select_device
 from isopix.core.memory import reuse_freed_memory
 from isopix.plots import style
-from isopix.plots.growth import plot_growth
 from isopix.storage.atomic import write_json
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))

@@ -13,7 +13,7 @@ from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.scores import SCORES, score_images
 from isopix.api.inference import inference
 from isopix.core.types import Images
-from isopix.plots.surprise import MappedImages, overlay_maps
+from isopix.plots.images import MappedImages, overlay_maps
 from isopix.probing.feature_splits import Features
 from isopix.probing.features import extract_features
 from isopix.studio.opened_run import OpenedRun, Pixels, pixels_of

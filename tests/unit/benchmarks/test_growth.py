@@ -4,7 +4,7 @@ import pytest
 
 from isopix.benchmarks import growth
 from isopix.benchmarks.growth import FITTED, NetworkSize, fit_model
-from isopix.plots.growth import plot_growth
+from isopix.benchmarks.growth_figure import plot_growth
 from tests.unit.benchmarks.tiny import WATCH, find
 
 PER_STEP, PER_ACTIVATION, KNOWN = 0.02, 3e-9, 0.001
