@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.benchmarks.benchmark import TINY
+from isopix.api.self_test import TINY
 from isopix.benchmarks.growth_figure import plot_growth
 from isopix.benchmarks.run import BenchmarkPlan, machine_record, run_benchmarks
 from isopix.benchmarks.training import recorded_peak_memories

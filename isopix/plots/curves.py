@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
-from isopix.core.correlation import Correlation, spearman
+from isopix.core.stats import Correlation, spearman
 from isopix.plots import style
 
 LogRecord = Mapping[str, Any]  # a line of a run's log

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from isopix.core import bootstrap
+from isopix.core import stats
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.data.splits import majority_accuracy
@@ -16,7 +17,7 @@ from isopix.probing.base import FittedProbe, ProbeProblem
 from isopix.probing.checks import check_fitted, check_grid, check_layers, check_probabilities
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.results import SELECTED_LABELS, ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
+from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeResult
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
 
@@ -28,7 +29,7 @@ class EvaluatedProbe(NamedTuple):
 
     result: ProbeResult
     correct: Bool[Tensor, "F B"]
-    resamples: bootstrap.ResampleCounts
+    resamples: stats.ResampleCounts
 
     @property
     def best_correct(self) -> Bool[Tensor, " B"]:
@@ -95,7 +96,7 @@ class _Evaluator:
         self.config, self.device = config, device
         self.classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
         random = generator(config.seed, "probe.bootstrap")
-        self.resamples = bootstrap.resample_counts(
+        self.resamples = stats.resample_counts(
             len(splits.test), config.num_resamples, random, splits.test.groups
         )
 
@@ -126,7 +127,7 @@ class _Evaluator:
         ensembles: list[EnsembleAccuracy],
     ) -> list[LayerScore]:
         accuracy = correct.double().mean(1)
-        intervals = bootstrap.accuracy_interval(correct, splits.test.groups)
+        intervals = stats.accuracy_interval(correct, splits.test.groups)
         absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
         return [
             LayerScore(

@@ -1,7 +1,6 @@
 """The growth of the time of a step: the model finds known constants, and its figure shows the numbers."""
 
 import pytest
-
 from isopix.benchmarks import growth
 from isopix.benchmarks.growth import FITTED, NetworkSize, fit_model
 from isopix.benchmarks.growth_figure import plot_growth
