@@ -276,7 +276,7 @@ def _dash_keys(depths: Iterable[int]) -> list[Artist]:
 
 def _legends(figure: Figure, left: Sequence[Artist], right: Sequence[Artist]) -> None:
     """Add a legend of each list below the panels, and set the size of all ticks."""
-    for keys, place in ((left, "outside lower left"), (right, "outside lower right")):
-        look: Any = {"handletextpad": 0.6, "labelspacing": 0.35, "handlelength": 1.8}
-        figure.legend(handles=list(keys), loc=place, **look)
+    look: Any = {"handletextpad": 0.6, "labelspacing": 0.35, "handlelength": 1.8}
+    figure.legend(handles=left, loc="outside lower left", **look)
+    figure.legend(handles=right, loc="outside lower right", **look)
     style.enlarge_ticks(figure)
