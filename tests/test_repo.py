@@ -34,7 +34,6 @@ LEVELS = [
     ["reporting"],
     ["studies"],
     ["pretrained", "api"],
-    ["benchmarks"],
     ["studio"],
     ["verbs"],
     ["cli"],

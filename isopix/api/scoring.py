@@ -26,8 +26,7 @@ from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.image_names import image_names
 from isopix.data.splits import Split
-from isopix.plots.images import png_bytes
-from isopix.plots.surprise import MappedImages, surprise_grid
+from isopix.plots.images import MappedImages, png_bytes, surprise_grid
 from isopix.pretrained.run import DataLike, RunLike, evaluation_data, logger, open_run
 from isopix.runs.load import LoadedRun
 from isopix.runs.training_images import training_images

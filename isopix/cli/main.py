@@ -84,10 +84,6 @@ COMMANDS = {
         "isopix.cli.studio:studio",
         "Try out runs on a local page: complete, compare and inspect images.",
     ),
-    "bench": (
-        "isopix.cli.bench:bench",
-        "Measure speed next to other libraries, and check the results on this device.",
-    ),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that

@@ -1,7 +1,8 @@
 """Values as text: numbers and durations; text of foreign origin, such as file names, is made safe to show."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from statistics import mean, stdev
 
 # Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
@@ -9,6 +10,8 @@ from statistics import mean, stdev
 UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
 )
+
+MAX_REASON = 1000  # characters
 
 
 HUGE = 1e5  # nats
@@ -106,3 +109,19 @@ def _escaped(match: re.Match[str]) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # the byte code - 0xDC00 (PEP 383)
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def error_line(error: Exception) -> str:
+    """Return in one line, without memory addresses, why something failed."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split())[:MAX_REASON] or type(error).__name__
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Turn whatever a library raises about a file into a ValueError of one line that begins with its name."""
+    try:
+        yield
+    except Exception as error:  # damaged files raise a dozen types
+        raise ValueError(f"{file} cannot be read: {error_line(error)}") from error
