@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 
@@ -120,7 +120,7 @@ def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
     points, mean = pixels[order].astype(np.float32) - 127.5, mean[order]
     limits = np.minimum(MAX_DIFFERENCE, MAX_RELATIVE * points.std(1))
     found, start = [], 0
-    with long_step("comparing images", len(points)) as count:
+    with track("comparing images", len(points)) as count:
         while start < len(points):
             low = int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE))
             size = max(1, min(BLOCK, MAX_PAIRS // (start - low + BLOCK)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from isopix.core.choices import EXAMINED_IMAGES
-from isopix.core.progress import Count, long_step
+from isopix.core.progress import Count, track
 from isopix.core.text import printable
 from isopix.data.copies import DuplicateGroup, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
@@ -122,7 +122,7 @@ def survey_source(
     survey = Survey(opened)
     room = _picture_room(opened)
     total = sum(min(split.num_images, limit) for split in opened.splits.values())
-    with long_step("examining images", total) as count:
+    with track("examining images", total) as count:
         for name in (each for each in SPLIT_NAMES if each in opened.splits):
             _examine_split(survey, name, limit, room if name == "train" else {}, count)
     survey.find_duplicates()
