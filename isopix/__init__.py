@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
-    from isopix.api.machine import doctor
     from isopix.api.notebook import make_grid
     from isopix.api.progress import show_progress
     from isopix.api.publishing import publish
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
     from isopix.studio.server import open_studio
+    from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
 
@@ -99,7 +99,6 @@ _MODULES = {
     "isopix.api.inspection": ("analyze", "plan", "report"),
     "isopix.api.palette": ("palette",),
     "isopix.pretrained.loading": ("load", "save"),
-    "isopix.api.machine": ("doctor",),
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
     "isopix.api.progress": ("show_progress",),

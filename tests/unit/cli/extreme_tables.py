@@ -22,7 +22,6 @@ from isopix.cli import (
     compare,
     complete,
     data,
-    doctor,
     low_data,
     neighbors,
     palette,
@@ -35,7 +34,6 @@ from isopix.cli import (
     verify,
 )
 from isopix.codecs.palette_file import PaletteFile
-from isopix.core.check import Check
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
@@ -131,13 +129,6 @@ def show_data(patch: Patch) -> None:
     split = {"images": BIG, "examined": 12345, "classes": counts, "unreadable": 0}
     splits = dict.fromkeys(("train", "validation", "test", "unlabeled"), split)
     data._print_splits({"data": NAME, "splits": splits, "num_classes": BIG})
-
-
-def show_doctor(patch: Patch) -> None:
-    checks = (Check("disk of the cache", "warning", f"1,024.0 TiB free for /{FILE}", f"pip install {NAME}"),)
-    found = SimpleNamespace(checks=checks * 3, record={}, failed=())
-    patch.setattr("isopix.api.machine.doctor", lambda **options: found)
-    doctor.doctor()
 
 
 def show_evaluate(patch: Patch) -> None:
