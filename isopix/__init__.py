@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.notebook import make_grid
-    from isopix.api.progress import show_progress
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
     from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
+    from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.pretrained.features import Features
     from isopix.pretrained.loading import load, save
@@ -101,7 +101,7 @@ _MODULES = {
     "isopix.pretrained.loading": ("load", "save"),
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
-    "isopix.api.progress": ("show_progress",),
+    "isopix.core.progress": ("show_progress",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.pretrained.run": ("Interrupted", "Run"),

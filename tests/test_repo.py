@@ -28,7 +28,6 @@ LEVELS = [
     ["probing"],
     ["finetuning", "generate", "analysis"],
     ["recipes"],
-    ["display"],
     ["runs"],
     ["interop"],
     ["papers"],
