@@ -106,10 +106,10 @@ def _requirements() -> tuple[list[Any], dict[str, list[Any]]]:
     except metadata.PackageNotFoundError:
         return [], {}
     needed = [each for each in asked if each.marker is None or each.marker.evaluate({"extra": ""})]
-    others = [each for each in asked if each not in needed and each.marker]
+    others = [(each, each.marker) for each in asked if each not in needed and each.marker]
     names = metadata.metadata("isopix").get_all("Provides-Extra") or []
     return needed, {
-        name: [each for each in others if each.marker.evaluate({"extra": name})]
+        name: [each for each, marker in others if marker.evaluate({"extra": name})]
         for name in names
         if name not in FOR_DEVELOPERS
     }
