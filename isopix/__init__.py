@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
-    from isopix.api.machine import doctor
     from isopix.api.notebook import make_grid
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from isopix.pretrained.run import Interrupted, Run
     from isopix.studio.server import open_studio
     from isopix.verbs.data import data_show
+    from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
@@ -101,7 +101,6 @@ _MODULES = {
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),
     "isopix.pretrained.loading": ("load", "save"),
-    "isopix.api.machine": ("doctor",),
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
     "isopix.core.progress": ("show_progress",),

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.analysis.cost import DeviceCost
-from isopix.api.notebook import ResultTable, TableOutput
-from isopix.codecs.palette_file import PaletteFile
-from isopix.codecs.quantization_error import QuantizationError
+from isopix.api.notebook import TableOutput
 from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table

@@ -71,10 +71,6 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
-    "doctor": (
-        "isopix.cli.doctor:doctor",
-        "Check the installation, the device, memory and disks, and train a tiny network.",
-    ),
     "studio": (
         "isopix.cli.studio:studio",
         "Try out runs on a local page: complete, compare and inspect images.",
@@ -90,7 +86,7 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 
 ORDER = """demo recipe plan data palette pretrain resume search-lr probe analyze finetune evaluate low-data
 sample complete reconstruct score neighbors convert publish verify models study compare reproduce report
-doctor studio bench"""
+doctor studio"""
 """The commands in the order in which a newcomer needs them."""
 
 

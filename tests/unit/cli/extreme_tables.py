@@ -21,7 +21,6 @@ from isopix.cli import (
     analyze,
     compare,
     complete,
-    doctor,
     low_data,
     neighbors,
     plan,
@@ -32,7 +31,6 @@ from isopix.cli import (
     search_lr,
     verify,
 )
-from isopix.core.check import Check
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
@@ -121,13 +119,6 @@ def show_complete(patch: Patch) -> None:
     )
     patch.setattr("isopix.api.generation.complete", lambda *args, **options: found)
     complete.complete(Path("run"))
-
-
-def show_doctor(patch: Patch) -> None:
-    checks = (Check("disk of the cache", "warning", f"1,024.0 TiB free for /{FILE}", f"pip install {NAME}"),)
-    found = SimpleNamespace(checks=checks * 3, record={}, failed=())
-    patch.setattr("isopix.api.machine.doctor", lambda **options: found)
-    doctor.doctor()
 
 
 def show_evaluate(patch: Patch) -> None:
