@@ -57,9 +57,8 @@ def data_show(
 
 def _draw(folder: Path, result: DataResult) -> None:
     """Write the contact sheet and the histogram of sizes."""
-    from isopix.plots.contact_sheet import SheetLine, class_lines, plot_contact_sheet
-    from isopix.plots.image_sizes import plot_image_sizes
     from isopix.plots.images import png_bytes
+    from isopix.plots.sheets import SheetLine, class_lines, plot_contact_sheet, plot_image_sizes
     from isopix.plots.style import write_figure
     from isopix.storage.atomic import replace_file
 
