@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from isopix.codecs.results import PaletteResult, SplitError
+from isopix.core.choices import SplitName
 from isopix.core.ranges import Count
 from isopix.core.verb import verb
 from isopix.verbs.options import Data, DataLike, Limit, Seed
@@ -124,14 +125,15 @@ def _result(
     return result.saved(out)
 
 
-def _errors(palette: "PaletteFile", images: "ImageDataset") -> dict[str, SplitError]:
+def _errors(palette: "PaletteFile", images: "ImageDataset") -> dict[SplitName, SplitError]:
     from isopix.codecs.palette import Palette
     from isopix.codecs.quantization_error import quantization_error
     from isopix.core.types import Grid
+    from isopix.data.sources.base import SPLIT_NAMES
 
     codec = Palette(palette.colors, Grid(1, 1))
-    splits = {"train": images.train, "validation": images.validation, "test": images.test}
-    found = {name: quantization_error(codec, split.images) for name, split in splits.items() if len(split)}
+    splits = {name: getattr(images, name) for name in SPLIT_NAMES}
+    found = {name: quantization_error(codec, each.images) for name, each in splits.items() if len(each)}
     return {
         name: SplitError(each.num_pixels, each.rmse, each.psnr, each.num_unused, each.num_rare)
         for name, each in found.items()
