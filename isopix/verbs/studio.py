@@ -12,10 +12,14 @@ from cyclopts import Parameter
 
 from isopix.core.ranges import Range
 from isopix.core.verb import verb
-from isopix.verbs.options import DeviceLike, OtherImages, RunLike
+from isopix.verbs.options import DeviceLike, OtherImages
 
 HOST = "127.0.0.1"
 MAX_RUNS = 2
+Opened = Annotated[
+    str | os.PathLike[str],
+    Parameter(help="One or two run folders, or models that `isopix models` lists."),
+]
 Port = Annotated[
     Annotated[int, Range(low=1, high=65535)] | None,
     Parameter(help="Port of the page. Default: the next free one from 7860."),
@@ -27,7 +31,7 @@ logger = logging.getLogger("isopix")
 
 @verb(command="studio")
 def open_studio(
-    *runs: RunLike,
+    *runs: Opened,
     data: OtherImages = None,
     port: Port = None,
     browser: Browser = True,
