@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
-    from isopix.studio.server import open_studio
     from isopix.verbs.data import data_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
+    from isopix.verbs.studio import open_studio
 
 __all__ = [
     "Features",
@@ -113,7 +113,6 @@ _MODULES = {
     "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
-    "isopix.studio.server": ("open_studio",),
 }
 _EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 

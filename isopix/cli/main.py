@@ -71,10 +71,6 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
-    "studio": (
-        "isopix.cli.studio:studio",
-        "Try out runs on a local page: complete, compare and inspect images.",
-    ),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that
