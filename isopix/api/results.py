@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from isopix.analysis.cost import DeviceCost
-from isopix.api.notebook import ResultTable, TableOutput
-from isopix.codecs.palette_file import PaletteFile
-from isopix.codecs.quantization_error import QuantizationError
+from isopix.api.notebook import TableOutput
 from isopix.core.device import Precision
-from isopix.core.formats import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.core.measurement import Measurement
+from isopix.core.table import Table
+from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.model.pool import Pool
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
@@ -49,7 +48,7 @@ class ProbeOutput(TableOutput):
         """Test accuracy of every baseline at its best layer, and of the majority class."""
         return self.report.baseline_accuracies
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of every layer, then of the baselines."""
         best, layers = self.best, self.report.network.layers
         rows = [(f"layer {each.layer}{' *' if each is best else ''}", _accuracy(each)) for each in layers]
@@ -58,7 +57,7 @@ class ProbeOutput(TableOutput):
         measured = self.report.measurement
         images = self.data if measured is None else measured.line
         caption = f"Linear probe, step {self.step:,}, {images}; * best on validation images"
-        return ResultTable(caption, ("features", "test accuracy (95 % CI)"), rows)
+        return Table(caption, ("features", "test accuracy (95 % CI)"), rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,7 +77,7 @@ class LowDataOutput(TableOutput):
     path: Path | None
     select: Selection = "validation"
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of the test error of each method by number of labels."""
         methods = list(self.results)
         columns = list(zip(*self.results.values(), strict=True))
@@ -87,7 +86,7 @@ class LowDataOutput(TableOutput):
             f"Test error with few labels, {self.num_images['test']:,} test images of {self.data}:"
             f" {mean_over_subsets(len(columns[0][0].errors))} of the labels"
         )
-        return ResultTable(caption, ["labels per class", *methods], rows)
+        return Table(caption, ["labels per class", *methods], rows)
 
 
 @dataclass(frozen=True)
@@ -155,18 +154,6 @@ class PlanOutput:
     def _parallel_record(self, plan: ParallelPlan, plans: list[ParallelPlan]) -> dict[str, Any]:
         price = None if self.price is None else self.price * plan.device_hours
         return {**plan.record, "price": price, "recommended": plan is fastest(plans)}
-
-
-@dataclass(frozen=True)
-class PaletteOutput:
-    """A palette, its quantization error by split if images were given, and the files written."""
-
-    palette: PaletteFile
-    errors: Mapping[str, QuantizationError]
-    data: str | None
-    iterations: int | None
-    record: Mapping[str, Any]
-    files: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
