@@ -1,6 +1,6 @@
 """Writes the checkpoints of a run, on request in a thread while training continues."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,13 +17,11 @@ NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 class CheckpointWriter:
     """Writes one checkpoint at a time into a run folder; with `in_background` from a copy of the tensors.
 
-    The `rejected` checkpoints, whose content is wrong, are not counted when older ones are deleted. An error
-    in the thread is raised by the next call of any method but `close`.
+    An error in the thread is raised by the next call of any method but `close`.
     """
 
-    def __init__(self, folder: RunFolder, *, in_background: bool, rejected: Collection[Path] = ()):
+    def __init__(self, folder: RunFolder, *, in_background: bool):
         self.folder, self.in_background = folder, in_background
-        self._rejected = set(rejected)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
 
@@ -79,8 +77,4 @@ class CheckpointWriter:
                 f"run folder {self.folder.path} was moved or deleted; resume it where it is now"
             )
         checkpoint.save_checkpoint(target, tensors, records, write_more)
-        self._rejected.discard(target)
-        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS, self._is_good)
-
-    def _is_good(self, folder: Path) -> bool:
-        return folder not in self._rejected and checkpoint.is_intact(folder)
+        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)
