@@ -133,7 +133,7 @@ def evaluate(
             tuned, loaded.classes, images, masks=masks, seed=seed, precision=precision, progress=done
         )
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    notes = missing_class_notes(images, loaded.records["state"].get("training_classes"))
+    notes = missing_class_notes(images, loaded.state.training_classes)
     measurement = replace(
         loaded.measure(images, "test"),
         baselines=majority_baseline(images),

@@ -13,8 +13,7 @@ from isopix.core.device import Precision, autocast
 from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.model.backbone import FeatureKind, HiddenState
-from isopix.model.evaluation_mode import evaluation_mode
-from isopix.model.network import Network, without_start_token
+from isopix.model.network import Network, evaluation_mode, without_start_token
 from isopix.model.pool import Pool, pool_tokens, pooled_width
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun

@@ -38,7 +38,7 @@ from isopix.probing.low_data import LowDataProtocol, LowDataResult, Selection, p
 from isopix.runs.load import LoadedRun
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
 from isopix.runs.probe import feature_sources
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
 

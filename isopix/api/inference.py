@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from isopix.core.device import Precision, autocast
-from isopix.model.evaluation_mode import evaluation_mode
+from isopix.model.network import evaluation_mode
 
 
 @contextmanager

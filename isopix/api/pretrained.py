@@ -27,16 +27,13 @@ from isopix.finetuning.evaluate import default_masks, ensemble_logits
 from isopix.finetuning.metrics import EnsembleLogits, majority_vote
 from isopix.generate.complete import (
     Completions,
+    Prompt,
     complete_images,
-    make_passes,
-    make_prompt,
-    require_completion,
 )
-from isopix.generate.completion_mask import MaskLike
-from isopix.generate.filling import Order
-from isopix.generate.reconstruct import Reconstruction, reconstruct_images, require_masked_inputs
-from isopix.generate.sample import SampledImages, sample_images
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.config import Order, Passes, SamplingConfig
+from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
+from isopix.generate.reconstruct import Reconstruction, reconstruct_images
+from isopix.generate.sample import SampledImages, require, sample_images
 from isopix.interop import hub
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
@@ -180,7 +177,7 @@ class PretrainedModel(FeatureExtractor):
                 ),
                 seed=seed,
                 batch_size=batch_size,
-                progress=progress,
+                progress=progress or (lambda done, total: None),
             )
 
     @checked
@@ -211,13 +208,16 @@ class PretrainedModel(FeatureExtractor):
         `iterations`. The other arguments are those of `sample`. Raises ValueError for a model that can do
         neither, and for a mask that leaves nothing to do.
         """
-        require_completion(self.loaded.model)
+        require(self.loaded.model, "complete")
         self.loaded.require_decoder("complete")
         inputs = require_images(self.preprocess(images))
+        chosen = chosen_mask(self.network.codec, rows=rows, mask=mask)
+        hidden = completion_mask(chosen, self.network.codec, len(inputs), seed=seed)
+        prompt = Prompt(inputs, hidden, each)
         with inference(self, "fp32"), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
             return complete_images(
                 self.loaded.model,
-                make_prompt(inputs, self.network.codec, rows=rows, mask=mask, each=each, seed=seed),
+                prompt,
                 sampling=SamplingConfig(
                     temperature=temperature,
                     top_k=top_k,
@@ -225,10 +225,10 @@ class PretrainedModel(FeatureExtractor):
                     precision=precision or self.precision,
                     compile=compile,
                 ),
-                passes=make_passes(order, iterations),
+                passes=Passes(order=order or "inward", iterations=iterations or 24),
                 seed=seed,
                 batch_size=batch_size,
-                progress=progress,
+                progress=progress or (lambda done, total: None),
             )
 
     @checked
@@ -236,7 +236,7 @@ class PretrainedModel(FeatureExtractor):
         """Mask positions at random by `seed`, as in training, and predict their most likely codes. Raises
         ValueError for an autoregressive model.
         """
-        require_masked_inputs(self.loaded.model)
+        require(self.loaded.model, "reconstruct")
         self.loaded.require_decoder("reconstruct")
         inputs = require_images(self.preprocess(images)).to(self.network.device)
         with inference(self, self.precision):

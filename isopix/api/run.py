@@ -19,13 +19,13 @@ from isopix.core.device import DeviceLike, Precision, native_precision
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source
-from isopix.model.evaluation_mode import evaluation_mode
+from isopix.model.network import evaluation_mode
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.load import LoadedRun, find_checkpoint, load_run
+from isopix.runs.load import LoadedRun, load_run, saved_recipe
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import writable_model
-from isopix.runs.training import RunObserver, RunStatus
+from isopix.runs.training import RunStatus
+from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
 from isopix.storage.provenance import with_provenance
@@ -75,7 +75,7 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """All settings of the run."""
-        return recipe_of(find_checkpoint(self.folder, ())[0])
+        return saved_recipe(self.folder)
 
     @property
     def metrics(self) -> RunMetrics:

@@ -19,8 +19,7 @@ from isopix.plots import style
 from isopix.plots.contact_sheet import SheetLine, class_lines, plot_contact_sheet
 from isopix.plots.image_sizes import plot_image_sizes
 from isopix.plots.images import png_bytes
-from isopix.storage.atomic import replace_file, write_json
-from isopix.storage.csv_file import write_csv
+from isopix.storage.atomic import replace_file, write_csv, write_json
 from isopix.storage.provenance import with_provenance
 
 LISTED = 10  # sizes, groups of duplicates and unreadable images in the record; files have all of them

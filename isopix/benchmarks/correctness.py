@@ -11,8 +11,8 @@ from isopix.benchmarks.benchmark import TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import NumericsError, require_equal
 from isopix.benchmarks.timing import Stopwatch
 from isopix.core.random import generator
+from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import sample_images
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.train.optim import Adam

@@ -20,10 +20,11 @@ from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import require_equal
 from isopix.benchmarks.timing import Stopwatch, Times, Work
 from isopix.core.device import Precision, autocast
-from isopix.generate.complete import Prompt, complete_images, make_prompt
+from isopix.generate.complete import Prompt, complete_images
+from isopix.generate.config import SamplingConfig
+from isopix.generate.mask import completion_mask
 from isopix.generate.memory import cache_bytes
 from isopix.generate.sample import sample_images
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 
@@ -154,7 +155,7 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
         return lambda: complete_images(model, prompt, sampling=sampling, batch_size=size.batch).images
 
     shared, independent = (
-        make_prompt(images, network.codec, rows=size.rows, mask=None, each=each, seed=0)
+        Prompt(images, completion_mask(f"rows:{size.rows}", network.codec, len(images)), each)
         for images, each in (
             (image, size.batch),
             (image.expand(size.batch, -1, -1, -1).contiguous(), 1),

@@ -21,7 +21,7 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.model.masking import MaskTokenMaskingSpec
 from isopix.objectives.base import PretrainModel
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 
 LOSS_TOLERANCE = 1e-3

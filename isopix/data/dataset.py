@@ -25,8 +25,8 @@ from isopix.data.sources.hub import LOCAL_SOURCES
 from isopix.data.sources.read_source import DATASET_NAMES, find_reader
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.data.store_choice import StoreChoice, choose_store
+from isopix.storage.atomic import write_csv
 from isopix.storage.cache_folder import default_cache
-from isopix.storage.csv_file import write_csv
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels

@@ -6,10 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from isopix.finetuning.classifier import FineTuneModel
+from isopix.model.network import Network
+from isopix.runs.state import CLASSIFIER, MODEL
 from isopix.storage import checkpoint
-from isopix.storage.checkpoint import Groups
+from isopix.storage.checkpoint import Checkpoint, Groups
 from isopix.storage.run_folder import RunFolder
-from isopix.train.parallel import is_sharded, write_shards
+from isopix.train.parallel import is_sharded, shard_like, write_shards
 
 NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 
@@ -78,3 +83,18 @@ class CheckpointWriter:
             )
         checkpoint.save_checkpoint(target, tensors, records, write_more)
         checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)
+
+
+def weights_of(network: Network, model: FineTuneModel | None) -> dict[str, Mapping[str, Tensor]]:
+    """Return the weights, and those of the class head if there is one, by group; sharded ones are sharded."""
+    groups: dict[str, Mapping[str, Tensor]] = {MODEL: network.tensors()}
+    if model is not None:
+        groups[CLASSIFIER] = {name: each.detach() for name, each in model.head.state_dict().items()}
+    return groups
+
+
+def load_weights(network: Network, model: FineTuneModel | None, found: Checkpoint) -> None:
+    """Copy the weights of a checkpoint of the same run into a network, and its class head if there is one."""
+    for group, tensors in weights_of(network, model).items():
+        for name, tensor in tensors.items():
+            tensor.copy_(shard_like(found.tensors[group][name], tensor))

@@ -1,7 +1,7 @@
 """Learning-rate search of pre-training or fine-tuning in a folder; each trial is a run folder of its own."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from isopix.runs.pretrain import (
 )
 from isopix.runs.refit import Prepare, start_settings
 from isopix.runs.resume import folder_of_runs, train_or_resume
-from isopix.runs.state import MODEL, codec_of, state_of, unigram_nats
-from isopix.runs.training import RunObserver
+from isopix.runs.state import MODEL, codec_of, state_of
+from isopix.runs.training_log import RunObserver, unigram_nats
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder

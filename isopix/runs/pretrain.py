@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core import ranks
-
-from isopix.core.config import to_dict
+from isopix.core.config import from_dict, to_dict
 from isopix.core.device import check_compiler
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import unknown_images_warning
@@ -24,7 +23,8 @@ from isopix.runs.data_sample import save_data_sample
 from isopix.runs.measurements import evaluator_specs
 from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
 from isopix.runs.state import Origin, RunEnvironment, write_environment
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.runs.training import RunStatus, TrainingRun
+from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
 from isopix.storage.run_folder import RunFolder, start_run
@@ -90,7 +90,8 @@ def train_recipe(
         save_hashes(folder.labeled_images, labeled)
         save_data_sample(folder, data)
         facts = {**environment(device), **plugin_records(), **_records(training), **initial.provenance}
-        write_environment(folder, RunEnvironment(precision=training.precision, **facts))
+        facts["precision"] = training.precision
+        write_environment(folder, from_dict(RunEnvironment, facts))
         if data.bad_files_csv:
             replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
         notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]

@@ -21,7 +21,8 @@ from isopix.runs.pretrain import (
 )
 from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs, resume_run, train_or_resume
 from isopix.runs.state import MODEL, codec_of
-from isopix.runs.training import RunObserver, RunStatus
+from isopix.runs.training import RunStatus
+from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import is_temporary
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
@@ -138,6 +139,4 @@ def _initial_weights(start: TrainingStart, selected: SelectedStep) -> InitialWei
     if start.initial:
         return start.initial._replace(provenance=start.initial.provenance | provenance, notes=(text,))
     codec = codec_of(find_checkpoint(selected.run, (MODEL,))[0])
-    return InitialWeights(
-        start.recipe.build(codec), codec_provenance(start.recipe) | provenance, (text,)
-    )
+    return InitialWeights(start.recipe.build(codec), codec_provenance(start.recipe) | provenance, (text,))

@@ -21,7 +21,8 @@ from isopix.runs.load import build_network, find_checkpoint
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.state import OPTIMIZER, environment_of, plugin_changes, recipe_of, state_of
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.runs.training import RunStatus, TrainingRun
+from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import is_temporary, read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, prune
 from isopix.storage.lock import exclusive_lock
@@ -49,7 +50,7 @@ def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterato
     with exclusive_lock(out, "folder", name=FOLDER_LOCK):
         try:
             if file.is_file():
-                _check_same_settings(f"the {kind} in {out}", read_json(file), given)
+                check_same_settings(f"the {kind} in {out}", read_json(file), given)
             write_json(file, given)
             yield
         finally:
@@ -57,7 +58,7 @@ def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterato
                 shutil.rmtree(out)
 
 
-def _check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise ValueError if a setting that numbers depend on differs from the one that `owner` has."""
     before, after = flatten(saved), flatten(given)
     for path in sorted(before.keys() | after.keys()):

@@ -12,9 +12,9 @@ from isopix.data.copies import without_copies
 from isopix.data.dataset import ImageDataset
 from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
+from isopix.storage.arrays import npy_bytes, read_arrays
 from isopix.storage.atomic import replace_file
 from isopix.storage.hashing import sha256_of
-from isopix.storage.arrays import npy_bytes, read_arrays
 from isopix.storage.run_folder import RunFolder
 
 

@@ -1,7 +1,8 @@
 """What a run records of itself, typed once: `State` (state.json) and `Environment` (environment.json)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import field
 from typing import Annotated, Any
 
 import torch
@@ -17,7 +18,6 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.checkpoint import STEP_NAME, Checkpoint, DamagedCheckpointError
 from isopix.storage.hashing import sha256_of
-from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.optim import OptimizerSpec
 from isopix.train.train_step import NO_STATE, NUMBER
@@ -53,7 +53,7 @@ class State:
     """Hash of the images."""
     run_id: str | None = None
     """Random id of the run, also in its environment.json; None for an imported model."""
-    files: Mapping[str, str] = {}
+    files: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the lists of images of the run, by name."""
     labels_seen: int | None = 0
     """Labels that the weights were trained on; None if that is not known."""
@@ -100,7 +100,7 @@ class RunEnvironment(Environment):
     folder: str = ""
     data: str = ""
     """Hash of the images."""
-    images: Mapping[str, int] = {}
+    images: Mapping[str, int] = field(default_factory=dict)
     """Images of each split."""
     majority: float | None = None
     """Test accuracy of predicting the majority class of train."""
@@ -167,10 +167,8 @@ def codec_of(found: Checkpoint) -> Codec:
     with _damage(found, "model.safetensors"):
         codec = recipe.model.codec.from_state(found.tensors[MODEL], recipe.grid)
         if codec.fingerprint() != recorded:
-            raise ValueError(
-                f"palette {codec.fingerprint()[:12]} is not palette {recorded[:12]}, which the checkpoint was "
-                "trained with"
-            )
+            own = codec.fingerprint()[:12]
+            raise ValueError(f"palette {own} is not palette {recorded[:12]}, which it was trained with")
     return codec
 
 
@@ -238,40 +236,10 @@ def check_moments(
             )
 
 
-def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) -> bool:
-    """Return whether the decoder fits the backbone after `step`; `initially` is whether it did at step 0.
-
-    One that did not, because fine-tuning on classes alone had changed the backbone, does so again when the
-    last validation loss of the codes is below their unigram baseline.
-    """
-    if step == 0:
-        return initially
-    return recipe.predicts_codes and (initially or _is_below_unigram(read_log(run.log)))
-
-
-def unigram_nats(records: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the unigram baseline of the validation images, in nats per predicted code, if a log has it."""
-    found = (
-        each["nats"].get("unigram")
-        for each in records
-        if each["kind"] == "baselines" and each["held_out"] == "validation"
-    )
-    return next(found, None)
-
-
 def list_hashes(run: RunFolder) -> dict[str, str]:
     """Return the SHA-256 of the lists of images of a run, by name."""
     lists = (run.training_images, run.labeled_images)
     return {path.name: sha256_of(path) for path in lists if path.is_file()}
-
-
-def _is_below_unigram(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the last validation loss of the codes is below the unigram baseline; False if unknown."""
-    losses = [
-        each["loss_nats"] for each in records if each.get("split") == "validation" and "loss_nats" in each
-    ]
-    baseline = unigram_nats(records)
-    return bool(losses) and baseline is not None and losses[-1] < baseline
 
 
 def _check_identity(found: Checkpoint, state: State) -> None:

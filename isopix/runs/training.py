@@ -1,16 +1,17 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from isopix.core.config import to_dict
+from isopix.core.signals import stop_requested
 from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, majority_baseline, measurement_of
@@ -19,47 +20,31 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_writer import CheckpointWriter
+from isopix.runs.checkpoint_writer import CheckpointWriter, load_weights, weights_of
 from isopix.runs.load import find_checkpoint
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.state import (
     CLASSIFIER,
     MODEL,
     OPTIMIZER,
-    Environment,
     Origin,
     State,
-    decoder_fits,
     list_hashes,
     read_environment,
     state_of,
 )
 from isopix.runs.test_images import save_test_images
-from isopix.runs.training_log import TrainingLog
+from isopix.runs.training_log import RunObserver, TrainingLog, decoder_fits
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
-from isopix.train.parallel import barrier, own_images, shard_like, whole_weights
-from isopix.train.signals import stop_requested
+from isopix.train.parallel import barrier, own_images, whole_weights
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
-
-
-class RunObserver(NamedTuple):
-    """Follows a run: `record` is called with every log record, `stop` after every step, and `watch` every few
-    steps and before a checkpoint, with the step and the losses of the steps since its last call.
-
-    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio.
-    """
-
-    record: Callable[[Record], None] = lambda record: None
-    stop: Callable[[], bool] = lambda: False
-    watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
-    loggers: Sequence[str] = ()
 
 
 class RunStatus(NamedTuple):
@@ -250,7 +235,7 @@ class TrainingRun:
         if not (best / checkpoint.MANIFEST).is_file():
             return last_step
         found, _ = find_checkpoint(best, (MODEL, CLASSIFIER))
-        self._load(found)
+        load_weights(self.network, self.model, found)
         return state_of(found).step
 
     def _patience_exhausted(self) -> bool:
@@ -286,24 +271,13 @@ class TrainingRun:
         self.writer.wait()
         found, damaged = find_checkpoint(self.folder.saved.path)
         step = state_of(found).step
-        self._load(found)
+        load_weights(self.network, self.model, found)
         self.log.rewind(step)
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
         for text in [*(f"skipped damaged checkpoint: {error}" for error in damaged), *kept]:
             self.record({"kind": "note", "step": step, "text": text})
         return step, found.tensors[OPTIMIZER]
-
-    def _weights(self) -> dict[str, Mapping[str, Tensor]]:
-        """Return the weights, and those of the class head if there is one, by group; sharded ones sharded."""
-        groups: dict[str, Mapping[str, Tensor]] = {MODEL: self.network.tensors()}
-        return groups if self.model is None else {**groups, CLASSIFIER: self.model.head.state_dict()}
-
-    def _load(self, found: Checkpoint) -> None:
-        """Copy the weights of a checkpoint of this run into the network."""
-        for group, tensors in self._weights().items():
-            for name, tensor in tensors.items():
-                tensor.copy_(shard_like(found.tensors[group][name], tensor))
 
     def _write(self, folder: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]]) -> None:
         state = State(
@@ -314,19 +288,16 @@ class TrainingRun:
             files=self.files,
             labels_seen=self.origin.labels_at(step),
             selection=self._selection,
-            decoder_valid=decoder_fits(
-                self.recipe, step, self.folder, initially=self.origin.decoder_valid
-            ),
+            decoder_valid=decoder_fits(self.recipe, step, self.folder, initially=self.origin.decoder_valid),
             origin=self.origin,
             seen_known=self.data.seen_known,
             classes=tuple(self.data.classes) if self.model else (),
             training_classes=tuple(sorted(training_classes(self.data) or ())) if self.model else None,
             **self.trainer.recovered(),
         )
-        environment = Environment(**self.recipe.train.environment(self.device), **plugin_records())
-        records = {"recipe": self.recipe, "state": state, "environment": environment}
-        self.writer.save(
-            folder,
-            {**self._weights(), **groups},
-            {name: to_dict(each) for name, each in records.items()},
-        )
+        records = {
+            "recipe": to_dict(self.recipe),
+            "state": to_dict(state),
+            "environment": {**self.recipe.train.environment(self.device), **plugin_records()},
+        }
+        self.writer.save(folder, {**weights_of(self.network, self.model), **groups}, records)

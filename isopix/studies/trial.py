@@ -12,6 +12,7 @@ import torch
 
 from isopix.core.config import from_dict
 from isopix.core.device import select_device
+from isopix.core.signals import handle_stop_signals
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.model.pool import Pool
 from isopix.probing.config import ProbeConfig
@@ -19,20 +20,17 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
-from isopix.runs.origin import unigram_nats
 from isopix.runs.probe import probe_measurement
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver, unigram_nats
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
-from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.examples import is_example, save_example
 from isopix.studies.inductive_bias.metrics import measure
 from isopix.studies.inductive_bias.probes import probe_pools
 from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, Trial
 from isopix.train.lr_search import LRTrial
-from isopix.train.signals import raise_on_signals
 
 Status = Literal["not run", "done", "failed"]
 ENVIRONMENT = (
@@ -163,7 +161,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
     number.
     """
     if multiprocessing.parent_process() is not None:
-        raise_on_signals()
+        handle_stop_signals()
     if threads is not None:
         torch.set_num_threads(threads)
     try:
@@ -198,7 +196,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data), spec.probe_images)
     probes = probe_pools(loaded, data, spec.probe, spec.pools, spec.pixel_probes)
-    environment, groups = read_environment(folder.environment), data.test.groups
+    environment, groups = read_json(folder.environment), data.test.groups
     if is_example(spec.architecture, spec.recipe.train.seed):
         save_example(spec.example, loaded, data.test.images[:])
     return replace(

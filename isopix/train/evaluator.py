@@ -16,8 +16,7 @@ from isopix.core.types import Images, Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.splits import Split
-from isopix.model.evaluation_mode import evaluation_mode
-from isopix.model.network import Network
+from isopix.model.network import Network, evaluation_mode
 from isopix.objectives.base import PretrainModel
 from isopix.storage.run_folder import RunFolder
 from isopix.train.tasks import EvaluationTask, Metric

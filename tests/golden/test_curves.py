@@ -7,7 +7,7 @@ import torch
 
 from isopix.recipes import registry
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 
 CURVES: dict[str, list[float]] = {

@@ -8,7 +8,7 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.laws.test_resume import CPU, StopAt, final, recipe
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from isopix.data.sources.base import Source, SourceSplit, SplitName, labels_or_none, with_class_names
 from isopix.data.sources.digits import Canvas
+from isopix.storage.arrays import is_numeric, open_array, read_arrays
 from isopix.storage.hashing import hash_tree
-from isopix.storage.npy import is_numeric, open_array, read_arrays
 
 TRAIN = "_trX.npy"  # how the one file that is required ends
 PARTS: dict[SplitName, str] = {"train": "tr", "validation": "va", "test": "te"}

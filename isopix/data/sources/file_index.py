@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from isopix.core.progress import long_step
 from isopix.data.sources.file_table import FileTable
+from isopix.storage.arrays import npz_bytes
 from isopix.storage.atomic import replace_file
 from isopix.storage.hashing import DIGEST_BYTES, hash_file, hash_pieces
-from isopix.storage.npy import npz_bytes
 
 INDEX_VERSION = 1
 # A file that is written twice within one tick of its time stamps looks the same after the second time, so

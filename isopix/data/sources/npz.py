@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, labels_or_none, with_class_names
+from isopix.storage.arrays import ArchivedArray, open_arrays
 from isopix.storage.hashing import hash_files
-from isopix.storage.npy import ArchivedArray, open_arrays
 
 Archive = Mapping[str, ArchivedArray]
 

@@ -21,7 +21,7 @@ from isopix.data.sources.file_table import FileTable
 from isopix.data.sources.folder import IMAGE_SUFFIXES
 from isopix.data.sources.shards import ShardIndex, files_by_split
 from isopix.data.sources.tar_members import TarMember, tar_members
-from isopix.storage.regular_file import open_file, read_regular
+from isopix.storage.atomic import open_file, read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
 LABEL_FIELDS = ("label", "cls")  # of a .json file
@@ -200,6 +200,6 @@ def _checked(label: int, member: TarMember) -> int:
 def _class_names(path: Path) -> list[str]:
     """Return the lines of a file. Raises ValueError if it is not text, or too long."""
     try:
-        return read_regular(path, max_bytes=MAX_LABEL_BYTES).decode().splitlines()
+        return read_regular(path).decode().splitlines()
     except (OSError, ValueError) as error:
         raise ValueError(f"file {path} of class names cannot be read: {error}") from error

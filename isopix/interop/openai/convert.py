@@ -16,16 +16,14 @@ from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
 from isopix.interop.imported_model import (
     ImportedModel,
-    check_report_size,
     convert_tensors,
     grid_of,
     igpt_recipe,
 )
 from isopix.interop.name_tables import OPENAI_START, TensorReport, WeightMapping, expand_layers, openai_table
 from isopix.interop.openai.tf_checkpoint import TFCheckpoint
-from isopix.model.blocks import TransformerSpec
-from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.masked import Masked
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.objectives.objectives import Autoregressive, Masked
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -101,12 +99,6 @@ def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid |
     _check_shapes(given, shapes)
     image_grid = grid_of(sizes.positions, grid)
     skipped_reports = tuple(TensorReport(name, skipped=rule) for name, rule in skipped.items())
-    check_report_size(
-        [
-            *(TensorReport(name, mapping.target) for mapping in table for name in mapping.source),
-            *skipped_reports,
-        ]
-    )
     tensors, tensor_reports = convert_tensors(
         table, shapes, lambda name: checkpoint.read(name).view(shapes[name])
     )

@@ -14,17 +14,18 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import State
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
 GPT = [case for case in cases.transformers() if case.data.cols == 7 and case.model.codec.kind == "palette"]
 CAUSAL = [case for case in GPT if case.objective.causal][-1]
 MASKED = [case for case in GPT if not case.objective.causal][-1]
-RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}
+STATE = State(step=7, data="these")
 
 
 def model(recipe: cases.Recipe) -> PretrainedModel:
-    return PretrainedModel(LoadedRun(recipe, cases.busy(recipe), 7, [], RECORDS))
+    return PretrainedModel(LoadedRun(recipe, cases.busy(recipe), STATE))
 
 
 @pytest.fixture(params=[CAUSAL, MASKED], ids=["autoregressive", "masked"])
@@ -152,11 +153,11 @@ def test_reconstruction_changes_hidden_positions_alone(masked: PretrainedModel) 
 
 
 def test_what_a_kind_cannot_do_says_what_it_can(causal: PretrainedModel, masked: PretrainedModel) -> None:
-    with pytest.raises(ValueError, match="cannot sample images; it can complete images"):
+    with pytest.raises(ValueError, match="cannot sample images; try isopix complete"):
         masked.sample(1)
     with pytest.raises(ValueError, match="only masked models have an order and iterations"):
         causal.complete(images(causal), 2, order="random")
-    with pytest.raises(ValueError, match="masks no inputs to reconstruct; it can sample images"):
+    with pytest.raises(ValueError, match="cannot reconstruct images; try isopix sample"):
         causal.reconstruct(images(causal))
     with pytest.raises(ValueError, match="an autoregressive model takes no mask"):
         causal.logits(images(causal), mask=torch.zeros(3, 28, dtype=torch.bool))
@@ -240,7 +241,7 @@ def test_saved_and_loaded_it_is_the_same_model(pretrained: PretrainedModel, tmp_
     x = images(pretrained)
     assert torch.equal(again.logits(x), pretrained.logits(x))
     assert again.loaded.recipe == pretrained.loaded.recipe
-    assert (again.loaded.step, again.loaded.records["state"]["data"]) == (7, "these")
+    assert (again.loaded.step, again.loaded.state.data) == (7, "these")
     isopix.save(again, tmp_path / "again")
     names = ("model.safetensors", "recipe.json", "state.json")
     assert all((tmp_path / "model" / n).read_bytes() == (tmp_path / "again" / n).read_bytes() for n in names)

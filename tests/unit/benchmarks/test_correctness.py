@@ -7,7 +7,7 @@ import pytest
 from isopix.benchmarks import correctness, networks
 from isopix.benchmarks.correctness import CorrectnessSize
 from isopix.benchmarks.numerics import NumericsError
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.config import SamplingConfig
 from tests.unit.benchmarks.tiny import CPU, measured
 
 SIZE = CorrectnessSize(images=2, compiled=False)

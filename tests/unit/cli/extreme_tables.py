@@ -42,7 +42,7 @@ from isopix.cli import (
 )
 from isopix.codecs.palette_file import PaletteFile
 from isopix.core.check import Check
-from isopix.core.paired import CrossedMean
+from isopix.core.stats import CrossedMean
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.probing.config import ProbeConfig

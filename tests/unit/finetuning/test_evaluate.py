@@ -15,10 +15,10 @@ from isopix.probing.features import draw_masks
 from isopix.probing.results import EnsembleAccuracy
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import FineTunedModel, load_finetuned
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
+from tests.finetuned import FineTunedModel, load_finetuned
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "batch_size=16", "steps=60", "evaluate_every=20", "data.augment=none"]
@@ -138,7 +138,7 @@ def test_predictions_do_not_depend_on_the_batch_size(
     made = load_finetuned(masked, device=CPU).model
     mask = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
     whole = predict_logits(made, data.test.images, mask, precision="fp32")
-    monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
+    monkeypatch.setattr(evaluating, "eval_batch_size", lambda positions, device: 7)
     counts: list[int] = []
     parts = predict_logits(made, data.test.images, mask, precision="fp32", progress=counts.append)
     torch.testing.assert_close(parts, whole)

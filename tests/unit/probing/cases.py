@@ -10,16 +10,16 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Grid, Images, Labels
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Masked
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")

@@ -13,13 +13,14 @@ from isopix.codecs import FullPatchSpec
 from isopix.core.config import to_dict
 from isopix.data.measurement import Measurement
 from isopix.model.heads import RegressionHeadSpec
-from isopix.model.stems import PatchEmbedSpec
+from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import LayerScore, ProbeReport, ProbeResult
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 
 GRAYS = 17
 
@@ -105,7 +106,7 @@ def baselines(split: str = "test") -> dict[str, Any]:
 
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     """A run that has just begun."""
-    run = RunFolder.create(path)
+    run = create_run(path)
     run.recipe.write_text(json.dumps(to_dict(recipe or tiny.digits())))
     return run
 

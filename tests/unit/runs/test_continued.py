@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from isopix.runs.batches import training_batches
 from sklearn.datasets import load_digits
 
 import isopix
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
-from isopix.runs.batches import training_batches
 from isopix.runs.continued import prepare_continued
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")

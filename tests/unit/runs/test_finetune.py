@@ -8,14 +8,14 @@ import torch
 
 from isopix.core.types import Grid
 from isopix.finetuning.config import FineTuneConfig
-from isopix.model.pos_embed_resize import interpolate_pos_embed
+from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs import finetune
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.train.schedule import ConstantSchedule
 

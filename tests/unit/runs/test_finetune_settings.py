@@ -8,7 +8,7 @@ from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 
 CPU = torch.device("cpu")
 

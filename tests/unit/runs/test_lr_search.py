@@ -13,13 +13,13 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.lr_search import FILE, run_lr_search, shared_settings, trial_folder, trial_recipe
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import RunLog
-from isopix.storage.run_folder import RunFolder
 from isopix.train.lr_search import LRSearch
+from tests.run_folders import create_run
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -141,7 +141,7 @@ def test_a_kill_before_a_status_was_written_changes_nothing(
 
 def test_a_trial_killed_before_its_first_checkpoint_starts_again(tmp_path: Path) -> None:
     folder = trial_folder(tmp_path / "lr", LRS[0])
-    RunFolder.create(folder).recipe.write_text("{}")
+    create_run(folder).recipe.write_text("{}")
     (folder / "checkpoints" / ".tmp-step-00000000-999999999").mkdir()
     (folder / "lock").touch()
     settings = shared_settings(trial_recipe(RECIPE))

@@ -21,7 +21,8 @@ from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver, RunStatus
+from isopix.runs.training import RunStatus
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder

@@ -17,7 +17,7 @@ from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.seen import leave_out_seen, load_seen, seen_images
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 

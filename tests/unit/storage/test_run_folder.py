@@ -7,6 +7,7 @@ import pytest
 
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 
 HOLDER = """
 import sys, time
@@ -20,7 +21,7 @@ with RunFolder(Path(sys.argv[1])).lock():
 
 @pytest.fixture
 def run(tmp_path):
-    run = RunFolder.create(tmp_path / "run")
+    run = create_run(tmp_path / "run")
     run.recipe.write_text("{}")
     return run
 
@@ -52,7 +53,7 @@ def test_every_file_of_a_run_has_its_place(run):
 
 
 def test_an_empty_folder_may_become_a_run(tmp_path):
-    assert RunFolder.create(tmp_path).checkpoints.is_dir()
+    assert create_run(tmp_path).checkpoints.is_dir()
 
 
 def test_a_folder_with_anything_in_it_is_not_overwritten(run):
@@ -66,7 +67,7 @@ def test_resuming_is_not_suggested_for_other_folders(tmp_path):
 
 
 def test_a_suggested_command_can_be_pasted(tmp_path):
-    run = RunFolder.create(tmp_path / "my run")
+    run = create_run(tmp_path / "my run")
     run.recipe.touch()
     assert refusal(RunFolder.create, run.path).endswith(f"resume with: isopix resume '{run.path}'")
 
@@ -117,7 +118,7 @@ def test_a_hugging_face_model_is_an_error_that_says_how_to_convert_it(tmp_path):
 
 
 def test_resuming_is_not_suggested_for_an_imported_model(tmp_path):
-    run = RunFolder.create(tmp_path / "run")
+    run = create_run(tmp_path / "run")
     run.recipe.write_text("{}")
     assert "resume with: isopix resume" in refusal(RunFolder.create, run.path)
     (run.checkpoints / "step-00000000").mkdir()
@@ -163,7 +164,7 @@ def test_locking_recovers_the_checkpoint_of_a_dead_process(run):
 
 
 def test_a_run_of_the_first_edition_is_refused_by_its_version(tmp_path):
-    run = RunFolder.create(tmp_path / "r")
+    run = create_run(tmp_path / "r")
     run.recipe.write_text("{}")
     run.environment.write_text('{"isopix": "0.1.0"}')
     expected = f"{run.path} was written by isopix 0.1.0; this version cannot read it: train again"

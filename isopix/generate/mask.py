@@ -1,10 +1,11 @@
 """Masks of completions: which positions of each image are hidden from the model and filled in.
 
-A position is hidden if any of its pixels is, so that nothing that is to be hidden can be seen.
+A position is hidden if any of its pixels is, and a pixel if any part of it is.
 """
 
 import math
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,20 +24,21 @@ from isopix.core.random import generator
 from isopix.core.registry import kinds
 from isopix.core.types import Images, Mask
 from isopix.data.mask_file import read_mask
-from isopix.generate.mask_shapes import PixelShape, brush, fit_to, rectangle
+from isopix.data.resize import crop_box
 from isopix.objectives.masks import MaskSpec, exact_ratio_mask
 
+PixelShape = Bool[Tensor, "H W"]
+ROUNDING = 1e-6  # of a pixel: how far an edge may be off a whole one
 MaskLike = str | os.PathLike[str] | Tensor | NDArray[Any] | MaskSpec
 Source = Bool[Tensor, "_ H W"] | MaskSpec  # the pixels that are hidden of every image or of each, or a policy
 PixelMask = Bool[Tensor, "B H W"]
 
-HALF = "half"
-RATIO = 0.75  # of random masks
+RATIO = "0.75"  # of random masks
 MIDDLE = "0.25,0.25,0.5,0.5"  # top, left, height and width of a rectangle
 STROKE = "0.1,0.25,0.25,0.75,0.75"  # radius, and two points
 FORMS = (
-    "half, rows:ROWS, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,..., random:RATIO, a file, "
-    "several joined by +, or a registered mask with settings"
+    "half, rows:ROWS, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,... (pixels, or fractions of the "
+    "sides), random:RATIO, a file, several joined by +, or a registered mask with settings"
 )
 
 
@@ -73,6 +75,13 @@ def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) 
                 f"mask {mask_label(mask)} hides {what}{f' (image {image})' if count > 1 else ''}"
             )
     return hidden
+
+
+def chosen_mask(codec: Codec, *, rows: int | None, mask: MaskLike | None) -> MaskLike:
+    """Return the mask, that of `rows`, or that of half the rows. Raises ValueError for both."""
+    if rows is not None and mask is not None:
+        raise ValueError(f"rows {rows} and mask {mask_label(mask)} are both given; give one of them")
+    return f"rows:{codec.grid.rows // 2 if rows is None else rows}" if mask is None else mask
 
 
 def rows_mask(codec: Codec, rows: int) -> PixelShape:
@@ -143,23 +152,23 @@ def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
 def _parsed(text: str, codec: Codec) -> Source:
     """Return what a text names; raises ValueError with all that can be named."""
     form, _, rest = text.partition(":")
-    if form in ("rows", HALF):
-        rows = _whole(text, rest) if form == "rows" else codec.grid.rows // 2
-        return rows_mask(codec, rows)[None]
+    if form == "half" or (form == "rows" and rest.isdecimal()):
+        return rows_mask(codec, codec.grid.rows // 2 if form == "half" else int(rest))[None]
     if form == "rectangle":
-        return _rectangle(text, rest or MIDDLE, _size(codec))[None]
+        return _rectangle(_numbers(text, rest or MIDDLE, [4]), _size(codec))[None]
     if form == "brush":
-        return _brush(text, rest or STROKE, _size(codec))[None]
+        return _brush(_numbers(text, rest or STROKE, range(3, 2**16, 2)), _size(codec))[None]
     if form == "random":
-        [ratio] = _numbers(text, rest or str(RATIO), "random:RATIO, as random:0.75", counts=[1]).values
-        return exact_ratio_mask(ratio, codec.grid.positions)
+        return exact_ratio_mask(_numbers(text, rest or RATIO, [1]).values[0], codec.grid.positions)
     if form in kinds(MaskSpec.noun):
-        settings = parse(rest.split(",")) if rest else {}
-        return from_dict(MaskSpec, {"kind": form, **settings})
+        return from_dict(MaskSpec, {"kind": form, **parse(rest.split(",") if rest else [])})
     if Path(text).is_file():
         return _file(Path(text), codec)
-    registered = ", ".join(kinds(MaskSpec.noun))
-    raise ValueError(f"mask '{text}' is neither a file nor a mask; allowed: {FORMS} ({registered})")
+    raise ValueError(_allowed(text))
+
+
+def _allowed(text: str) -> str:
+    return f"mask '{text}' is neither a file nor a mask; allowed: {FORMS} ({', '.join(kinds(MaskSpec.noun))})"
 
 
 def _file(path: Path, codec: Codec) -> Bool[Tensor, "1 H W"]:
@@ -171,40 +180,68 @@ class _Numbers(NamedTuple):
     are_fractions: bool  # of the sides of the picture, else pixels
 
 
-def _numbers(text: str, rest: str, form: str, *, counts: "range | list[int]") -> _Numbers:
+def _numbers(text: str, rest: str, counts: Collection[int]) -> _Numbers:
     """Return the numbers of a text, as many as one of `counts`. Raises ValueError for anything else."""
     try:
         values = [float(word) for word in rest.split(",")]
     except ValueError:
         values = []
     if len(values) not in counts or not all(map(math.isfinite, values)):
-        raise ValueError(f"mask '{text}' is not {form}")
+        raise ValueError(_allowed(text))
     return _Numbers(values, "." in rest)
 
 
-def _whole(text: str, rest: str) -> int:
-    if not rest.isdecimal():
-        raise ValueError(f"mask '{text}' is not rows:ROWS with a whole number, as rows:16")
-    return int(rest)
+def _rectangle(numbers: _Numbers, size: tuple[int, int]) -> PixelShape:
+    """Hide a rectangle. Raises ValueError unless it lies in the picture."""
+    sides = size if numbers.are_fractions else (1, 1)
+    top, left, height, width = (
+        each * side for each, side in zip(numbers.values, [*sides, *sides], strict=True)
+    )
+    bottom, right = (math.ceil(end - ROUNDING) for end in (top + height, left + width))
+    if min(height, width) <= 0 or min(top, left) < 0 or bottom > size[0] or right > size[1]:
+        given = ", ".join(f"{each:g}" for each in (top, left, height, width))
+        raise ValueError(
+            f"rectangle of top, left, height, width {given} pixels; it must lie inside the picture of "
+            f"{size[0]} x {size[1]} pixels, and not be empty"
+        )
+    hidden = torch.zeros(size, dtype=torch.bool)
+    hidden[math.floor(top + ROUNDING) : bottom, math.floor(left + ROUNDING) : right] = True
+    return hidden
 
 
-def _rectangle(text: str, rest: str, size: tuple[int, int]) -> PixelShape:
-    form = "rectangle:TOP,LEFT,HEIGHT,WIDTH, in pixels (4,4,8,8) or fractions (0.25,0.25,0.5,0.5)"
-    values, fractions = _numbers(text, rest, form, counts=[4])
-    top, left, height, width = values
-    if fractions:
-        top, height, left, width = top * size[0], height * size[0], left * size[1], width * size[1]
-    return rectangle(size, top, left, height, width)
-
-
-def _brush(text: str, rest: str, size: tuple[int, int]) -> PixelShape:
-    form = "brush:RADIUS,ROW,COL,..., in pixels (2,4,4,12,20) or fractions (0.1,0.25,0.25,0.75,0.75)"
-    (radius, *places), fractions = _numbers(text, rest, form, counts=range(3, 2**16, 2))
-    points = list(zip(places[::2], places[1::2], strict=True))
-    if fractions:
+def _brush(numbers: _Numbers, size: tuple[int, int]) -> PixelShape:
+    """Hide the pixels whose centers are at most a radius from the line through some points."""
+    radius, *places = numbers.values
+    points = torch.tensor(places, dtype=torch.float64).view(-1, 2)
+    if numbers.are_fractions:
         radius *= min(size)
-        points = [(row * size[0] - 0.5, col * size[1] - 0.5) for row, col in points]
-    return brush(size, radius, points)
+        points = points * torch.tensor(size) - 0.5
+    rows, cols = (torch.arange(side, dtype=torch.float64) for side in size)
+    pixels = torch.stack(torch.meshgrid(rows, cols, indexing="ij"), -1)
+    hidden = torch.zeros(size, dtype=torch.bool)
+    for start, end in zip(points, points[1:] if len(points) > 1 else points, strict=False):
+        along = end - start
+        share = ((pixels - start) @ along / along.square().sum().clamp(min=ROUNDING)).clamp(0, 1)
+        distance = (pixels - start - share[..., None] * along).square().sum(-1).sqrt()
+        hidden |= distance <= radius + ROUNDING
+    return hidden
+
+
+def fit_to(size: tuple[int, int], mask: Bool[Tensor, "_ _"]) -> PixelShape:
+    """Return a mask of any size for a picture of `size`: its center is cropped to the picture's aspect ratio,
+    and a pixel is hidden if any part of it is.
+    """
+    left, top, right, bottom = crop_box(mask.shape[1], mask.shape[0], *size, None)
+    rows = torch.stack([mask[part].any(0) for part in _parts(top, bottom, size[0], mask.shape[0])])
+    return torch.stack([rows[:, part].any(1) for part in _parts(left, right, size[1], mask.shape[1])], 1)
+
+
+def _parts(start: float, end: float, count: int, length: int) -> list[slice]:
+    """The lines that each of equal parts of a side touches."""
+    step = (end - start) / count
+    firsts = [math.floor(start + i * step + ROUNDING) for i in range(count)]
+    ends = [min(length, math.ceil(start + (i + 1) * step - ROUNDING)) for i in range(count)]
+    return [slice(*each) for each in zip(firsts, ends, strict=True)]
 
 
 def _size(codec: Codec) -> tuple[int, int]:

@@ -1,12 +1,9 @@
-"""Pixel embeddings: the three channels of a pixel as numbers, through fixed features and a learned matrix.
-
-A channel has 256 values, so that each value is embedded once and looked up: the embedding is linear in the
-features, as if it were computed pixel by pixel.
-"""
+"""Embeddings of values: a table of vectors for each code or channel of a position, summed."""
 
 import abc
 import math
-from typing import Annotated, ClassVar
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, cast
 
 import torch
 from einops import rearrange
@@ -17,9 +14,47 @@ from torch.nn import functional as F
 from isopix.codecs.base import Codec
 from isopix.core.ranges import Range, Size
 from isopix.core.registry import register
-from isopix.core.types import Images
-from isopix.model.init import Glorot, InitScheme, InitTable, Normal, Zeros
+from isopix.core.types import Codes, Images
+from isopix.model.init import EMBEDDING, Glorot, InitScheme, InitTable, Normal, Zeros
 from isopix.model.stems.base import Components, Stem, StemSpec, ValueTable
+
+
+@register("token_embedding")
+class TokenEmbeddingSpec(StemSpec):
+    """The codec's codes as inputs: iGPT's palette embedding for one code per position; for bytes pix2vec, a
+    table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3.2).
+    """
+
+    def build(self, codec: Codec, width: int) -> "TokenEmbedding":
+        return TokenEmbedding(codec, width)
+
+    def num_components(self, codec: Codec) -> int:
+        return codec.num_codes
+
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        return 0
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"tables.*": EMBEDDING[scheme]}
+
+
+class TokenEmbedding(Stem):
+    """components_iq = table_q[code_iq]."""
+
+    reads_codes: ClassVar[bool] = True
+    has_value_table: ClassVar[bool] = True
+
+    def __init__(self, codec: Codec, width: int):
+        super().__init__()
+        tables = (nn.Embedding(codec.vocab_size, width) for _ in range(codec.num_codes))
+        self.tables = cast("Sequence[nn.Embedding]", nn.ModuleList(tables))
+
+    def value_table(self) -> ValueTable:
+        return torch.stack([table.weight for table in self.tables])
+
+    def forward(self, inputs: Codes) -> Components:
+        return [table(codes) for table, codes in zip(self.tables, inputs.unbind(-1), strict=True)]
+
 
 CHANNELS, LEVELS = 3, 256
 Values = Float[Tensor, " 256"]  # 0..255, scaled to [-1, 1]

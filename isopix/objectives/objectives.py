@@ -1,4 +1,4 @@
-"""Masked objective: predict the codes of masked positions from the visible ones (BERT)."""
+"""The objectives: autoregressive, masked, and none."""
 
 import hashlib
 from typing import Annotated, ClassVar, NamedTuple
@@ -12,11 +12,34 @@ from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.ranges import Range
 from isopix.core.registry import register
-from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices
-from isopix.model.masking import MaskingSpec, ZeroMaskingSpec
-from isopix.model.token_dropping import gather_patches
+from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices, Scalar, Tokens
+from isopix.model.heads import Likelihood
+from isopix.model.masking import MaskingSpec, ShiftRightMaskingSpec, ZeroMaskingSpec
+from isopix.model.stems.base import gather_patches
 from isopix.objectives.base import ObjectiveSpec, TrainingBatch
 from isopix.objectives.masks import BernoulliMask, MaskSpec
+
+
+@register("autoregressive")
+class Autoregressive(ObjectiveSpec):
+    """L_AR = E[-ln p(x)], p(x) = prod_i p(x_i | x_1 .. x_i-1): mean over positions (iGPT section 2.1)."""
+
+    can_sample: ClassVar[bool] = True
+
+    @property
+    def causal(self) -> bool:
+        return True
+
+    @property
+    def corruption(self) -> ShiftRightMaskingSpec:
+        return ShiftRightMaskingSpec()
+
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        """Return a batch with every position in the loss; nothing is random."""
+        targets = codec.encode(images)
+        return TrainingBatch.with_equal_weights(
+            images, None, targets, torch.ones_like(targets[..., :1], dtype=torch.bool)
+        )
 
 
 class Corruption(NamedTuple):
@@ -172,3 +195,37 @@ class Masked(ObjectiveSpec):
         return keep_or_swap(
             chosen, random_rate=self.random_rate, keep_rate=self.keep_rate, generator=generator
         )
+
+
+@register("none")
+class NoObjective(ObjectiveSpec):
+    """Masks nothing and predicts nothing: an imported network that was trained on class labels, or that came
+    without its decoder. It can be probed, analyzed and fine-tuned on classes.
+    """
+
+    def label(self) -> str:
+        return "unknown"
+
+    @property
+    def corruption(self) -> MaskingSpec:
+        return ZeroMaskingSpec()
+
+    def decoded_fraction(self, positions: int, num_codes: int) -> float:
+        return 0.0
+
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        """Return a batch without a mask and with nothing in the loss."""
+        targets = codec.encode(images)
+        nothing = torch.zeros_like(targets[..., :1], dtype=torch.bool)
+        return TrainingBatch.with_equal_weights(images, None, targets, nothing)
+
+    def decoded_loss(
+        self, head: Likelihood, tokens: Tokens, batch: TrainingBatch, positions: PositionIndices | None = None
+    ) -> Scalar:
+        """Raises ValueError: there is no loss."""
+        raise ValueError(
+            "this network has no pre-training objective and no loss of codes; it can be probed, analyzed and "
+            "fine-tuned on classes (generative_weight=0)"
+        )
+
+    decoded_eval_loss = decoded_loss

@@ -10,9 +10,8 @@ from isopix.codecs.base import Codec
 from isopix.core.ranges import Size
 from isopix.core.registry import register
 from isopix.core.types import Images
-from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
+from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d, count_flops
 from isopix.model.init import Glorot, InitScheme, InitTable
-from isopix.model.profiling import count_flops
 from isopix.model.stems.base import Components, Stem, StemSpec
 
 CHANNELS = 3
