@@ -18,29 +18,24 @@ from isopix.api.generation_results import (
     SampleOutput,
 )
 from isopix.api.image_selection import first_images, select_split
-from isopix.api.inputs import ImagesLike, as_images, require_images
 from isopix.api.nearest import compare_with_training
-from isopix.api.pretrained import PretrainedModel
 from isopix.api.progress import Progress, shows_progress
-from isopix.api.run import (
-    DataLike,
-    RunLike,
-    SplitName,
-    logger,
-    open_run,
-    require_writable,
-)
+from isopix.core.choices import SplitName
 from isopix.core.device import DeviceLike, Precision
+from isopix.core.measurement import Measurement
 from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, images_hash
+from isopix.data.measurement import images_hash
 from isopix.data.splits import Split
 from isopix.generate.config import Order
 from isopix.generate.mask import MaskLike, chosen_mask, nearest_visible_pixels
 from isopix.generate.sample import require
 from isopix.objectives.visible_baselines import NearestVisible
 from isopix.plots import images as pictures
+from isopix.pretrained.inputs import ImagesLike, as_images, require_images
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import DataLike, RunLike, logger, open_run, require_writable
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import settings_hash, with_provenance

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from isopix import __version__
 from isopix.benchmarks import (
     attention,
     batches,
@@ -31,6 +30,7 @@ from isopix.core.command_line import command_line
 from isopix.core.device import runtime_environment
 from isopix.core.memory import free_cached_memory
 from isopix.core.suggestions import did_you_mean
+from isopix.core.version import __version__
 
 # In the order in which they run.
 BENCHMARKS: tuple[Benchmark[Any], ...] = (

@@ -10,7 +10,8 @@ from isopix.core.memory import eval_batch_size
 from isopix.core.types import Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.metrics import ClassificationMetrics, EnsembleLogits, evaluate_predictions
+from isopix.finetuning.metrics import EnsembleLogits, evaluate_predictions
+from isopix.finetuning.results import ClassificationMetrics
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probing.features import draw_masks

@@ -11,7 +11,7 @@ import torch
 
 from isopix.core import ranks
 from isopix.core.config import from_dict, to_dict
-from isopix.core.device import check_compiler
+from isopix.core.device import check_compiler, runtime_environment
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes, missing_classes
@@ -89,7 +89,12 @@ def train_recipe(
         save_hashes(folder.training_images, seen)
         save_hashes(folder.labeled_images, labeled)
         save_data_sample(folder, data)
-        facts = {**environment(device), **plugin_records(), **_records(training), **initial.provenance}
+        facts = {
+            **environment(runtime_environment(device)),
+            **plugin_records(),
+            **_records(training),
+            **initial.provenance,
+        }
         facts["precision"] = training.precision
         write_environment(folder, from_dict(RunEnvironment, facts))
         if data.bad_files_csv:

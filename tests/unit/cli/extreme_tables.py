@@ -13,7 +13,6 @@ from isopix.analysis.auroc import AUROC
 from isopix.analysis.parallel_cost import DeviceMemory
 from isopix.analysis.scores import SCORES
 from isopix.api import inspection
-from isopix.api.model_list import ShippedModel
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
 from isopix.api.reproduction import PlannedTrial
 from isopix.api.results import LowDataOutput, PaletteOutput, PlanOutput
@@ -27,9 +26,7 @@ from isopix.cli import (
     complete,
     data,
     doctor,
-    evaluate,
     low_data,
-    models,
     neighbors,
     palette,
     plan,
@@ -42,16 +39,19 @@ from isopix.cli import (
 )
 from isopix.codecs.palette_file import PaletteFile
 from isopix.core.check import Check
+from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
-from isopix.data.measurement import Measurement
-from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ConcatResult, EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
+from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
 from isopix.reporting.baselines import BaselineRow
+from isopix.runs.model_list import ShippedModel
 from isopix.studies.comparison import Comparison, LabelDraw
 from isopix.studies.protocols.write_up import ProtocolTable
 from isopix.train.lr_search import LRSearch, LRTrial
+from isopix.verbs import models
+from isopix.verbs.evaluate import evaluate
 
 Patch = pytest.MonkeyPatch
 
@@ -180,7 +180,7 @@ def show_low_data(patch: Patch) -> None:
 def show_models(patch: Patch) -> None:
     baseline = (NAME, 12.3456)
     one = ShippedModel(LONG_RECIPE, NAME, NAME, BIG, BIG, 12.3456, baseline, 1.0, (NAME, 1.0), "", Path())
-    patch.setattr("isopix.cli.models.list_models", lambda: [one, one])
+    patch.setattr("isopix.verbs.models.list_models", lambda: [one, one])
     models.models()
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning import evaluate as evaluating
 from isopix.finetuning.evaluate import default_masks, evaluate_finetuned, predict_logits
 from isopix.probing.features import draw_masks
-from isopix.probing.results import EnsembleAccuracy
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import train_recipe

@@ -71,7 +71,7 @@ CHANGES: dict[str, tuple[Callable[[Any], None], str]] = {
     "wrong recipe": (lambda found: found.records["recipe"]["model"].update(depth="a"), "model.depth is 'a'"),
     "wrong moment": (
         lambda found: found.tensors["optimizer"].update(
-            {"network.backbone.start_token/exp_avg": torch.zeros(1)}
+            {"network.backbone.blocks.0.norm1.weight/exp_avg": torch.zeros(1)}
         ),
         "has shape (1,)",
     ),

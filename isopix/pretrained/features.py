@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isopix.api.inputs import image_size
-from isopix.api.loading import load
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.device import DeviceLike
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
+from isopix.pretrained.inputs import image_size
+from isopix.pretrained.loading import load
+from isopix.pretrained.model import PretrainedModel
 
 
 class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.api.arguments import NonNegative, checked
-from isopix.api.feature_extractor import FeatureExtractor
-from isopix.api.inference import inference
-from isopix.api.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.api.progress import Progress, shows_progress
-from isopix.api.saved_model import write_model
 from isopix.api.signatures import name_types
 from isopix.core.device import Precision, autocast
 from isopix.core.memory import report_memory
@@ -37,6 +33,10 @@ from isopix.generate.sample import SampledImages, require, sample_images
 from isopix.interop import hub
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
+from isopix.pretrained.feature_extractor import FeatureExtractor
+from isopix.pretrained.inference import inference
+from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
+from isopix.pretrained.saved_model import write_model
 
 name_types(MaskLike=MaskLike)
 

@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from isopix.api.arguments import checked
-from isopix.api.inputs import image_size
-from isopix.api.pretrained import PretrainedModel
 from isopix.api.progress import TrainingProgress
 from isopix.api.signatures import name_types
 from isopix.core import device as devices
@@ -20,6 +18,8 @@ from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source
 from isopix.model.network import evaluation_mode
+from isopix.pretrained.inputs import image_size
+from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run, saved_recipe
 from isopix.runs.seen import leave_out_seen
@@ -33,7 +33,6 @@ from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
 T = TypeVar("T")
-SplitName = Literal["train", "validation", "test"]
 DataLike = str | os.PathLike[str] | ImageDataset
 name_types(DataLike=DataLike, DeviceLike=DeviceLike)
 
@@ -129,23 +128,23 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def open_run(
-    source: RunLike, device: DeviceLike, precision: Precision = "fp32"
+    source: RunLike, device: DeviceLike, precision: Precision = "fp32", *, writes: str = ""
 ) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
     """Yield the folder and the newest intact network of a run as a model of this precision, or a model as it
-    is, without a folder, in evaluation mode; afterwards it is in its own mode again.
+    is, without a folder, in evaluation mode. Raises ValueError if a run that it `writes` to is read-only.
     """
     if isinstance(source, PretrainedModel):
         with evaluation_mode(source):
             yield None, source
     else:
         folder = run_folder(source)
+        if writes:
+            require_writable(folder.path / writes)
         yield folder, PretrainedModel(load_network(folder.path, device), precision=precision)
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
-    """Return the precision that a model was loaded with; of a run, that of its training, and fp32 where the
-    device would emulate bf16.
-    """
+    """Return the precision of a loaded model; of a run, that of its training, or fp32 if bf16 is emulated."""
     if source is model:
         return model.precision
     device = model.network.device

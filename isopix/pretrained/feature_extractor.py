@@ -7,14 +7,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.api.arguments import checked
-from isopix.api.inputs import ImagesLike, as_images
-from isopix.api.pickling import new_with_plugins, used_plugins
 from isopix.core.device import Precision, autocast
 from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.model.backbone import FeatureKind, HiddenState
 from isopix.model.network import Network, evaluation_mode, without_start_token
 from isopix.model.pool import Pool, pool_tokens, pooled_width
+from isopix.pretrained.inputs import ImagesLike, as_images
+from isopix.pretrained.pickling import new_with_plugins, used_plugins
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
 
