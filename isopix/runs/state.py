@@ -216,6 +216,8 @@ def check_moments(
     side is that of the parameter or 1.
     """
     names = {path.rpartition("/")[0] for path in tensors}
+    if not names:  # before the first step
+        return
     for name in names - parameters.keys():
         raise ValueError(f"'{name}' is no parameter of this model")
     optimizer = spec.build([nn.Parameter(parameters[name]) for name in names])
