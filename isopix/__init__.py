@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
-    from isopix.api.machine import doctor
     from isopix.api.notebook import make_grid
-    from isopix.api.progress import show_progress
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
     from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
+    from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.pretrained.features import Features
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
     from isopix.studio.server import open_studio
+    from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
 
@@ -99,10 +99,9 @@ _MODULES = {
     "isopix.api.inspection": ("analyze", "plan", "report"),
     "isopix.api.palette": ("palette",),
     "isopix.pretrained.loading": ("load", "save"),
-    "isopix.api.machine": ("doctor",),
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
-    "isopix.api.progress": ("show_progress",),
+    "isopix.core.progress": ("show_progress",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.pretrained.run": ("Interrupted", "Run"),

@@ -28,14 +28,12 @@ LEVELS = [
     ["probing"],
     ["finetuning", "generate", "analysis"],
     ["recipes"],
-    ["display"],
     ["runs"],
     ["interop"],
     ["papers"],
     ["reporting"],
     ["studies"],
     ["pretrained", "api"],
-    ["benchmarks"],
     ["studio"],
     ["verbs"],
     ["cli"],
@@ -55,6 +53,9 @@ HEAVY = {"transformers", "huggingface_hub", "datasets", "tensorboard", "submitit
 HEAVY |= {"wandb", "trackio"}
 HEAVY |= {"gradio", "gradio_page", "studio"}  # and the modules of the page, which import it
 HEAVY |= {"distributed", "sharded"}  # PyTorch's engines for many devices, and the module that uses them
+HEAVY |= {
+    "device"
+}  # core.device imports torch, which the launcher of processes needs only when it starts them
 # British spellings, and "data set"; PyTorch, NumPy and Hugging Face write American ones, and "dataset".
 BRITISH = re.compile(
     r"\b(\w*colour\w*|grey\w*|optimis\w+|normalis\w+|initialis\w+|analys(e|ed|ing)\b|centre\w*|behaviour\w*"

@@ -42,7 +42,10 @@ def _command(verb: Verb) -> Callable[..., None]:
         if verb.parallel:
             launch_ranks(options.pop("devices"), options["device"])
         load_plugins(plugin)
-        print_result(verb.function(*args, **options), json=json)
+        result = verb.function(*args, **options)
+        print_result(result, json=json)
+        if result.failure:
+            raise RuntimeError(result.failure)
 
     own = [
         each.replace(annotation=_typed(each.annotation))

@@ -76,17 +76,9 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
-    "doctor": (
-        "isopix.cli.doctor:doctor",
-        "Check the installation, the device, memory and disks, and train a tiny network.",
-    ),
     "studio": (
         "isopix.cli.studio:studio",
         "Try out runs on a local page: complete, compare and inspect images.",
-    ),
-    "bench": (
-        "isopix.cli.bench:bench",
-        "Measure speed next to other libraries, and check the results on this device.",
     ),
 }
 
@@ -99,7 +91,7 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 
 ORDER = """demo recipe plan data palette pretrain resume search-lr probe analyze finetune evaluate low-data
 sample complete reconstruct score neighbors convert publish verify models study compare reproduce report
-doctor studio bench"""
+doctor studio"""
 """The commands in the order in which a newcomer needs them."""
 
 

@@ -11,17 +11,17 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.data.dataset import DataConfig
 from isopix.probing.low_data import LowDataProtocol, LowDataResult
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import BEST_STEP, InitialWeights, TrainingStart, require_evaluations
 from isopix.runs.refit import start_settings
 from isopix.runs.resume import folder_of_runs, train_or_resume
 from isopix.runs.state import read_environment
-from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
@@ -70,9 +70,7 @@ def finetune_job(
     )
 
 
-def finetune_low_data(
-    job: FineTuneJob, protocol: LowDataProtocol, observer: RunObserver
-) -> list[LowDataResult]:
+def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol) -> list[LowDataResult]:
     """Fine-tune the run on each subset, in run folders `labels-4-subset-0` of a folder for these settings.
 
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
@@ -83,11 +81,11 @@ def finetune_low_data(
     out = job.out / f"finetune-{settings_hash(settings)}"
     with (
         folder_of_runs(out, settings, "low-data evaluation"),
-        long_step("fine-tuning", len(sizes) * subsets) as done,
+        track("fine-tuning", len(sizes) * subsets) as done,
     ):
         folders_of = {}
         for i, (count, subset) in enumerate(product(sizes, range(subsets)), start=1):
-            folders_of[count, subset] = _finetune(job, out, count, subset, observer)
+            folders_of[count, subset] = _finetune(job, out, count, subset)
             done(i)
     for count in sizes:
         folders = [folders_of[count, subset] for subset in range(subsets)]
@@ -99,11 +97,12 @@ def finetune_low_data(
     return results
 
 
-def _finetune(job: FineTuneJob, out: Path, count: int | str, subset: int, observer: RunObserver) -> Path:
+def _finetune(job: FineTuneJob, out: Path, count: int | str, subset: int) -> Path:
     """Fine-tune on one subset until done, and return the run folder."""
     recipe = replace(job.recipe, data=replace(job.recipe.data, labels_per_class=count, subset=subset))
     folder = out / f"labels-{count}-subset-{subset}"
     fresh = job.initial._replace(network=deepcopy(job.initial.network))  # training changes it
+    observer = RunObserver(f"{recipe.name}, {count} labels per class, subset {subset}")
     status = train_or_resume(recipe, folder, device=job.device, observer=observer, initial=fresh)
     if not status.finished:
         raise KeyboardInterrupt

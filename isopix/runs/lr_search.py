@@ -15,6 +15,7 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint
 from isopix.runs.measurements import validation_measurement
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import (
     InitialWeights,
     TrainingStart,
@@ -24,7 +25,7 @@ from isopix.runs.pretrain import (
 from isopix.runs.refit import Prepare, start_settings
 from isopix.runs.resume import folder_of_runs, train_or_resume
 from isopix.runs.state import MODEL, codec_of, state_of
-from isopix.runs.training_log import RunObserver, unigram_nats
+from isopix.runs.training_log import unigram_nats
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder

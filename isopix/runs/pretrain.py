@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core import ranks
+from isopix.core import progress, ranks
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import check_compiler, runtime_environment
 from isopix.data.dataset import ImageDataset, load_dataset
@@ -21,10 +21,10 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec
 from isopix.runs.data_sample import save_data_sample
 from isopix.runs.measurements import evaluator_specs
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
 from isopix.runs.state import Origin, RunEnvironment, write_environment
-from isopix.runs.training import RunStatus, TrainingRun
-from isopix.runs.training_log import RunObserver
+from isopix.runs.training import TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
 from isopix.storage.run_folder import RunFolder, start_run
@@ -74,7 +74,7 @@ def train_recipe(
         data = load_dataset(recipe.data)
         check_data(recipe, data)
         if initial is None:
-            initial = _from_scratch(recipe, data, observer)
+            initial = _from_scratch(recipe, data)
         seen = seen_images(data, initial.seen, _selecting(recipe, data))
         data, left_out = leave_out_seen(data, seen, known=initial.seen_known)
         recipe = with_absolute_paths(recipe)
@@ -152,11 +152,9 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     return recipe.updated(codec=recipe.model.codec.with_absolute_paths())
 
 
-def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> InitialWeights:
+def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
     """Return the untrained network, with its codec fitted to the training images if need be."""
-    codec = fit_codec(
-        recipe, data, note=lambda text: observer.record({"kind": "note", "step": 0, "text": text})
-    )
+    codec = fit_codec(recipe, data, note=progress.announce)
     return InitialWeights(recipe.build(codec), codec_provenance(recipe), tuple(codec.notes()))
 
 

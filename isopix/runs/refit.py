@@ -12,6 +12,7 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint, saved_recipe
 from isopix.runs.measurements import validation_measurement
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import (
     InitialWeights,
     TrainingStart,
@@ -21,8 +22,6 @@ from isopix.runs.pretrain import (
 )
 from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs, resume_run, train_or_resume
 from isopix.runs.state import MODEL, codec_of
-from isopix.runs.training import RunStatus
-from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import is_temporary
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder

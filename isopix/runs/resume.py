@@ -1,7 +1,7 @@
 """Resuming: an interrupted run from its newest intact checkpoint, and a folder of several runs."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,11 +18,11 @@ from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.load import build_network, find_checkpoint
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.state import OPTIMIZER, environment_of, plugin_changes, recipe_of, state_of
-from isopix.runs.training import RunStatus, TrainingRun
-from isopix.runs.training_log import RunObserver
+from isopix.runs.training import TrainingRun
 from isopix.storage.atomic import is_temporary, read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, prune
 from isopix.storage.lock import exclusive_lock
@@ -88,10 +88,9 @@ def resume_run(
     *,
     device: torch.device,
     observer: RunObserver,
-    started: Callable[[Checkpoint], None] = lambda found: None,
 ) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
-    without a stop. `started` is called with the checkpoint that it continues from.
+    without a stop.
 
     Raises ValueError if there is no checkpoint, its plugins are not loaded or the data has changed, and what
     `train_recipe` raises.
@@ -106,7 +105,6 @@ def resume_run(
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
             )
-        started(found)
         data = load_dataset(recipe.data)
         if data.fingerprint != state.data:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")

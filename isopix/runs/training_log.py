@@ -1,8 +1,8 @@
-"""The log of a run in training: appended, rewound to a checkpoint, and copied to those who follow the run."""
+"""The log of a run in training: appended, rewound to a checkpoint, and copied to loggers on request."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from isopix.recipes.recipe import Recipe
 from isopix.runs.metric_loggers import RunLoggers
@@ -10,19 +10,6 @@ from isopix.storage.log import RunLog, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.divergence import DivergedError, DivergenceDetector
 from isopix.train.trainer import Record
-
-
-class RunObserver(NamedTuple):
-    """Follows a run: `record` is called with every log record, `stop` after every step, and `watch` every few
-    steps and before a checkpoint, with the step and the losses of the steps since its last call.
-
-    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio.
-    """
-
-    record: Callable[[Record], None] = lambda record: None
-    stop: Callable[[], bool] = lambda: False
-    watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
-    loggers: Sequence[str] = ()
 
 
 class TrainingLog:

@@ -36,12 +36,6 @@ def test_samples(pristine: Path) -> None:
     assert not torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=4))
 
 
-def test_progress_of_samples_is_that_of_all_batches(pristine: Path) -> None:
-    done: list[tuple[int, int]] = []
-    loaded(pristine, "ar").sample(3, batch_size=2, progress=lambda *counts: done.append(counts))
-    assert done == [(position, 128) for position in range(128)]
-
-
 def test_completions(pristine: Path, images: Images) -> None:
     model = loaded(pristine, "ar")
     found = isopix.complete(model, images, each=2, seed=3)

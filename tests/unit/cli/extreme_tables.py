@@ -17,15 +17,11 @@ from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutp
 from isopix.api.reproduction import PlannedTrial
 from isopix.api.results import LowDataOutput, PaletteOutput, PlanOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.benchmarks.benchmark import TINY
-from isopix.benchmarks.training import PEAK_MEMORY
 from isopix.cli import (
     analyze,
-    bench,
     compare,
     complete,
     data,
-    doctor,
     low_data,
     neighbors,
     palette,
@@ -38,7 +34,6 @@ from isopix.cli import (
     verify,
 )
 from isopix.codecs.palette_file import PaletteFile
-from isopix.core.check import Check
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
@@ -110,23 +105,6 @@ def show_analyze(patch: Patch) -> None:
     analyze.analyze(Path("run"))
 
 
-def show_bench(patch: Patch) -> None:
-    comparison = {
-        "task": f"sampling all pixels, {LONG_RECIPE} depth=48 width=1536",
-        "isopix_alternative": "compiled, bf16, flex attention",
-        "peer": "transformers 5.23.0 generate, compiled, bf16",
-        "isopix_seconds": {"median": 98765.4},
-        "peer_seconds": {"median": 0.0009876},
-        "speedup": 123456.0,
-        "n": 10,
-    }
-    measured = {"name": "sampling.batch-128", "state": "measured", "item": "image", "checked": NAME}
-    record = {**measured, "comparisons": [comparison], "errors": {NAME: NAME * 3}}
-    record["values"] = {f"{PEAK_MEMORY}{NAME}, compiled": 2**50, f"{PEAK_MEMORY}{NAME}, eager": None}
-    machine = {"isopix": "1.0", "device": NAME, "threads": 128, "torch": "2.13", "size": TINY}
-    bench._print_benchmarks({**machine, "benchmarks": [record]}, Path("speed.json"))
-
-
 def show_compare(patch: Patch) -> None:
     draws, difference = (LabelDraw(0, 0),), CrossedMean(-1.0, 1.0, 1.0, 1.0)
     many = Comparison(NAME, NAME, (0,), draws, BIG, [[1.0]], [[1.0]], difference, [[None]], [[None]], (NAME,))
@@ -151,13 +129,6 @@ def show_data(patch: Patch) -> None:
     split = {"images": BIG, "examined": 12345, "classes": counts, "unreadable": 0}
     splits = dict.fromkeys(("train", "validation", "test", "unlabeled"), split)
     data._print_splits({"data": NAME, "splits": splits, "num_classes": BIG})
-
-
-def show_doctor(patch: Patch) -> None:
-    checks = (Check("disk of the cache", "warning", f"1,024.0 TiB free for /{FILE}", f"pip install {NAME}"),)
-    found = SimpleNamespace(checks=checks * 3, record={}, failed=())
-    patch.setattr("isopix.api.machine.doctor", lambda **options: found)
-    doctor.doctor()
 
 
 def show_evaluate(patch: Patch) -> None:

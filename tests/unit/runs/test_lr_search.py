@@ -10,8 +10,8 @@ import torch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import TrainingStart, train_recipe
-from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.train.lr_search import LRSearch

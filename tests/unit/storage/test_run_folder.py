@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from isopix.storage import checkpoint
+from isopix.storage.run_folder import RunFolder, require_new
 from tests.run_folders import create_run
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from isopix.storage.run_folder import RunFolder, require_new
 with RunFolder(Path(sys.argv[1])).lock():
     print("locked", flush=True)
     time.sleep(60)
