@@ -13,7 +13,7 @@ from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.ranges import Count
 from isopix.core.table import Table
 from isopix.core.text import printable
-from isopix.data.duplicates import DuplicateGroup
+from isopix.data.copies import DuplicateGroup
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.survey import Survey, survey_source
 from isopix.plots import style

@@ -12,7 +12,7 @@ from PIL import Image
 
 from isopix.data.dataset import load_dataset
 from isopix.objectives.objectives import NoObjective
-from isopix.studio.opened_run import ChosenImage, OpenedRun, open_runs, pixels_of
+from isopix.studio.run import ChosenImage, OpenedRun, open_runs, pixels_of
 from tests.unit.data.refusal import refusal
 
 

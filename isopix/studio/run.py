@@ -1,4 +1,4 @@
-"""A run as the page uses it: its model, its test images, its own preprocessing, and what it can do."""
+"""A run as the page uses it: its model, its test images, what it can do, and what is hidden of an image."""
 
 import os
 import threading
@@ -9,8 +9,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import UInt8
 from numpy.typing import NDArray
+from torch import Tensor
 
 from isopix.analysis.attention import require_attention
 from isopix.analysis.likelihood import require_scores
@@ -18,6 +20,7 @@ from isopix.api.image_selection import select_split
 from isopix.core.device import DeviceLike
 from isopix.core.images import AnyNumber
 from isopix.core.types import Images
+from isopix.generate.mask import MaskLike
 from isopix.generate.sample import require
 from isopix.pretrained.inputs import image_size
 from isopix.pretrained.model import PretrainedModel
@@ -25,6 +28,14 @@ from isopix.pretrained.run import DataLike, load_network, run_folder
 from isopix.probing.feature_splits import Features
 from isopix.runs.load import LoadedRun
 
+PAINTED = "What I paint"
+SHAPES = {
+    PAINTED: "",
+    "Lower half": "half",
+    "Right half": "rectangle:0.0,0.5,1.0,0.5",
+    "Middle": "rectangle",
+    "Random 75 %": "random:0.75",
+}
 MAX_IMAGES = 256  # test images that are shown and searched for neighbors
 
 Ability = Literal["complete", "attention", "surprise"]
@@ -129,3 +140,25 @@ def _require(run: OpenedRun, ability: Ability) -> None:
     checks[ability]()
     if ability != "attention":
         run.loaded.require_decoder(ability)
+
+
+def hidden_part(shape: str, layers: Sequence[NDArray[np.uint8]], size: tuple[int, int]) -> MaskLike:
+    """Return the mask of a shape; for what is painted, bool [H W]: a pixel is hidden if any of it is painted.
+
+    `layers` are RGBA pictures of the image at any scale. Raises ValueError if nothing is painted.
+    """
+    if shape not in SHAPES:
+        raise ValueError(f"there is no shape '{shape}'; choose one of: {', '.join(SHAPES)}")
+    if shape != PAINTED:
+        return SHAPES[shape]
+    painted = torch.zeros(size, dtype=torch.bool)
+    for layer in layers:
+        painted |= _painted(layer, size)
+    if not painted.any():
+        raise ValueError("nothing is painted yet: paint over a part of the image, or choose a shape to hide")
+    return painted
+
+
+def _painted(layer: UInt8[np.ndarray, "rows cols 4"], size: tuple[int, int]) -> Tensor:
+    alpha = torch.from_numpy(np.ascontiguousarray(layer[..., 3])).float()
+    return F.adaptive_max_pool2d(alpha[None, None], size)[0, 0] > 0

@@ -12,9 +12,8 @@ from PIL import Image
 from isopix.core.types import Images
 from isopix.data.decode import MAX_BYTES
 from isopix.generate.mask import MaskLike
-from isopix.studio.hidden_part import SHAPES, hidden_part
-from isopix.studio.opened_run import ChosenImage, OpenedRun, Pixels, pixels_of
-from isopix.studio.tiles import note_html, problem_html
+from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, hidden_part, pixels_of
+from isopix.studio.views import note_html, problem_html
 
 CANVAS = 320  # pixels, the longer side of the picture that is painted on
 BRUSH_COLOR = "#9b59d0"

@@ -6,11 +6,20 @@ from typing import Any, get_args
 import gradio as gr
 
 from isopix.generate.config import Order, Passes
-from isopix.studio.completions import CompletionFrame, CompletionSettings, completion_frames
-from isopix.studio.gradio_image_panel import ImagePanel, image_of, mask_of
-from isopix.studio.opened_run import Ability, ChosenImage, OpenedRun
-from isopix.studio.tiles import note_html, problem_html, table_html, tiles_html
-from isopix.studio.views import attention_tiles, neighbor_tiles, surprise_tiles
+from isopix.studio.panel import ImagePanel, image_of, mask_of
+from isopix.studio.run import Ability, ChosenImage, OpenedRun
+from isopix.studio.views import (
+    CompletionFrame,
+    CompletionSettings,
+    attention_tiles,
+    completion_frames,
+    neighbor_tiles,
+    note_html,
+    problem_html,
+    surprise_tiles,
+    table_html,
+    tiles_html,
+)
 
 Runs = dict[str, OpenedRun]
 # One computation at a time; others wait in line, and a second click of a button waits for the first.
