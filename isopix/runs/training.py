@@ -10,11 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isopix.core import ranks
 from isopix.core.config import to_dict
-from isopix.core.device import describe_devices, peak_flops
 from isopix.core.measurement import Measurement
-from isopix.core.progress import ProgressBar, open_bar
 from isopix.core.signals import stop_requested
 from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
@@ -23,12 +20,11 @@ from isopix.data.missing_classes import training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
-from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import CheckpointWriter, load_weights, weights_of
 from isopix.runs.load import find_checkpoint
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
-from isopix.runs.observer import RunObserver, RunStatus
+from isopix.runs.observer import RunObserver, RunStatus, open_display
 from isopix.runs.state import (
     CLASSIFIER,
     MODEL,
@@ -45,7 +41,6 @@ from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
-from isopix.train.display import TrainingDisplay
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.parallel import barrier, own_images, whole_weights
@@ -102,8 +97,9 @@ class TrainingRun:
         on_gpu, chosen = self.device.type == "cuda", self.recipe.train.async_save
         background = on_gpu if chosen is None else chosen
         self.writer = CheckpointWriter(self.folder, in_background=background)
-        bar = open_bar()
-        self.display = None if bar is None else self._display(bar, step)
+        self.display = open_display(
+            self.recipe, observer.title, step, device=self.device, precision=self.precision
+        )
         shown = closing(self.display) if self.display else nullcontext()
         with closing(self.log), closing(self.writer), shown:
             if found is None:
@@ -126,17 +122,6 @@ class TrainingRun:
             finished,
             can_probe=len(self.data.classes) > 1 and to_probe,
             can_evaluate=classifies and len(self.data.test) > 0,
-        )
-
-    def _display(self, bar: ProgressBar, step: int) -> TrainingDisplay:
-        steps, peak = self.recipe.train.steps, peak_flops(self.device, self.precision)
-        resumed = f"{self.recipe.name}, from step {step} of {steps}, {describe_devices(self.device)}"
-        return TrainingDisplay(
-            bar,
-            self.observer.title or resumed,
-            steps,
-            flops=recipe_cost(self.recipe).training_flops,
-            peak=peak and peak * ranks.num_ranks(),
         )
 
     def _train(self, found: Checkpoint | None) -> int:
