@@ -82,10 +82,7 @@ class TrainingRun:
             network.codec.build_table()
 
     def run(
-        self,
-        observer: RunObserver,
-        found: Checkpoint | None = None,
-        notes: Sequence[str] = (),
+        self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
     ) -> RunStatus:
         """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
         state = None if found is None else state_of(found)
