@@ -20,7 +20,7 @@ from isopix.storage.atomic import (
     write_bytes,
 )
 from isopix.storage.hashing import sha256_of
-from isopix.storage.safetensors_io import read_group, write_tensors
+from isopix.storage.safetensors_io import read_shards, write_tensors
 
 MANIFEST = "manifest.json"
 FORMAT = 2
@@ -112,7 +112,7 @@ def load_checkpoint(
         jsons = [folder / name for name in entries if name.endswith(".json")]
         for path in chain(jsons, *chosen.values()):
             _verify(folder, path, entries[_name(folder, path)])
-        tensors = {group: read_group(paths) for group, paths in chosen.items()}
+        tensors = {group: read_shards(paths) for group, paths in chosen.items()}
         records = {path.stem: read_json(path) for path in jsons}
     return Checkpoint(tensors, records, folder)
 

@@ -46,7 +46,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
-def read_group(paths: Sequence[Path]) -> dict[str, Tensor]:
+def read_shards(paths: Sequence[Path]) -> dict[str, Tensor]:
     """Return the tensors of one file, or of shards as `torch.distributed.checkpoint` writes them, whose
     metadata have the offsets of the rows in each.
 
