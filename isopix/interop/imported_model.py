@@ -28,8 +28,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
-from isopix.storage.run_folder import RunFolder
-from isopix.storage.run_start import start_run
+from isopix.storage.run_folder import RunFolder, start_run
 from isopix.train.config import TrainConfig
 
 CLASSIFIER = "classifier."  # begins the names of the tensors of a class head

@@ -12,6 +12,7 @@ import isopix
 from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.timm import read_timm
 from isopix.runs.load import load_finetuned
+from tests.finetuned import load_finetuned
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
 
 
