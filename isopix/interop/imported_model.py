@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec
-from isopix.core.config import to_dict
+from isopix.core.config import from_dict, to_dict
 from isopix.core.device import runtime_environment
 from isopix.core.types import Grid
 from isopix.core.version import __version__
@@ -25,6 +25,7 @@ from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.base import ObjectiveSpec
 from isopix.recipes.recipe import Recipe
+from isopix.runs.state import RunEnvironment, State, write_environment
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
@@ -177,7 +178,7 @@ def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None
         origin |= {"isopix": __version__, "command": ["isopix", *sys.argv[1:]]}
         started = datetime.now(UTC).isoformat(timespec="seconds")
         write_json(run.recipe, to_dict(recipe))
-        write_json(run.environment, {**details, **origin, "started": started})
+        write_environment(run, from_dict(RunEnvironment, {**details, **origin, "started": started}))
         log = RunLog(run.log)
         log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
         log.close()
@@ -189,11 +190,18 @@ def _save(
     run: RunFolder, imported: ImportedModel, recipe: Recipe, details: dict[str, Any], origin: dict[str, Any]
 ) -> None:
     network = imported.network()
-    state = {"step": imported.step, "codec": network.codec.fingerprint(), "data": "not known"}
+    state = State(
+        step=imported.step,
+        codec=network.codec.fingerprint(),
+        data="not known",
+        labels_seen=None,
+        seen_known=False,
+        classes=imported.classes,
+    )
     reports = [report._asdict() for report in imported.tensor_reports]
     records = {
         "recipe": to_dict(recipe),
-        "state": state | ({"classes": list(imported.classes)} if imported.classes else {}),
+        "state": to_dict(state),
         "environment": details,
         "imported": {**origin, "tensors": reports},  # what became of each source tensor
     }

@@ -59,7 +59,7 @@ def verify(
     result = VerificationResult(
         recipe=loaded.recipe.name,
         step=loaded.step,
-        imported=loaded.records.get("imported", {}).get("imported"),
+        imported=loaded.imported.get("imported"),
         checkpoint=str(folder),
         files=tuple(files),
         palette=codec.fingerprint(),

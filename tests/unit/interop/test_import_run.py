@@ -33,7 +33,7 @@ def test_the_run_holds_the_model_and_its_origin(
     told = json.loads(run.environment.read_text())
     assert told["imported"] == "Hugging Face a"
     assert told.get("trained_on") == data
-    tensor_reports = found.records["imported"]["tensors"]
+    tensor_reports = found.imported["tensors"]
     assert {each["source"] for each in tensor_reports} == {each.source for each in imported.tensor_reports}
     assert len(checkpoint.verify_files(checkpoint.latest_folder(run.checkpoints))) == 5
 
