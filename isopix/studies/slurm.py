@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from isopix.cluster.executor import Cluster, job_executor
-from isopix.cluster.job import requeue
+from isopix.cluster.executor import Cluster
 from isopix.core.signals import stopped_by
+from isopix.core.slurm import job_executor, requeue
 
 T = TypeVar("T")
 
