@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from isopix.cluster.executor import Cluster
 from isopix.core.signals import stopped_by
-from isopix.core.slurm import job_executor, requeue
+from isopix.core.slurm import Cluster, job_executor, requeue
 
 T = TypeVar("T")
 
