@@ -1,6 +1,5 @@
 """A command in several processes: ranks on this machine by torchrun's engine, or a job of SLURM."""
 
-import importlib
 import logging
 import os
 import sys
@@ -23,8 +22,8 @@ from isopix.core import ranks
 from isopix.core.command_line import command_line
 from isopix.core.device import available_cores, list_devices, select_device
 from isopix.core.overrides import parse
-from isopix.core.signals import STOP_SIGNALS, STOPPED, handle_stop_signals
-from isopix.core.slurm import Cluster, job_executor, join_ranks, requeue
+from isopix.core.signals import STOP_SIGNALS, STOPPED
+from isopix.core.slurm import IN_JOB, Cluster, CommandJob, job_executor
 
 Devices = Annotated[
     int | None,
@@ -46,7 +45,6 @@ LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost con
 CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
 PARALLEL_COMMANDS = ("pretrain", "finetune", "resume", "probe")
 STOP_FILE = "ISOPIX_STOP_FILE"  # the environment variable with the path of a message
-IN_JOB = "ISOPIX_JOB"  # the variable that a job sets for its own command
 CANCEL: dict[Cluster, str] = {"slurm": "scancel {}", "local": "kill -INT {}"}
 
 
@@ -214,35 +212,3 @@ def _tasks(given: Mapping[str, Any]) -> tuple[int, int]:
     if gpus and tasks != gpus:
         raise ValueError(f"tasks_per_node is {tasks} and gpus_per_node {gpus}; each process has one GPU")
     return tasks, nodes
-
-
-class CommandJob:
-    """A command that runs as a job, in one process for each task, and again after each requeue."""
-
-    def __init__(self, words: tuple[str, ...], requeues: int = 0):
-        self.words, self.requeues = words, requeues
-
-    def __call__(self) -> None:
-        os.environ[IN_JOB] = "1"
-        os.environ.setdefault("SLURM_RESTART_COUNT", str(self.requeues))  # which submitit's local jobs lack
-        join_ranks()
-        sys.argv = ["isopix", *self.words]
-        handle_stop_signals()
-        try:
-            importlib.import_module("isopix.cli.main").main()  # which reads the arguments
-        except SystemExit as ended:
-            if ended.code != STOPPED:
-                raise
-            try:
-                requeue()
-            except RuntimeError as error:
-                if ranks.rank() == 0:
-                    warn(f"isopix: {error}")
-            if ranks.rank() == 0:
-                raise
-
-    def checkpoint(self) -> Any:
-        """Return the call to requeue, when submitit asks for it."""
-        import submitit  # noqa: PLC0415 - an extra
-
-        return submitit.helpers.DelayedSubmission(CommandJob(self.words, self.requeues + 1))

@@ -1,16 +1,19 @@
 """Jobs of SLURM by submitit, an optional package: their executor, their ranks and their requeue."""
 
+import importlib
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from isopix.core.signals import stopped_by
+from isopix.core import ranks
+from isopix.core.signals import STOPPED, handle_stop_signals, stopped_by
 from isopix.core.suggestions import did_you_mean
 
 Cluster = Literal["slurm", "local"]
@@ -25,6 +28,7 @@ TIMEOUT_MIN = 5  # submitit's default
 SIGNAL_DELAY = {"slurm": 90, "local": 30}  # submitit's defaults: seconds from the signal to the time limit
 EARLY = {"slurm": 60, "local": 0}  # seconds by which the signal may come earlier
 ADDITIONAL = "additional_parameters"  # of sbatch that submitit does not know
+IN_JOB = "ISOPIX_JOB"  # the variable that a job sets for its own command
 PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
 
 
@@ -77,6 +81,38 @@ def _check_time(parameters: Mapping[str, Any], cluster: Cluster) -> None:
             f"timeout_min is {minutes}, but the job is asked to save {delay} seconds (signal_delay_s) before "
             f"that, or up to {EARLY[cluster]} earlier; give it more time"
         )
+
+
+class CommandJob:
+    """A command that runs as a job, in one process for each task, and again after each requeue."""
+
+    def __init__(self, words: tuple[str, ...], requeues: int = 0):
+        self.words, self.requeues = words, requeues
+
+    def __call__(self) -> None:
+        os.environ[IN_JOB] = "1"
+        os.environ.setdefault("SLURM_RESTART_COUNT", str(self.requeues))  # which submitit's local jobs lack
+        join_ranks()
+        sys.argv = ["isopix", *self.words]
+        handle_stop_signals()
+        try:
+            importlib.import_module("isopix.cli.main").main()  # which reads the arguments
+        except SystemExit as ended:
+            if ended.code != STOPPED:
+                raise
+            try:
+                requeue()
+            except RuntimeError as error:
+                if ranks.rank() == 0:
+                    sys.stderr.write(f"isopix: {error}\n")
+            if ranks.rank() == 0:
+                raise
+
+    def checkpoint(self) -> Any:
+        """Return the call to requeue, when submitit asks for it."""
+        import submitit  # noqa: PLC0415 - an extra
+
+        return submitit.helpers.DelayedSubmission(CommandJob(self.words, self.requeues + 1))
 
 
 def join_ranks() -> None:
