@@ -18,6 +18,7 @@ from uuid import uuid4
 from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json, warn
+from isopix.cli.launch import STOP_FILE
 from isopix.core import ranks
 from isopix.core.command_line import command_line
 from isopix.core.device import available_cores, list_devices, select_device
@@ -55,6 +56,8 @@ def launch_ranks(count: int | None, device: str) -> None:
     """
     if count is None or ranks.are_started():
         return
+    # Imported here, as help needs no torch.
+
     if count < 1:
         raise ValueError(f"devices is {count}; allowed: 1 or more")
     available = len(list_devices(device))
