@@ -18,7 +18,6 @@ from uuid import uuid4
 from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json, warn
-from isopix.cli.launch import STOP_FILE
 from isopix.core import ranks
 from isopix.core.command_line import command_line
 from isopix.core.device import available_cores, list_devices, select_device
