@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.name_tables import TIMM_NAMES, pairs, timm_table
-from isopix.interop.vit_read import Channels, Fraction, Number, Preprocessing, ViTSizes, read_vit
+from isopix.interop.vit import Channels, Fraction, Number, Preprocessing, ViTSizes, read_vit
 from isopix.interop.weights import CONFIG, WeightFiles, open_weights, read_config
 
 HEADS = {"tiny": 3, "small": 6, "base": 12, "large": 16, "huge": 16}  # of timm's architectures

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from isopix.interop.name_tables import expand_layers, timm_table, to_source, vit_table
-from isopix.interop.vit_read import Preprocessing, ViTSizes
+from isopix.interop.vit import Preprocessing, ViTSizes
 
 WIDTH, DEPTH, CLASSES = 8, 2, 3
 SIZES = ViTSizes(
