@@ -27,7 +27,7 @@ BIASED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")  # matrices that have
 Channel = Annotated[float, Ge(-1), Le(1)]
 
 
-class Config(BaseModel):
+class ImageGPTConfig(BaseModel):
     """`config.json` of a supported ImageGPT."""
 
     model_type: Literal["imagegpt"]
@@ -60,7 +60,7 @@ class Config(BaseModel):
         )
 
 
-class ProcessorConfig(BaseModel):
+class ImageGPTProcessor(BaseModel):
     """`preprocessor_config.json`: the palette in [-1, 1], and the image size."""
 
     clusters: Annotated[list[tuple[Channel, Channel, Channel]], MinLen(1)] | None = None
@@ -84,9 +84,9 @@ def read_imagegpt(
 
 
 def _read(folder: Path, colors: Float[Tensor, "K 3"] | None, grid: Grid | None) -> ImportedModel:
-    config, images = read_config(folder, CONFIG, Config), ProcessorConfig()
+    config, images = read_config(folder, CONFIG, ImageGPTConfig), ImageGPTProcessor()
     if (folder / PROCESSOR).is_file():
-        images = read_config(folder, PROCESSOR, ProcessorConfig)
+        images = read_config(folder, PROCESSOR, ImageGPTProcessor)
     stored = open_weights(folder)
     if HEAD not in stored.shapes:
         kind = "a classifier" if "score.weight" in stored.shapes else "a base model"

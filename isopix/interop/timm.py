@@ -46,7 +46,7 @@ class Arguments(BaseModel):
     class_token: Literal[True] = True
 
 
-class Config(BaseModel):
+class TimmConfig(BaseModel):
     """`config.json` of a supported model."""
 
     architecture: Annotated[str, Field(pattern=r"^vit_(tiny|small|base|large|huge)_patch[0-9]+_[0-9]+$")]
@@ -63,7 +63,7 @@ def read_timm(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
     setting, tensor or file, for a model that would compute something else here.
     """
     try:
-        config, stored = read_config(folder, CONFIG, Config), open_weights(folder)
+        config, stored = read_config(folder, CONFIG, TimmConfig), open_weights(folder)
         sizes = _sizes(config, stored, classes)
         table = timm_table(sizes.patch_size, qkv_bias=sizes.qkv_bias)
         if sizes.classes:
@@ -73,7 +73,7 @@ def read_timm(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
         raise ValueError(f"{folder}: {error}") from None
 
 
-def _sizes(config: Config, stored: WeightFiles, classes: tuple[str, ...]) -> ViTSizes:
+def _sizes(config: TimmConfig, stored: WeightFiles, classes: tuple[str, ...]) -> ViTSizes:
     """Return the sizes that the weights have, and the heads and the preprocessing of the config."""
     images = config.pretrained_cfg
     width, _, patch_size, _ = _shape(stored, "patch_embed.proj.weight", 4)
@@ -108,7 +108,7 @@ def _shape(stored: WeightFiles, name: str, dimensions: int) -> tuple[int, ...]:
     return shape
 
 
-def _classes(config: Config, stored: WeightFiles) -> tuple[str, ...]:
+def _classes(config: TimmConfig, stored: WeightFiles) -> tuple[str, ...]:
     """Return the names of the classes in the order of the logits, or their numbers; none without a head."""
     if "head.weight" not in stored.shapes:
         return ()

@@ -16,7 +16,7 @@ RESCALE_FACTOR = 1 / 255
 RESAMPLING: dict[int, Resample] = {2: "bilinear", 3: "bicubic", 4: "area"}  # Pillow's numbers
 
 
-class Config(BaseModel):
+class ViTConfig(BaseModel):
     """`config.json` of a supported ViT or ViTMAE."""
 
     model_type: str
@@ -36,7 +36,7 @@ class Config(BaseModel):
     id2label: dict[str, str] | None = None
 
 
-class ProcessorConfig(BaseModel):
+class ViTProcessor(BaseModel):
     """`preprocessor_config.json` of a supported image processor."""
 
     do_rescale: Literal[True] = True
@@ -73,10 +73,10 @@ def read_mae(folder: Path) -> ImportedModel:
 
 def _read(folder: Path, model_type: str, classes: tuple[str, ...]) -> ImportedModel:
     try:
-        config = read_config(folder, CONFIG, Config)
+        config = read_config(folder, CONFIG, ViTConfig)
         if config.model_type != model_type:
             raise ValueError(f"model_type is {config.model_type!r:.100}; it must be {model_type}")
-        images, stored = read_config(folder, PROCESSOR, ProcessorConfig), open_weights(folder)
+        images, stored = read_config(folder, PROCESSOR, ViTProcessor), open_weights(folder)
         sizes = _sizes(config, images, classes or _classes(config, stored))
         table = vit_table(sizes.patch_size, qkv_bias=sizes.qkv_bias)
         if sizes.classes:
@@ -86,7 +86,7 @@ def _read(folder: Path, model_type: str, classes: tuple[str, ...]) -> ImportedMo
         raise ValueError(f"{folder}: {error}") from None
 
 
-def _sizes(config: Config, images: ProcessorConfig, classes: tuple[str, ...]) -> ViTSizes:
+def _sizes(config: ViTConfig, images: ViTProcessor, classes: tuple[str, ...]) -> ViTSizes:
     rows, cols = _pair(config.image_size)
     patch_size, other = _pair(config.patch_size)
     if patch_size != other:
@@ -114,7 +114,7 @@ def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
     return size if isinstance(size, tuple) else (size, size)
 
 
-def _preprocessing(images: ProcessorConfig, rows: int, cols: int) -> Preprocessing:
+def _preprocessing(images: ViTProcessor, rows: int, cols: int) -> Preprocessing:
     """Return the settings of an image processor. Raises ValueError for one that does something else."""
     if abs(images.rescale_factor / RESCALE_FACTOR - 1) > 1e-6:
         raise ValueError(f"rescale_factor is {images.rescale_factor}; only {RESCALE_FACTOR} is supported")
@@ -130,7 +130,7 @@ def _preprocessing(images: ProcessorConfig, rows: int, cols: int) -> Preprocessi
     )
 
 
-def _crop_fraction(images: ProcessorConfig, rows: int, cols: int) -> float | None:
+def _crop_fraction(images: ViTProcessor, rows: int, cols: int) -> float | None:
     """Return the fraction of the shorter side that a center crop keeps, None if images are resized as a
     whole. Raises ValueError unless they get the size of the model's.
     """
@@ -148,7 +148,7 @@ def _crop_fraction(images: ProcessorConfig, rows: int, cols: int) -> float | Non
     return None
 
 
-def _classes(config: Config, stored: WeightFiles) -> tuple[str, ...]:
+def _classes(config: ViTConfig, stored: WeightFiles) -> tuple[str, ...]:
     """Return the names of the classes in the order of the logits, none for a model without a class head."""
     weight = VIT_NAMES.stored_names(stored.shapes).get("classifier.weight")
     if weight is None:
