@@ -30,8 +30,7 @@ from isopix.plots.images import MappedImages, png_bytes, surprise_grid
 from isopix.pretrained.run import DataLike, RunLike, evaluation_data, logger, open_run
 from isopix.runs.load import LoadedRun
 from isopix.runs.training_images import training_images
-from isopix.storage.atomic import replace_file, write_json
-from isopix.storage.csv_file import write_csv
+from isopix.storage.atomic import replace_file, write_csv, write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 
 MAP_MASKS = 32  # at least, of the surprise maps of a masked model, so that most pixels are predicted

@@ -54,7 +54,7 @@ def verify(
     values: dict[str, Any] = {
         "recipe": loaded.recipe.name,
         "step": loaded.step,
-        "imported": loaded.records.get("imported", {}).get("imported"),
+        "imported": loaded.imported.get("imported"),
         "palette": codec.fingerprint(),
         "palette_is_openai": codec.fingerprint() == OPENAI_FINGERPRINT,
         "loss_nats": nats,

@@ -21,9 +21,9 @@ from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import STORES, ImageStore
 from isopix.storage import artifact
+from isopix.storage.arrays import NpyWriter, open_memmap
 from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.hashing import hash_bytes
-from isopix.storage.npy import NpyWriter, open_memmap
 
 SAVE_SECONDS = 10.0  # between saves of what a kill leaves
 CACHE_VERSION = 3  # raise it when the same source and preprocessing would give other pixels or files

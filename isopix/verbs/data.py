@@ -79,7 +79,7 @@ def _draw(folder: Path, result: DataResult) -> None:
 
 def _list(folder: Path, survey: "Survey") -> None:
     """Write all duplicates and all unreadable images."""
-    from isopix.storage.csv_file import write_csv
+    from isopix.storage.atomic import write_csv
 
     def rows() -> Iterator[Sequence[object]]:
         for number, group in enumerate(survey.duplicates):

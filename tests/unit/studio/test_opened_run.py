@@ -49,7 +49,7 @@ def test_a_file_is_preprocessed_as_in_a_dataset(
 
 
 def replace_recipe(run: OpenedRun, recipe: object):
-    return type(run.model)(run.loaded._replace(recipe=recipe))
+    return type(run.model)(replace(run.loaded, recipe=recipe))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.storage.npy import NpyWriter, open_memmap, read_arrays
+from isopix.storage.arrays import NpyWriter, open_memmap, read_arrays
 
 VALUES = np.arange(4000, dtype=np.uint8).reshape(10, 400)
 
