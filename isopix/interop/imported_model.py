@@ -8,8 +8,8 @@ from itertools import starmap
 import torch
 from torch import Tensor
 
-from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
 from isopix.interop.mmap_alloc import mmap_alloc
