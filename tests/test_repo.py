@@ -24,7 +24,6 @@ LEVELS = [
     ["model"],
     ["objectives"],
     ["train"],
-    ["cluster"],
     ["probing"],
     ["finetuning", "generate", "analysis"],
     ["recipes"],

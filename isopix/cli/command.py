@@ -12,8 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
-from isopix.cli.launch import Devices, launch_ranks
-from isopix.cli.rank_errors import check_command
+from isopix.cli.launch import Devices, check_command, launch_ranks
 from isopix.core.verb import Verb, flat_signature
 from isopix.storage.result import Result
 

@@ -8,9 +8,9 @@ from cyclopts import App, CycloptsError
 
 from isopix.cli.command import add_verb
 from isopix.cli.errors import format_error, with_option_names
+from isopix.cli.launch import check_command, of_rank, say_error, say_stop
 from isopix.cli.outline import outlines
 from isopix.cli.output import open_console
-from isopix.cli.rank_errors import check_command, of_rank, say_error, say_stop
 from isopix.core import ranks
 from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable

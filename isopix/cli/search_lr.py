@@ -27,8 +27,8 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
+from isopix.cli.launch import SlurmParameters, is_to_submit, submit
 from isopix.cli.run_display import unless_stopped, with_resume_hint
-from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
 from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
 from isopix.core.signals import STOPPED

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.cli import rank_errors
+from isopix.cli import launch as rank_errors
 from isopix.core import ranks
 from isopix.recipes import registry
 from isopix.recipes.cost import check_memory

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cluster import job
+from isopix.core import slurm as job
 
 pytest.importorskip("submitit")
 STARTED, BEFORE, AFTER = "2026-01-02T03:04:05", "2026-01-02T03:00:00", "2026-01-02T04:00:00"
