@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import runtime_environment
 from isopix.core.types import Grid
