@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from isopix.api.feature_neighbors import neighbors
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
-    from isopix.api.inspection import analyze, plan, report
+    from isopix.api.inspection import analyze, plan
     from isopix.api.notebook import make_grid
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
@@ -111,7 +111,7 @@ _MODULES = {
     "isopix.api.few_labels": ("low_data",),
     "isopix.pretrained.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
-    "isopix.api.inspection": ("analyze", "plan", "report"),
+    "isopix.api.inspection": ("analyze", "plan"),
     "isopix.pretrained.loading": ("load", "save"),
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),

@@ -43,7 +43,7 @@ from isopix.pretrained.run import (
     sample_of_each,
 )
 from isopix.probing.features import iter_features
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
 from isopix.runs.load import LoadedRun
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder

@@ -18,7 +18,6 @@ from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.parallel_plan import ParallelPlan, fastest
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.baselines import BaselineRow
 from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.comparison import Comparison
 from isopix.studies.trial import TrialResult
@@ -96,15 +95,6 @@ class AnalysisOutput:
     results: Mapping[str, Mapping[str, Any]]
     not_applicable: Mapping[str, str]
     path: Path | None
-
-
-@dataclass(frozen=True)
-class ReportOutput:
-    """An HTML page, the rows of its summary table, and notes on how to read them."""
-
-    path: Path
-    summary: list[BaselineRow]
-    notes: list[str]
 
 
 @dataclass(frozen=True)

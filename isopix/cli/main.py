@@ -19,10 +19,6 @@ from isopix.verbs import VERBS
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
-    "demo": (
-        "isopix.cli.demo:demo",
-        "Pre-train, probe, sample and report on translated digits.",
-    ),
     "recipe": ("isopix.cli.recipe:app", "List recipes; show the settings of one and where each comes from."),
     "plan": ("isopix.cli.plan:plan", "Estimate parameters, FLOPs, memory and training time of a recipe."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
@@ -61,7 +57,6 @@ COMMANDS = {
         "isopix.cli.reproduce:reproduce",
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
-    "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that

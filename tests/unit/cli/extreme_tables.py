@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from isopix.reporting.baselines import BaselineRow
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.parallel_cost import DeviceMemory
@@ -35,7 +36,6 @@ from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
-from isopix.reporting.baselines import BaselineRow
 from isopix.runs.model_list import ShippedModel
 from isopix.studies.comparison import Comparison, LabelDraw
 from isopix.studies.protocols.write_up import ProtocolTable

@@ -18,7 +18,7 @@ from isopix.probing.knn import knn_accuracy
 from isopix.probing.probe import fit_probe
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe

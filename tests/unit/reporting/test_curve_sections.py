@@ -10,8 +10,8 @@ from isopix.data.dataset import DataConfig
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.reporting import page
-from isopix.reporting.curve_sections import loss_section, probe_curve
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
+from isopix.reporting.training import loss_section, probe_curve
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import baselines, whole
 

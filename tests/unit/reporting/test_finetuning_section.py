@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from isopix.reporting.baselines import baseline_rows, baselines_section
 
 from isopix.core.stats import wilson_interval
 from isopix.finetuning.config import FineTuneConfig
@@ -13,9 +14,8 @@ from isopix.finetuning.metrics import evaluate_predictions
 from isopix.finetuning.results import EvaluationResult
 from isopix.recipes import tiny
 from isopix.reporting import page
-from isopix.reporting.baselines import baseline_rows, baselines_section
-from isopix.reporting.headline import headline
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
+from isopix.reporting.summary import headline
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from isopix.reporting.baselines import baseline_rows
+from isopix.reporting.metrics import format_epochs
 
 from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
 from isopix.probing.results import Gain
 from isopix.recipes import registry, tiny
-from isopix.reporting import headline as headlines
-from isopix.reporting.baselines import baseline_rows
-from isopix.reporting.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
+from isopix.reporting.summary import headline as headlines
+from isopix.reporting.training import MeanLoss, held_out_loss, images_seen, uniform_classes
 from tests.unit.reporting.cases import bare, baselines, evidence, measurement, probe, records, whole
 
 

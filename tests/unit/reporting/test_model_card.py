@@ -13,9 +13,8 @@ from PIL import Image
 from isopix.data.dataset import DataConfig
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.model_card import Library, model_card
-from isopix.reporting.run_reader import read_run
-from isopix.reporting.run_record import RunRecord
+from isopix.reporting.card import Library, model_card
+from isopix.reporting.run_record import RunRecord, read_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.storage.run_folder import RunFolder

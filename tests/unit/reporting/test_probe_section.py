@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from isopix.reporting.baselines import baseline_rows
+from isopix.reporting.probe_section import probe_settings
 
 from isopix.model.pool import POOLS, Pool
 from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import RidgeProbe
 from isopix.probing.results import ConcatResult
 from isopix.reporting import page
-from isopix.reporting.baselines import baseline_rows
-from isopix.reporting.probe_section import probe_settings
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
 from tests.unit.reporting.cases import evidence, probe, score, whole, words
 
 

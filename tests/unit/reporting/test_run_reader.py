@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from isopix.reporting.probe_section import nondefault_settings
 
 from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
@@ -13,8 +14,7 @@ from isopix.probing.linear import RidgeProbe
 from isopix.probing.sgd import SgdProbe
 from isopix.recipes import registry
 from isopix.reporting.page import render_report
-from isopix.reporting.probe_section import nondefault_settings
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import GRAYS, bare, drawing, evidence, probe, whole, words
 

@@ -5,11 +5,11 @@ import math
 from pathlib import Path
 
 import pytest
+from isopix.reporting.score_section import score_section
 from PIL import Image
 
 from isopix.recipes import registry
-from isopix.reporting.run_reader import read_run
-from isopix.reporting.score_section import score_section
+from isopix.reporting.run_record import read_run
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import bare
 

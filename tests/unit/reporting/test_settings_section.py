@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from isopix.recipes import registry
-from isopix.reporting.run_reader import read_run
-from isopix.reporting.settings_section import differences_section, grouped_settings
+from isopix.reporting.run_record import read_run
+from isopix.reporting.run_sections import differences_section, grouped_settings
 from isopix.runs.finetune import prepare_finetune
 from tests.unit.reporting.cases import bare
 

@@ -7,25 +7,23 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal
 
 from isopix.core.config import from_dict
 from isopix.core.text import printable_lines
+from isopix.interop.huggingface import snippet
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.baselines import BaselineRow, baseline_rows
-from isopix.reporting.metrics import (
+from isopix.reporting.run_record import RunRecord
+from isopix.reporting.run_sections import grouped_settings, last_path_part, without_private_paths
+from isopix.reporting.section import percent
+from isopix.reporting.training import (
     baseline_losses,
     finetune_accuracy,
     held_out_loss,
     loss_unit,
     uniform_classes,
-    vocab_size,
 )
-from isopix.reporting.probe_section import concatenated, probe_settings
-from isopix.reporting.run_record import RunRecord
-from isopix.reporting.section import percent
-from isopix.reporting.settings_section import grouped_settings, last_path_part, without_private_paths
-from isopix.reporting.usage import imagegpt_usage, vit_usage
+from isopix.reporting.usage import vit_usage
 
 HEAD = """---
 library_name: {library}
@@ -43,6 +41,10 @@ images = model.preprocess("picture.png")  # uint8 [1 3 {rows} {cols}]
 features = model.features(images, layer={layer})
 {call}
 ```"""
+RESIZING = {
+    "isopix": "Images of another size are cropped and resized.",
+    "transformers": "Crop images of another aspect ratio first.",
+}
 
 Library = Literal["transformers", "isopix"]
 
@@ -57,10 +59,10 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
     if run.recipe is None:
         raise ValueError(f"{run.path} has no recipe that can be read, so it has no model card")
     recipe = from_dict(Recipe, without_private_paths(run.settings))
-    run = _public(run, recipe)
+    run = replace(run, recipe=recipe, environment=_public(run.environment))
     sections = {
         "Model": _description(run),
-        "Results": _results(run, name),
+        "Results": _results(run),
         "Usage": _USAGES[library](run, recipe, name),
         "Limitations": _limitations(run, recipe, library),
         "Training": _training(run),
@@ -74,49 +76,29 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
 
 
 def _description(run: RunRecord) -> Iterator[str]:
-    rows = [(name, value) for group in grouped_settings(run).values() for name, value in group]
-    yield _table(["setting", "value"], ([_escape(name), _escape(value)] for name, value in rows))
+    yield _table(["setting", "value"], [pair for group in grouped_settings(run).values() for pair in group])
     if run.weights:
         trained = run.environment.get("trained_parameters")
         part = f", {trained:,} of them trained" if trained else ""
         yield f"{run.weights.parameters:,} parameters{part}, after step {run.weights.step:,}."
 
 
-def _results(run: RunRecord, name: str) -> Iterator[str]:
+def _results(run: RunRecord) -> Iterator[str]:
     if found := finetune_accuracy(run):
         bounds = f"{percent(found.low)} to {percent(found.high)}"
-        yield f"Test accuracy: **{percent(found.accuracy)}** ({bounds}, 95 %), {found.images_text} images."
+        count = found.measurement.count if found.measurement else f"{found.images:,} images"
+        yield f"Test accuracy: **{percent(found.accuracy)}** ({bounds}, 95 %), {_escape(count)}."
     loss, classes = held_out_loss(run), uniform_classes(run)
     if loss and run.predicts_codes:
-        uniform = f" Uniform prediction: {math.log(classes):.3f}." if classes else ""
-        yield (
-            f"{loss.split.capitalize()} loss: **{loss.nats:.3f} nats per {loss_unit(run)}** "
-            f"({loss.bits:.3f} bits), {_escape(loss.where)}.{uniform}"
-        )
-        if others := baseline_losses(run):
-            losses = ", ".join(f"{_escape(name)} {nats:.3f}" for name, nats in others.nats.items())
-            yield f"Learning-free baselines, {others.images:,} {others.split} images: {losses} nats."
-    if run.probe is not None:
-        network, config = run.probe.report.network, run.probe.report.config
-        data = _escape(run.probe.data) or "the run's own images"
-        yield (
-            f"Probe on {data} ({_escape(probe_settings(config))}): test accuracy of the layer chosen on "
-            "validation images, its 95 % interval, and baselines:"
-        )
-        scored = [row for row in baseline_rows({PurePath(name).name: run}) if row.accuracy is not None]
-        yield _table(["features", "layer", "test accuracy", "95 % interval"], map(_cells, scored))
-        yield "By layer (0 is the embedding):"
-        rows = [[str(score.layer), percent(score.test_accuracy)] for score in network.layers]
-        if network.concat:
-            rows.append([concatenated(network.concat), percent(network.concat.score.test_accuracy)])
-        yield _table(["layer", "test accuracy"], rows)
-
-
-def _cells(row: BaselineRow) -> list[str]:
-    assert row.accuracy is not None
-    bounds = "" if row.low is None or row.high is None else f"{percent(row.low)} to {percent(row.high)}"
-    name = f"{row.name}, {row.description}" if row.kind == "shared" else row.name
-    return [_escape(name), "" if row.layer is None else str(row.layer), percent(row.accuracy), bounds]
+        unit = f"nats per {loss_unit(run)}** ({loss.bits:.3f} bits)"
+        yield f"{loss.split.capitalize()} loss: **{loss.nats:.3f} {unit}, {_escape(loss.where)}."
+        others = {"uniform prediction": math.log(classes), **baseline_losses(run)} if classes else {}
+        if others:
+            losses = ", ".join(f"{_escape(name)} {nats:.3f}" for name, nats in others.items())
+            yield f"Losses without learning: {losses}."
+    for table in run.probe.tables() if run.probe else ():
+        yield f"{_escape(last_path_part(table.caption))}:"
+        yield _table(table.columns, table.rows)
 
 
 def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
@@ -128,12 +110,13 @@ def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
             "transformers supports autoregressive models and Vision Transformers only; the objective of this "
             f"one is {recipe.objective.label()}"
         )
-    return imagegpt_usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
+    return snippet.usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
 
 
 def _with_isopix(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
-    layer, data = _layer(run, recipe), recipe.data
+    data = recipe.data
     call = "nats = model.nll(images)" if run.predicts_codes else "classes = model.predict(images)"
+    layer = _layer(run, recipe)
     code = USAGE.format(name=json.dumps(name), layer=layer, rows=data.rows, cols=data.cols, call=call)
     if not run.predicts_codes:
         return [code, "`classes` are the most likely ones; `model.predict_proba` gives all probabilities."]
@@ -150,17 +133,14 @@ _USAGES: dict[Library, Callable[[RunRecord, Recipe, str], list[str]]] = {
 
 def _layer(run: RunRecord, recipe: Recipe) -> int:
     """Return the best layer of the primary probe, or else the middle one."""
-    return recipe.model.depth // 2 if run.probe is None else run.probe.report.network.best.layer
+    return recipe.model.depth // 2 if run.probe is None else run.probe.best.layer
 
 
 def _limitations(run: RunRecord, recipe: Recipe, library: Library) -> Iterator[str]:
-    resizing = {
-        "isopix": "Images of another size are cropped and resized.",
-        "transformers": "Crop images of another aspect ratio first.",
-    }
+    values = recipe.model.codec.placeholder(recipe.grid).vocab_size
     yield (
         f"Input: {recipe.data.rows} × {recipe.data.cols} pixels, {recipe.model.codec.label()} "
-        f"({vocab_size(run):,} values per code). {resizing[library]}"
+        f"({values:,} values per code). {RESIZING[library]}"
     )
     if run.imported_from:
         yield "The training images are not known."
@@ -169,32 +149,20 @@ def _limitations(run: RunRecord, recipe: Recipe, library: Library) -> Iterator[s
 
 
 def _training(run: RunRecord) -> Iterator[str]:
-    made = [run.environment.get("command"), *(probe.command for probe in run.probes)]
-    lines = dict.fromkeys(
-        shlex.join(last_path_part(str(word)) for word in command) for command in made if command
-    )
+    made = [run.environment.get("command"), run.probe and run.probe.call.get("command")]
+    lines = dict.fromkeys(shlex.join(str(last_path_part(word)) for word in words) for words in made if words)
     if lines:
         yield "```sh\n" + "\n".join(lines) + "\n```"
     known = [name for name in VERSIONS if run.environment.get(name) is not None]
     if known:
         yield f"{', '.join(f'{name} {_escape(str(run.environment[name]))}' for name in known)}."
-    if run.problems:
-        yield f"Files that could not be read: {_escape('; '.join(run.problems))}."
 
 
-def _public(run: RunRecord, recipe: Recipe) -> RunRecord:
-    """Return the run without the folders that its files lie in."""
-    environment = {**run.environment, "trained_on": last_path_part(run.environment.get("trained_on"))}
-    if origin := run.environment.get("pretrained"):
-        environment["pretrained"] = {**origin, "run": PurePath(str(origin.get("run"))).name}
-    return replace(
-        run,
-        recipe=recipe,
-        environment=environment,
-        probes=[replace(probe, data=last_path_part(probe.data)) for probe in run.probes],
-        verifications=[replace(each, data=last_path_part(each.data)) for each in run.verifications],
-        problems=[each.split(":")[0] for each in run.problems],
-    )
+def _public(environment: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of the run without the folders that its files lie in."""
+    origin = environment.get("pretrained")
+    found = {**environment, "trained_on": last_path_part(environment.get("trained_on"))}
+    return {**found, "pretrained": {**origin, "run": PurePath(str(origin["run"])).name}} if origin else found
 
 
 def _escape(text: str) -> str:
@@ -202,6 +170,6 @@ def _escape(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", re.sub(r"\s*[\r\n]\s*", " ", text))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [map(_escape, head), ["---"] * len(head), *(map(_escape, map(str, row)) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
