@@ -1,15 +1,9 @@
-"""Results of probes, as plain records for tables, reports and JSON."""
+"""Scores of probes, as plain records for tables, reports and JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from isopix.core import config
-from isopix.data.measurement import Measurement
-from isopix.probing.config import ProbeConfig
-
-# What validation selects for a layer, by the field of its LayerScore.
-SELECTED_LABELS = {"l2": "L2 penalty", "lr": "learning rate", "neighbors": "number of neighbors"}
+RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines without a network
 
 
 @dataclass(frozen=True)
@@ -24,30 +18,24 @@ class EnsembleAccuracy:
 
 @dataclass(frozen=True)
 class LayerScore:
-    """One layer at the L2 penalty, peak learning rate or number of neighbors that validation selected.
+    """One layer at the setting that validation selected. Accuracies are fractions of images; under masks
+    `test_accuracy` is that of the majority vote. `interval` is its 95 % interval (`accuracy_interval`).
 
-    Accuracies are fractions of images; `interval` is the 95 % interval of `test_accuracy`
-    (`accuracy_interval`).
-    `objective` (nats per image, or the mean squared error of ridge), `grad_norm` and `iterations` describe
-    the fit that is evaluated. Under masks `test_accuracy` is that of the majority vote. A field that the
-    method does not have is None.
+    `selected` is what was chosen on validation images, as {"L2 penalty": 1e-3}; `fit` describes the fit that
+    is evaluated, as {"objective": 0.41, "iterations": 37}. Both are in the words of the method.
     """
 
     layer: int
-    l2: float | None
     val_accuracy: float
     test_accuracy: float
     interval: tuple[float, float]
-    objective: float | None
-    grad_norm: float | None
-    iterations: int | None
-    lr: float | None = None
-    neighbors: int | None = None
+    selected: Mapping[str, float] = field(default_factory=dict)
+    fit: Mapping[str, float] = field(default_factory=dict)
     ensemble: EnsembleAccuracy | None = None
 
 
 @dataclass(frozen=True)
-class ConcatResult:
+class ConcatScore:
     """The score of several layers whose features are concatenated; its `layer` is the first of them."""
 
     layers: tuple[int, ...]
@@ -55,25 +43,24 @@ class ConcatResult:
 
 
 @dataclass(frozen=True)
-class ProbeResult:
-    """The scores of some layers.
+class LayerScores:
+    """The scores of some layers of one source of features.
 
     `best_index` is the index of the layer with the highest validation accuracy (the first of equals),
     `majority_accuracy` the test accuracy of always predicting the majority class of train, `num_images` the
     number of images in each split. Intervals are over `num_test_groups` groups of test images (`Split`);
-    None if every image is its own. `concat` is None unless several layers were concatenated. `num_features`
-    is that of one layer; None in records of versions that did not keep it.
+    None if every image is its own. `num_features` is that of one layer.
     """
 
     layers: tuple[LayerScore, ...]
     best_index: int
     num_classes: int
     majority_accuracy: float
-    num_images: dict[str, int]
-    warnings: tuple[str, ...]
-    concat: ConcatResult | None = None
+    num_images: Mapping[str, int]
+    num_features: int
+    concat: ConcatScore | None = None
     num_test_groups: int | None = None
-    num_features: int | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def best(self) -> LayerScore:
@@ -93,35 +80,8 @@ class Gain:
     interval: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class ProbeReport:
-    """The probe of a network and the same probe of each baseline, by name.
-
-    `gain` compares it with the baseline that is most accurate on test, of the untrained network, raw pixels
-    and their principal components. `refit`
-    is the network's best layer fitted to train and validation together, if the config asks for it; its
-    `val_accuracy` is the one that it was selected by. `measurement` is the record of the network's test
-    accuracies.
-    """
-
-    config: ProbeConfig
-    network: ProbeResult
-    baselines: dict[str, ProbeResult]
-    refit: LayerScore | None = None
-    measurement: Measurement | None = None
-    gain: Gain | None = None
-
-    @property
-    def baseline_accuracies(self) -> dict[str, float]:
-        """Test accuracy of every baseline at its best layer, and of the majority class."""
-        scores = {name: result.best.test_accuracy for name, result in self.baselines.items()}
-        return {**scores, "majority class": self.network.majority_accuracy}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain nested values, ready for JSON."""
-        return config.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ProbeReport":
-        """Read the values of `to_dict`. Raises ValueError for anything else."""
-        return config.from_dict(cls, values)
+def baseline_title(name: str, num_features: int | None) -> str:
+    """Return the name of a baseline, of raw pixels with their number: `raw pixels, PCA (64 features)`."""
+    if name not in (RAW_PIXELS, PIXEL_COMPONENTS) or num_features is None:
+        return name
+    return f"{name} ({num_features:,} features)"
