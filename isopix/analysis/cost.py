@@ -1,17 +1,18 @@
 """Training cost of a network, estimated before training: parameters, FLOPs, memory and time."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor, UntypedStorage
+from torch.autograd.graph import saved_tensors_hooks
 
 from isopix.codecs.base import Codec
 from isopix.core.choices import MFU
 from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
 from isopix.core.random import generator
 from isopix.model.network import Network
-from isopix.model.profiling import activation_bytes
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
@@ -183,3 +184,18 @@ def training_throughput(device: torch.device, precision: Precision, width: int) 
     """Estimate the FLOP/s of training: `MFU` times the data-sheet peak, or the measured matmul throughput."""
     peak = peak_flops(device, precision)
     return MFU * (peak if peak is not None else matmul_throughput(device, precision, width))
+
+
+def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]) -> int:
+    """Return the bytes that a forward pass saves for backward, shared ones once, without `exclude`."""
+    storages: dict[int, UntypedStorage] = {}  # holding them keeps their ids unique
+
+    def save(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[id(storage)] = storage
+        return tensor
+
+    with saved_tensors_hooks(save, lambda tensor: tensor):
+        forward()
+    excluded = {id(tensor.untyped_storage()) for tensor in exclude}
+    return sum(storage.nbytes() for key, storage in storages.items() if key not in excluded)

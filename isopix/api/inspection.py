@@ -15,22 +15,15 @@ from isopix.api.arguments import PathLike, checked
 from isopix.api.image_selection import select_split
 from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
-from isopix.api.run import (
-    DataLike,
-    RunLike,
-    SplitName,
-    open_run,
-    require_writable,
-    run_folder,
-)
 from isopix.api.starts import resolve_recipe
 from isopix.core import device as hardware
-from isopix.core.choices import MFU
+from isopix.core.choices import MFU, SplitName
 from isopix.core.device import DeviceLike
 from isopix.core.device_specs import GB
 from isopix.core.memory import free_memory
 from isopix.core.ranges import Count
 from isopix.plots import style
+from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.parallel_plan import parallel_plans
 from isopix.recipes.recipe import Recipe

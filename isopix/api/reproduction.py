@@ -18,6 +18,7 @@ from isopix.studies.protocols.reproduction import Reproduction, TrialState
 from isopix.studies.protocols.setup import ProtocolScale, Setup
 from isopix.studies.protocols.trials import Commands, ProtocolTrial
 from isopix.studies.protocols.write_up import ProtocolTable, write_table
+from isopix.verbs.evaluate import evaluate
 
 TrialProgress = Callable[[str, TrialState], None]  # called with the name of each trial that has ended
 
@@ -109,7 +110,7 @@ class _Api:
         return out
 
     def evaluate(self, run: Path, mask_ensemble: int | None) -> Path:
-        found = evaluation.evaluate(run, mask_ensemble=mask_ensemble, device=self.device)
+        found = evaluate(run, mask_ensemble=mask_ensemble, device=self.device)
         return _saved(found.path)
 
     def probe(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:

@@ -12,10 +12,9 @@ from isopix.api.notebook import ResultTable, TableOutput
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.device import Precision
+from isopix.core.formats import mean_and_std, mean_over_subsets, percent_with_interval
+from isopix.core.measurement import Measurement
 from isopix.core.types import Grid
-from isopix.data.measurement import Measurement
-from isopix.display.formats import mean_and_std, mean_over_subsets, percent_with_interval
-from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
 from isopix.papers.published import PublishedResult
 from isopix.probing.low_data import LowDataResult, Selection
@@ -62,31 +61,6 @@ class ProbeOutput(TableOutput):
         images = self.data if measured is None else measured.line
         caption = f"Linear probe, step {self.step:,}, {images}; * best on validation images"
         return ResultTable(caption, ("features", "test accuracy (95 % CI)"), rows)
-
-
-@dataclass(frozen=True, repr=False)
-class EvaluationOutput(TableOutput):
-    """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none. The
-    warnings of `measurement` count test images of classes that were not trained.
-    """
-
-    metrics: ClassificationMetrics
-    classes: tuple[str, ...]
-    data: str
-    step: int
-    mask_ensemble: int
-    measurement: Measurement
-    record: Mapping[str, Any]
-    path: Path | None
-
-    def table(self) -> ResultTable:
-        """Return a table of the accuracy by class, and of all."""
-        by_class = zip(self.classes, self.metrics.per_class_accuracy, strict=True)
-        rows = [(name, "no images" if each is None else f"{each:.1%}") for name, each in by_class]
-        low, high = self.metrics.interval
-        rows.append(("all", f"{self.metrics.accuracy:.1%} ({low:.1%} to {high:.1%})"))
-        caption = f"{self.metrics.num_images:,} test images of {self.data}, with the 95 % interval of all"
-        return ResultTable(caption, ("class", "accuracy"), rows)
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from isopix.core import stats
 from isopix.core.config import from_dict
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.overrides import parse
 from isopix.core.progress import long_step
 from isopix.core.random import generator
@@ -21,7 +22,7 @@ from isopix.data.splits import majority_accuracy
 from isopix.probing import knn, linear, minibatch  # noqa: F401  registers them
 from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import ConcatScore, EnsembleAccuracy, LayerScore, LayerScores
+from isopix.probing.results import ConcatScore, LayerScore, LayerScores
 from isopix.probing.splits import FeatureSplits
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it

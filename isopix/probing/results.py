@@ -7,16 +7,6 @@ RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines with
 
 
 @dataclass(frozen=True)
-class EnsembleAccuracy:
-    """Alternatives to the majority vote over masks: the mean accuracy of a single mask, and the accuracy of
-    the highest mean probability over all masks.
-    """
-
-    single_mask: float
-    mean_probability: float
-
-
-@dataclass(frozen=True)
 class LayerScore:
     """One layer at the setting that validation selected. Accuracies are fractions of images; under masks
     `test_accuracy` is that of the majority vote. `interval` is its 95 % interval (`accuracy_interval`).

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from isopix.codecs import PaletteSpec
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.spec import ModelSpec
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam

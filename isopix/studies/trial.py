@@ -12,6 +12,7 @@ import torch
 
 from isopix.core.config import from_dict
 from isopix.core.device import select_device
+from isopix.core.signals import handle_stop_signals
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.model.pool import Pool
 from isopix.probing.config import ProbeConfig
@@ -32,7 +33,6 @@ from isopix.studies.inductive_bias.metrics import measure
 from isopix.studies.inductive_bias.probes import probe_pools
 from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, Trial
 from isopix.train.lr_search import LRTrial
-from isopix.train.signals import raise_on_signals
 
 Status = Literal["not run", "done", "failed"]
 ENVIRONMENT = (
@@ -163,7 +163,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
     number.
     """
     if multiprocessing.parent_process() is not None:
-        raise_on_signals()
+        handle_stop_signals()
     if threads is not None:
         torch.set_num_threads(threads)
     try:

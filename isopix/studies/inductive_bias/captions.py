@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from isopix.core.correlation import spearman
+from isopix.core.stats import spearman
 from isopix.plots import style
 from isopix.plots.study import PoolResults
 from isopix.plots.study_marks import depth_text, display_name

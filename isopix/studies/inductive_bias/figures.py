@@ -18,7 +18,7 @@ from isopix.analysis.similarity import (
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.pool import Pool
-from isopix.model.stems import FourierPixelEmbeddingSpec
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec
 from isopix.plots import study, style, svg
 from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.forest import ForestRow, plot_forest

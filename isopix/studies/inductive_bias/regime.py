@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from isopix.core.bootstrap import Z_95
+from isopix.core.stats import Z_95
 from isopix.studies.inductive_bias.evidence import Cells, Mean, StudyEvidence, Term
 from isopix.studies.inductive_bias.trials import Trial
 

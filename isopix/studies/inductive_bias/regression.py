@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from isopix.core.correlation import MIN_POINTS, pearson_coefficient, rankdata
+from isopix.core.stats import MIN_POINTS, pearson_coefficient, rankdata
 from isopix.studies.estimates import ErrorSource, Estimate
 from isopix.studies.inductive_bias.evidence import Cells, Mean, StudyEvidence, Term
 from isopix.studies.inductive_bias.trials import Architecture, Trial

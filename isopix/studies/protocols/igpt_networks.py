@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from isopix.model.blocks import TransformerSpec
-from isopix.objectives.masked import Masked
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.objectives.objectives import Masked
 from isopix.papers.igpt_tables import FEATURES, IR, PARAMETERS
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt, tiny

@@ -7,9 +7,8 @@ from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.types import Grid
 from isopix.interop.imported_model import igpt_recipe
-from isopix.model.blocks import TransformerSpec
-from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.masked import Masked
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.objectives.objectives import Autoregressive, Masked
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.papers.published import PublishedResult, find_published
 

@@ -4,8 +4,10 @@ import math
 
 import pytest
 
-from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
-from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
+from isopix.model.blocks.convolution import ConvolutionSpec
+from isopix.model.blocks.mixer import MixerSpec
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe

@@ -1,0 +1,153 @@
+"""Stop signals: in training the first ends it after its step, a second one at once; elsewhere the first."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from isopix.core import ranks
+
+# Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal; submitit's
+# notice of the time limit or of a preemption.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2)
+# Seconds within which a signal is the same notice: batch systems and `timeout` send one to the process and
+# one to its group.
+REPEATED = 0.5
+STOPPED = 75  # exit code EX_TEMPFAIL of sysexits.h: nothing is lost, and batch systems requeue the job
+
+
+class StopSignal(KeyboardInterrupt):
+    """A stop signal ended the work where it was; `at_once` if an earlier one was still waiting for a step."""
+
+    def __init__(self, number: int, *, at_once: bool):
+        super().__init__()
+        self.signal, self.at_once = signal.Signals(number), at_once
+
+
+class StopRequest:
+    """The first stop `signal` that this process received, or None."""
+
+    def __init__(self, received: signal.Signals | None = None) -> None:
+        self.signal, self._since = received, time.monotonic()
+
+    def receive(self, number: int, frame: FrameType | None = None) -> None:
+        """Handle a signal: record the first; raises StopSignal on a later one that is no repetition.
+
+        SIGUSR2 is none: in a preemption, it follows SIGTERM.
+        """
+        repeated = time.monotonic() - self._since <= REPEATED or number == signal.SIGUSR2
+        if self.signal is None:
+            self.signal, self._since = signal.Signals(number), time.monotonic()
+            _Process.received = self.signal
+            _announce(self.signal)
+        elif number == signal.SIGINT or not repeated:
+            raise StopSignal(number, at_once=True)
+
+
+class _Process:
+    """What the process has received: the request that is being honored, and a signal that was raised."""
+
+    request: StopRequest | None = None
+    raised: signal.Signals | None = None
+    received: signal.Signals | None = None
+    announces: bool = False
+
+
+def active_request() -> StopRequest | None:
+    """Return the request of the training that is under way; None if a signal ends the work at once."""
+    return _Process.request
+
+
+def stopped_by() -> signal.Signals | None:
+    """Return the stop signal that this process has received; None if there was none."""
+    return _Process.received
+
+
+def handle_stop_signals() -> None:
+    """Let each stop signal raise StopSignal from now on, except while `stop_requested` records it.
+
+    One that is ignored, as by `nohup`, or has a handler already, keeps that.
+    """
+    ordinary = (signal.SIG_DFL, signal.default_int_handler)
+    _install({number: _raise for number in STOP_SIGNALS if signal.getsignal(number) in ordinary})
+    _Process.announces = multiprocessing.parent_process() is None
+
+
+def ignore_stop_signals() -> None:
+    """Ignore stop signals from now on: the work is done, and Python would die of one while it ends."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def stop_requested() -> Iterator[StopRequest]:
+    """Record stop signals inside the context, but those that are ignored, as by `nohup`; Python delivers
+    signals to the main thread only, so that other threads never receive one.
+    """
+    # A signal may have been raised where Python ignores exceptions, such as in a finalizer.
+    request = StopRequest(_Process.raised)
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    outer = _Process.request
+    before = _install(dict.fromkeys(STOP_SIGNALS, request.receive))
+    _Process.request = request
+    try:
+        yield request
+    finally:
+        _Process.request = outer
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def errors_as_stops() -> Iterator[None]:
+    """Raise StopSignal in place of an error that a library made of it, as NumPy does while it is imported."""
+    try:
+        yield
+    except Exception as error:
+        if _Process.raised is None:
+            raise
+        raise StopSignal(_Process.raised, at_once=False) from error
+
+
+def exit_code(stopped: KeyboardInterrupt) -> int:
+    """Return 75 for a batch system's first signal, and 128 + the number of Ctrl-C and of a second signal."""
+    number = stopped.signal if isinstance(stopped, StopSignal) else signal.SIGINT
+    by_system = isinstance(stopped, StopSignal) and not stopped.at_once and number is not signal.SIGINT
+    return STOPPED if by_system else 128 + number
+
+
+def stop_message(stopped: KeyboardInterrupt) -> str:
+    """Return the error message of a stop signal."""
+    if str(stopped):
+        return str(stopped)
+    if exit_code(stopped) == STOPPED and isinstance(stopped, StopSignal):
+        return f"stopped by {stopped.signal.name}; the same command starts again"
+    return "interrupted"
+
+
+def _announce(number: signal.Signals) -> None:
+    """Say in the process of a command that training stops after its step."""
+    if _Process.announces and ranks.rank() == 0:
+        name = "Ctrl-C" if number is signal.SIGINT else number.name
+        with suppress(OSError):  # the terminal is gone
+            os.write(2, f"\n{name}: stopping after this step; a second one stops at once\n".encode())
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    _Process.raised = _Process.received = signal.Signals(number)
+    raise StopSignal(number, at_once=False)
+
+
+def _install(handlers: dict[signal.Signals, "signal._HANDLER"]) -> dict[signal.Signals, "signal._HANDLER"]:
+    """Set the handlers of the signals that are not ignored, and return those of before."""
+    return {
+        number: signal.signal(number, handler)
+        for number, handler in handlers.items()
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }

@@ -1,0 +1,161 @@
+"""Stop signals are recorded in training and raised elsewhere, and end with their exit codes."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from isopix.core.signals import (
+    STOP_SIGNALS,
+    StopSignal,
+    exit_code,
+    stop_message,
+    stop_requested,
+    stopped_by,
+)
+
+# One long step that only a second Ctrl-C cuts short, or `quick` steps that end when a stop is asked for.
+WORKER = """
+import sys, time
+from isopix.core.signals import stop_requested
+with stop_requested() as request:
+    print("ready", flush=True)
+    heard = False
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (request.signal and sys.argv[1] == "quick"):
+        if request.signal and not heard:
+            heard = True
+            print("heard", flush=True)
+        time.sleep(0.005)
+    print("saved after", request.signal.name, flush=True)
+"""
+
+
+def start(kind):
+    command = [sys.executable, "-c", WORKER, kind]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert worker.stdout.readline() == "ready\n"
+    return worker
+
+
+@pytest.mark.parametrize("asking", STOP_SIGNALS)
+def test_a_signal_ends_the_run_after_its_step(asking):
+    worker = start("quick")
+    worker.send_signal(asking)
+    out, _ = worker.communicate(timeout=10)
+    assert out.splitlines()[-1] == f"saved after {asking.name}"
+    assert worker.returncode == 0
+
+
+@pytest.mark.parametrize("first", STOP_SIGNALS)
+def test_a_second_ctrl_c_ends_it_at_once(first):
+    worker = start("long")
+    worker.send_signal(first)
+    assert worker.stdout.readline() == "heard\n"
+    worker.send_signal(signal.SIGINT)
+    out, errors = worker.communicate(timeout=10)
+    assert out == ""
+    assert "StopSignal" in errors
+
+
+def test_the_old_handlers_come_back():
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
+    with stop_requested():
+        assert [signal.getsignal(number) for number in STOP_SIGNALS] != before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
+
+
+def test_a_notice_that_is_repeated_within_half_a_second_changes_nothing():
+    with stop_requested() as request:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGUSR1)
+    assert request.signal is signal.SIGTERM
+
+
+@pytest.mark.parametrize("second", [each for each in STOP_SIGNALS if each is not signal.SIGUSR2])
+def test_a_second_notice_ends_it_at_once(second):
+    with stop_requested():
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.6)
+        with pytest.raises(StopSignal) as caught:
+            signal.raise_signal(second)
+    assert caught.value.signal is second
+    assert caught.value.at_once
+
+
+def test_the_notice_that_follows_a_preemption_changes_nothing():
+    """Some clusters send SIGTERM first, and SIGUSR2 a while later."""
+    with stop_requested() as request:
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.6)
+        signal.raise_signal(signal.SIGUSR2)
+    assert request.signal is stopped_by() is signal.SIGTERM
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requested() as request:
+            signal.raise_signal(signal.SIGHUP)
+        assert request.signal is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_other_threads_hear_nothing_and_disturb_nothing():
+    heard = []
+
+    def listen():
+        with stop_requested() as request:
+            heard.append(request.signal)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+    assert heard == [None]
+
+
+# What NumPy and Cyclopts make of an exception that a signal handler raises while they import.
+CONVERTED = """
+import os, signal, sys
+from isopix.core.signals import StopSignal, errors_as_stops, handle_stop_signals
+handle_stop_signals()
+try:
+    with errors_as_stops():
+        try:
+            if sys.argv[1] == "signal":
+                os.kill(os.getpid(), signal.SIGTERM)
+        except KeyboardInterrupt:
+            pass
+        raise ImportError("half imported")
+except StopSignal as stopped:
+    print(stopped.signal.name)
+"""
+
+
+@pytest.mark.parametrize(("event", "stopped"), [("signal", True), ("nothing", False)])
+def test_an_error_after_a_signal_is_the_signal(event, stopped):
+    command = [sys.executable, "-c", CONVERTED, event]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (done.stdout == "SIGTERM\n") == stopped
+    assert ("half imported" in done.stderr) != stopped
+
+
+@pytest.mark.parametrize(
+    ("stopped", "code"),
+    [
+        (StopSignal(signal.SIGTERM, at_once=False), 75),
+        (StopSignal(signal.SIGHUP, at_once=False), 75),
+        (StopSignal(signal.SIGINT, at_once=False), 130),
+        (StopSignal(signal.SIGTERM, at_once=True), 143),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_a_batch_systems_first_signal_ends_with_75_and_others_with_128_and_their_number(stopped, code):
+    assert exit_code(stopped) == code
+    assert ("SIGTERM" in stop_message(stopped)) == (code == 75 and stopped.signal is signal.SIGTERM)
