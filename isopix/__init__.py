@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from isopix.api import convert, palette, study
     from isopix.api.comparison import compare
     from isopix.api.completion import complete_steps
-    from isopix.api.evaluation import probe
     from isopix.api.feature_neighbors import neighbors
-    from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.machine import doctor
@@ -41,7 +39,9 @@ if TYPE_CHECKING:
     from isopix.pretrained.run import Interrupted, Run
     from isopix.studio.server import open_studio
     from isopix.verbs.evaluate import evaluate
+    from isopix.verbs.low_data import low_data
     from isopix.verbs.models import list_models
+    from isopix.verbs.probe import probe
 
 __all__ = [
     "Features",
@@ -91,9 +91,7 @@ _MODULES = {
     "isopix.api.comparison": ("compare",),
     "isopix.api.completion": ("complete_steps",),
     "isopix.api.convert": ("convert",),
-    "isopix.api.evaluation": ("probe",),
     "isopix.api.feature_neighbors": ("neighbors",),
-    "isopix.api.few_labels": ("low_data",),
     "isopix.pretrained.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),

@@ -8,10 +8,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isopix.api.starts import resolve_recipe
+from isopix.cli.command import print_result
 from isopix.cli.complete import complete
 from isopix.cli.console import Device, Json, Plugins, Positive, Seed, load_plugins, say
-from isopix.cli.low_data import low_data
-from isopix.cli.probe import probe
 from isopix.cli.reconstruct import reconstruct
 from isopix.cli.report import report
 from isopix.cli.run_display import with_resume_hint
@@ -22,6 +21,8 @@ from isopix.core.signals import STOPPED
 from isopix.data.dataset import load_dataset
 from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import find_checkpoint
+from isopix.verbs.low_data import low_data
+from isopix.verbs.probe import probe
 
 RECIPES = {
     "ar": "igpt.translated_digits",
@@ -92,7 +93,7 @@ def _measure(folder: Path, seed: int, device: str) -> None:
     """Do everything else but the report."""
     for name, recipe in RECIPES.items():
         _heading(recipe)
-        probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)
+        print_result(probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device), json=False)
     _heading("samples")
     sample(folder / "ar", count=40, seed=seed, device=device)
     complete(folder / "ar", count=8, each=3, seed=seed, device=device)
@@ -100,7 +101,7 @@ def _measure(folder: Path, seed: int, device: str) -> None:
         reconstruct(folder / name, count=8, seed=seed, device=device)
     if labels := few_labels(folder / "ar"):
         _heading("few labels")
-        low_data(folder / "ar", labels=labels, subsets=3, device=device)
+        print_result(low_data(folder / "ar", labels=labels, subsets=3, device=device), json=False)
     _heading("report")
 
 

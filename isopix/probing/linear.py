@@ -60,7 +60,7 @@ class L2PenalizedProbe(ProbeMethod):
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
         count = len(problem.splits.train.features)
-        for start, stop in pairwise([*range(0, count, _layers_at_once(problem)), count]):
+        for start, stop in pairwise([*range(0, count, _layers_at_once(self, problem)), count]):
             splits = problem.splits.select_layers(start, stop)
             yield _fit(self, replace(problem, splits=splits))
 
@@ -154,8 +154,8 @@ def _check_convergence(fits: LinearFits, first_layer: int) -> None:
 
 
 def fit_ridge(features: Features, labels: Labels, l2: L2Penalties, *, num_classes: int) -> LinearFits:
-    """Minimize the mean over images of |W x + b - onehot(label)|^2 + l2 |W|^2, for each layer and each penalty,
-    in float64 on the device of the features; b is not penalized. scikit-learn's `Ridge` minimizes N times
+    """Minimize the mean over images of |W x + b - onehot(label)|^2 + l2 |W|^2 for each layer and penalty, in
+    float64 on the device of the features; b is not penalized. scikit-learn's `Ridge` minimizes N times
     this, with alpha = l2 N, but decomposes anew for each penalty and layer, and on the CPU alone.
 
     With X centered and X'X / N = V diag(s) V', the weights are those of the targets along V, shrunk by

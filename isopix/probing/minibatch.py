@@ -1,7 +1,7 @@
 """Logistic regression by stochastic gradients, for more features than L-BFGS can hold in memory.
 
-Several layers and learning rates are trained together, on one batch of features at a time. Features may lie in
-16 bits on disk, mapped into memory: only one batch of them is converted at a time.
+Several layers and learning rates are trained together, on one batch of features at a time, which may lie
+in 16 bits on disk.
 """
 
 import abc

@@ -1,7 +1,8 @@
 """The probe: classifiers of the features of every layer, selected on validation and evaluated on test."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import NamedTuple
 
 import torch
@@ -11,13 +12,15 @@ from torch.nn import functional as F
 
 from isopix.core import stats
 from isopix.core.config import from_dict
-from isopix.core.measurement import EnsembleAccuracy
+from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.overrides import parse
 from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.core.registry import kinds_of
 from isopix.core.suggestions import did_you_mean
 from isopix.core.types import Labels
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import images_hash
 from isopix.data.splits import majority_accuracy
 from isopix.probing import knn, linear, minibatch  # noqa: F401  registers them
 from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
@@ -50,6 +53,26 @@ def probe_method(kind: str, settings: Sequence[str] = ()) -> ProbeMethod:
         hint = did_you_mean(kind, methods)
         raise ValueError(f"method is '{kind}'; {hint}allowed: {', '.join(sorted(methods))}")
     return from_dict(methods[kind], parse(settings))
+
+
+def probe_measurement(
+    measured: Measurement,
+    data: ImageDataset,
+    method: ProbeMethod,
+    config: ProbeConfig,
+    baselines: Mapping[str, float],
+) -> Measurement:
+    """Return the record of a probe's test accuracies, with those of its baselines."""
+    chosen = ["layer"] if config.layer is None else []
+    chosen += [name for name, grid in method.grid().items() if len(grid) > 1]
+    images = f"chosen on {len(data.validation):,} validation images"
+    return replace(
+        measured,
+        fitted_images=len(data.train),
+        fitted_hash=images_hash(data.train, data.validation),
+        selection=f"{' and '.join(chosen)} {images}" if chosen else "",
+        baselines=dict(baselines),
+    )
 
 
 def fit_probe(
@@ -139,7 +162,7 @@ def _layer_scores(
         stats.accuracy_interval(correct, splits.test.groups),
         fitted.selected or [{}] * count,
         fitted.fit or [{}] * count,
-        ensembles or [None] * count,
+        ensembles or repeat(None, count),
     )
     rows = enumerate(zip(*columns, strict=True), start=splits.first_layer)
     return [LayerScore(layer, *row) for layer, row in rows]
@@ -153,23 +176,23 @@ def _predict(
     """
     layers = range(splits.first_layer, splits.first_layer + len(fitted.val_accuracy))
     generators = [generator(problem.seed, "probe.vote", layer) for layer in layers]
-    vote, single, mean = [], [], []
+    votes, single, mean = [], [], []
     for start in range(0, len(splits.test), TEST_BATCH_SIZE):
         part = slice(start, start + TEST_BATCH_SIZE)
         labels = splits.test.labels[part]
         views = (view.features[:, part].to(problem.device) for view in splits.test_views)
         probabilities = torch.stack([fitted.predict_proba(view) for view in views], 1)  # [F K B C]
         predictions = probabilities.argmax(-1)
-        voted = torch.stack([majority_vote(*pair) for pair in zip(predictions, generators, strict=True)])
+        voted = torch.stack([vote(*pair) for pair in zip(predictions, generators, strict=True)])
         averaged = torch.stack([mean_probability(each) for each in probabilities])
-        vote.append(problem.is_correct(voted, labels).cpu())
+        votes.append(problem.is_correct(voted, labels).cpu())
         single.append(problem.is_correct(predictions, labels).double().mean(1).cpu())
         mean.append(problem.is_correct(averaged, labels).cpu())
     accuracies = (torch.cat(batches, 1).double().mean(1).tolist() for batches in (single, mean))
-    return torch.cat(vote, 1), [EnsembleAccuracy(*pair) for pair in zip(*accuracies, strict=True)]
+    return torch.cat(votes, 1), [EnsembleAccuracy(*pair) for pair in zip(*accuracies, strict=True)]
 
 
-def majority_vote(predictions: Int[Tensor, "K B"], random: torch.Generator) -> Labels:
+def vote(predictions: Int[Tensor, "K B"], random: torch.Generator) -> Labels:
     """Return the most frequent of K predictions per image; ties are broken at random (iGPT section 4.6).
 
     The random numbers do not depend on the device of the predictions.

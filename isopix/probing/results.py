@@ -1,7 +1,16 @@
-"""Scores of probes, as plain records for tables, reports and JSON."""
+"""Results of probes: the scores of layers, test errors with few labels, and their tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import mean, stdev
+from typing import Any
+
+from isopix.core.choices import Precision, Selection
+from isopix.core.formats import mean_and_std, mean_over_subsets, percent_with_interval, signed_points
+from isopix.core.measurement import EnsembleAccuracy
+from isopix.core.table import Table
+from isopix.probing.config import ProbeConfig
+from isopix.storage.result import Result
 
 RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines without a network
 
@@ -70,8 +79,204 @@ class Gain:
     interval: tuple[float, float]
 
 
+class ProbeResult(Result):
+    """The probe of a network after `step` steps on a dataset, and the same probe of each baseline, by name.
+
+    `method` are the settings of the classifier and `label` is its name. `gain` compares the network with the
+    baseline that is most accurate on test, of the untrained network, raw pixels and their principal
+    components. `refit` is the network's best layer fitted to train and validation together, if it was asked
+    for; its `val_accuracy` is the one that it was selected by.
+    """
+
+    data: str
+    step: int
+    precision: Precision
+    config: ProbeConfig
+    method: Mapping[str, Any]
+    label: str
+    network: LayerScores
+    baselines: Mapping[str, LayerScores]
+    gain: Gain | None = None
+    refit: LayerScore | None = None
+
+    @property
+    def best(self) -> LayerScore:
+        """The layer with the highest validation accuracy."""
+        return self.network.best
+
+    @property
+    def accuracy(self) -> float:
+        """Test accuracy of the best layer."""
+        return self.best.test_accuracy
+
+    @property
+    def baseline_accuracies(self) -> dict[str, float]:
+        """Test accuracy of every baseline at its best layer, and of the majority class."""
+        scores = {name: found.best.test_accuracy for name, found in self.baselines.items()}
+        return {**scores, "majority class": self.network.majority_accuracy}
+
+    @property
+    def title(self) -> str:
+        """Method and features: `Ridge regression, pool mean, majority vote of 5 masks`."""
+        config, masks = self.config, self.config.mask_ensemble
+        parts = [self.label[0].upper() + self.label[1:], f"pool {config.pool}"]
+        parts += ["residual stream"] * (config.features == "residual")
+        parts += ["without start token"] * (not config.start_token)
+        vote = "one mask per image" if masks == 1 else f"majority vote of {masks} masks"
+        return ", ".join([*parts, *([vote] if masks else [])])
+
+    def tables(self) -> list[Table]:
+        """Return the scores of the layers, and of the baselines with the gain over the best of them."""
+        measured = f", {self.measurement.line}" if self.measurement else ""
+        masked = ("single mask", "averaged") if self.config.mask_ensemble else ()
+        accuracy = "test accuracy (95 % CI)"
+        columns = ("layer", accuracy, *masked, "validation", "untrained", *self.best.selected)
+        return [
+            Table(f"{self.title}{measured}; * best on validation", columns, list(self._layer_rows())),
+            Table("Baselines, best layer on validation", ("baseline", accuracy), list(self._baseline_rows())),
+        ]
+
+    def figures(self) -> Iterator[tuple[str, Any]]:
+        """Yield the test accuracy by layer."""
+        from isopix.plots.curves import plot_probe_accuracy  # noqa: PLC0415
+
+        groups = self.network.num_test_groups
+        over = "" if groups is None else f" over {groups:,} groups of test images"
+        caption = f"Test accuracy by layer. Band: 95 % interval{over}; ring: best layer on validation images."
+        yield caption, plot_probe_accuracy({"trained": self})
+
+    def _layer_rows(self) -> Iterator[tuple[str, ...]]:
+        untrained = self.baselines.get("untrained")
+        others = {each.layer: each for each in untrained.layers} if untrained else {}
+        for own in self.network.layers:
+            yield self._row(f"{own.layer}{' *' * (own is self.best)}", own, others.get(own.layer))
+        if concat := self.network.concat:
+            name = f"{concat.layers[0]}-{concat.layers[-1]} concatenated"
+            yield self._row(
+                name, concat.score, untrained.concat.score if untrained and untrained.concat else None
+            )
+        if self.refit:
+            yield self._row(f"{self.refit.layer}, refit on train + val", self.refit, None, validated=False)
+
+    def _row(
+        self, name: str, own: LayerScore, other: LayerScore | None, *, validated: bool = True
+    ) -> tuple[str, ...]:
+        ensemble = own.ensemble and (own.ensemble.single_mask, own.ensemble.mean_probability)
+        return (
+            name,
+            _accuracy(own),
+            *(f"{each:.1%}" for each in ensemble or ()),
+            f"{own.val_accuracy:.1%}" if validated else "",
+            "" if other is None else f"{other.test_accuracy:.1%}",
+            *(f"{value:g}" for value in own.selected.values()),
+        )
+
+    def _baseline_rows(self) -> Iterator[tuple[str, str]]:
+        for name, found in self.baselines.items():
+            yield baseline_title(name, found.num_features), _accuracy(found.best)
+        yield "majority class", f"{self.network.majority_accuracy:.1%}"
+        if self.gain:
+            low, high = map(signed_points, self.gain.interval)
+            gained = f"{signed_points(self.gain.difference)} points ({low} to {high})"
+            yield f"difference from {self.gain.baseline}, the best", gained
+
+
+@dataclass(frozen=True)
+class FewLabels:
+    """Test errors, as fractions of images, one for each random subset of `labels_per_class` training images
+    per class, a number or a percentage.
+
+    `layers` are those that were selected: one for all subsets by validation, on average over the subsets, one
+    for each by cross-validation within it; empty for fine-tuning. `num_selection_images` is the number of
+    labeled images that select and are not in the subset.
+    """
+
+    labels_per_class: int | str
+    num_train_images: int  # in one subset
+    num_test_images: int
+    layers: tuple[int, ...]
+    errors: tuple[float, ...]
+    num_selection_images: int = 0
+    num_features: int | None = None  # of a layer; None for fine-tuning
+
+    @property
+    def mean(self) -> float:
+        return mean(self.errors)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation over subsets (n - 1); 0 for a single subset."""
+        return stdev(self.errors) if len(self.errors) > 1 else 0.0
+
+
+class LowDataResult(Result):
+    """Test errors with few labels by method (trained, untrained, raw pixels, fine-tuned), one entry for each
+    number of labels; `select` says which images chose layer and setting.
+
+    `published` are test errors of the same data in per cent by method and total number of labels: mean and
+    standard deviation.
+    """
+
+    data: str
+    step: int
+    precision: Precision
+    select: Selection
+    pool: str
+    method: Mapping[str, Any]
+    results: Mapping[str, tuple[FewLabels, ...]]
+    published: Mapping[str, Mapping[int, tuple[float, float]]] = field(default_factory=dict)
+
+    def tables(self) -> list[Table]:
+        """Return the errors by method and number of labels, and the published ones."""
+        first = next(iter(self.results.values()))
+        totals = [each.num_train_images for each in first]
+        names = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]
+        rows = [
+            (_few_labels_title(method, found), *(mean_and_std(each.errors) for each in found))
+            for method, found in self.results.items()
+        ]
+        chosen = self.measurement.selection if self.measurement else ""
+        caption = (
+            f"Test error on {self.data} ({first[0].num_test_images:,} images): "
+            f"{mean_over_subsets(len(first[0].errors))}; {chosen}; pool {self.pool}"
+        )
+        tables = [Table(caption, ("labels per class (total)", *names), rows)]
+        known = sorted({count for errors in self.published.values() for count in errors} & set(totals))
+        if known:
+            columns = ("labels per class (total)", *(names[totals.index(count)] for count in known))
+            rows = [
+                (name, *(_published(errors, n) for n in known)) for name, errors in self.published.items()
+            ]
+            tables.append(Table(f"Published test error on {self.data}", columns, rows))
+        return tables
+
+
 def baseline_title(name: str, num_features: int | None) -> str:
     """Return the name of a baseline, of raw pixels with their number: `raw pixels, PCA (64 features)`."""
     if name not in (RAW_PIXELS, PIXEL_COMPONENTS) or num_features is None:
         return name
     return f"{name} ({num_features:,} features)"
+
+
+def _accuracy(score: LayerScore) -> str:
+    return percent_with_interval(score.test_accuracy, *score.interval)
+
+
+def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
+    """Return the method with its layers, or of fine-tuning with what chose the step."""
+    title, layers = (
+        baseline_title(method, found[0].num_features),
+        {layer for each in found for layer in each.layers},
+    )
+    if not layers:
+        count = found[0].num_selection_images
+        chosen = f"step chosen on {count:,} labeled validation images" if count else "fixed number of steps"
+        return f"{title}, {chosen}"
+    if method in (RAW_PIXELS, PIXEL_COMPONENTS):
+        return title
+    first, last = min(layers), max(layers)
+    return f"{title}, layer {first}" if first == last else f"{title}, layers {first} to {last}"
+
+
+def _published(errors: Mapping[int, tuple[float, float]], count: int) -> str:
+    return "{:.1f}% ± {:.1f}%".format(*errors[count]) if count in errors else ""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of 
 CHUNK = 2**24  # numbers that are converted to float64 at once
 MAX_KEPT = 2**28  # bytes of features in float32 for which a cache is worth its disk space
 SCALE_IMAGES = 1024  # the first images, whose mean and standard deviation scale all features
+
+logger = getLogger("isopix")
 
 Features = Float[Tensor, "F B D"]
 PerFeature = Float[Tensor, "F 1 D"]
@@ -166,19 +169,31 @@ def _moments(features: Features) -> tuple[PerFeature, PerFeature]:
 
 def cached(
     readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path
-) -> tuple[dict[str, Features], AffineScale, bool]:
-    """Return the features that each of `readers` yields, as float16 and scaled, their scale, and whether the
-    `folder` held them already; otherwise they are computed and written there.
+) -> tuple[dict[str, Features], AffineScale]:
+    """Return the features that each of `readers` yields, as float16, scaled, and their scale: from a complete
+    `folder`, or computed and written there by one rank of each machine.
 
     All are scaled by the mean and standard deviation of the first images of the first reader, so that 16 bits
     suffice however far from zero a feature lies. Raises RuntimeError if the folder cannot be written.
     """
     found = _is_complete(folder)
-    if not found:
-        _write_once(folder, lambda scratch: _write(scratch, readers), readers)
-    scale = AffineScale(*(open_memmap(folder / f"{name}.npy") for name in ("center", "scale")))
+    if not found and ranks.local_rank() > 0:
+        for _ in chain.from_iterable(read() for read in readers.values()):
+            pass  # the ranks compute together
+    elif not found:
+        try:
+            artifact.write_artifact(folder, lambda scratch: _write(scratch, readers))
+        except OSError as error:
+            raise RuntimeError(
+                f"features cannot be written to {folder.parent} ({error.strerror}); "
+                "set ISOPIX_CACHE to another folder"
+            ) from error
+    barrier()
     features = {name: open_memmap(folder / f"features-{name}.npy") for name in readers}
-    return {name: rearrange(each, "b f d -> f b d") for name, each in features.items()}, scale, found
+    size = sum(each.nbytes for each in features.values()) / 2**20
+    logger.info("features %s %s (%s MiB)", "read from" if found else "written to", folder, f"{size:,.1f}")
+    scale = AffineScale(*(open_memmap(folder / f"{name}.npy") for name in ("center", "scale")))
+    return {name: rearrange(each, "b f d -> f b d") for name, each in features.items()}, scale
 
 
 def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[str, Features]:
@@ -203,27 +218,6 @@ def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[st
 def _is_complete(folder: Path) -> bool:
     """Whether all ranks find a complete folder; otherwise all compute the features together."""
     return not any(agree([artifact.read_manifest(folder) is None]))
-
-
-def _write_once(
-    folder: Path,
-    write: Callable[[Path], dict[str, Any]],
-    readers: Mapping[str, Callable[[], Iterator[Features]]],
-) -> None:
-    """Write the folder in one rank of each machine; the others take part in the reading."""
-    if ranks.local_rank() > 0:
-        for read in readers.values():
-            for _ in read():
-                pass
-    else:
-        try:
-            artifact.write_artifact(folder, write)
-        except OSError as error:
-            raise RuntimeError(
-                f"features cannot be written to {folder.parent} ({error.strerror}); "
-                "set ISOPIX_CACHE to another folder"
-            ) from error
-    barrier()
 
 
 def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
-from isopix.probing.results import ProbeResult
+from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, LayerScores, baseline_title
 from isopix.reporting.metrics import (
     baseline_losses,
     finetune_accuracy,
@@ -170,7 +169,7 @@ def _shared(probe: SavedProbe) -> Iterator[BaselineRow]:
     yield BaselineRow("majority class", "shared", f"constant{images}", accuracy=majority)
 
 
-def _scored(row: BaselineRow, record: ProbeResult) -> BaselineRow:
+def _scored(row: BaselineRow, record: LayerScores) -> BaselineRow:
     score, (low, high) = record.best, record.best.interval
     layer = score.layer if len(record.layers) > 1 else None
     return row._replace(layer=layer, accuracy=score.test_accuracy, low=low, high=high)

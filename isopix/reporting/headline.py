@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from isopix.probing.baselines import RAW_PIXELS
-from isopix.probing.results import Gain, LayerScore, ProbeReport
+from isopix.core.formats import signed_points
+from isopix.probing.results import RAW_PIXELS, Gain, LayerScore, ProbeResult
 from isopix.reporting.metrics import (
     baseline_losses,
     epochs,
@@ -19,8 +19,8 @@ from isopix.reporting.metrics import (
     uniform_classes,
 )
 from isopix.reporting.probe_section import nondefault_settings, primary_probes, probe_differences
-from isopix.reporting.run_record import DEFAULTS, RunRecord, SavedProbe
-from isopix.reporting.section import join_words, percent, signed_points
+from isopix.reporting.run_record import RunRecord, SavedProbe
+from isopix.reporting.section import join_words, percent
 
 NEAR_UNIFORM = 0.95  # of ln K, the loss of a uniform prediction
 FALLING = 0.99  # the loss fell by more than one per cent in the last quarter of the steps
@@ -66,7 +66,7 @@ def diagnosis(run: RunRecord) -> str:
     return f"{start}. Possible reasons: {'; '.join(reasons)}." if reasons else f"{start}; no reason found."
 
 
-def advantage(report: ProbeReport, baseline: str) -> int:
+def advantage(report: ProbeResult, baseline: str) -> int:
     """Return 1 if the network is significantly better than a baseline, -1 if it is worse, otherwise 0.
 
     The paired difference to the best baseline decides, and if it is a gain, for all baselines. For others, a
@@ -115,7 +115,7 @@ def _highest(probes: Mapping[str, SavedProbe], probed: str) -> str:
 
 
 def _accuracy(probe: SavedProbe) -> str:
-    kind = "Linear-probe" if probe.report.config.method == DEFAULTS.method else "Probe"
+    kind = "Linear-probe" if probe.has_default_method else "Probe"
     return f"{kind} test accuracy{nondefault_settings(probe)}"
 
 

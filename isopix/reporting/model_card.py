@@ -23,7 +23,7 @@ from isopix.reporting.metrics import (
     uniform_classes,
     vocab_size,
 )
-from isopix.reporting.probe_section import concatenated, probe_settings
+from isopix.reporting.probe_section import probe_settings
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import percent
 from isopix.reporting.settings_section import grouped_settings, last_path_part, without_private_paths
@@ -98,19 +98,18 @@ def _results(run: RunRecord, name: str) -> Iterator[str]:
             losses = ", ".join(f"{_escape(name)} {nats:.3f}" for name, nats in others.nats.items())
             yield f"Learning-free baselines, {others.images:,} {others.split} images: {losses} nats."
     if run.probe is not None:
-        network, config = run.probe.report.network, run.probe.report.config
+        report = run.probe.report
         data = _escape(run.probe.data) or "the run's own images"
         yield (
-            f"Probe on {data} ({_escape(probe_settings(config))}): test accuracy of the layer chosen on "
+            f"Probe on {data} ({_escape(probe_settings(report))}): test accuracy of the layer chosen on "
             "validation images, its 95 % interval, and baselines:"
         )
         scored = [row for row in baseline_rows({PurePath(name).name: run}) if row.accuracy is not None]
         yield _table(["features", "layer", "test accuracy", "95 % interval"], map(_cells, scored))
         yield "By layer (0 is the embedding):"
-        rows = [[str(score.layer), percent(score.test_accuracy)] for score in network.layers]
-        if network.concat:
-            rows.append([concatenated(network.concat), percent(network.concat.score.test_accuracy)])
-        yield _table(["layer", "test accuracy"], rows)
+        layers = report.tables()[0]
+        rows = [[_escape(str(cell)) for cell in row[:2]] for row in layers.rows]
+        yield _table(list(layers.columns[:2]), rows)
 
 
 def _cells(row: BaselineRow) -> list[str]:

@@ -15,13 +15,13 @@ from isopix.reporting.curve_sections import loss_section, probe_curve
 from isopix.reporting.data_section import data_section
 from isopix.reporting.finetuning_section import finetuning_section
 from isopix.reporting.gallery import color_strip, gallery_sections, palette_section
-from isopix.reporting.low_data_section import low_data_section
 from isopix.reporting.metrics import num_steps
-from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe_differences, probe_section
+from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe_differences
+from isopix.reporting.result_section import result_section
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord, SavedMetrics
 from isopix.reporting.score_section import score_section
-from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words, percent
+from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words, missing, percent
 from isopix.reporting.settings_section import (
     differences_section,
     last_path_part,
@@ -100,6 +100,13 @@ def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
     return [section._replace(panels=[*section.panels, Panel(charts)]), differences_section(runs)]
 
 
+def _probes(run: RunRecord, name: str, path: str) -> Section:
+    """Return the probes of a run, or the command of one."""
+    section = result_section("Linear probe by layer", [each.report for each in run.probes], name)
+    command = missing("Not probed yet; with labeled images:", f"isopix probe {path}")
+    return section if run.probes else section._replace(panels=[Panel(notes=[command])])
+
+
 def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
     path, galleries = shlex.quote(str(run.path)), gallery_sections(run)
     sections: list[Section | None] = [
@@ -107,8 +114,8 @@ def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
         data_section(run),
         finetuning_section(run, f"t{number}", path),
         baselines_section({name: run}) if count == 1 else None,
-        probe_section(run, f"a{number}", path),
-        low_data_section(run),
+        _probes(run, f"a{number}", path),
+        result_section("Few labels", [each.result for each in run.low_data], "few") if run.low_data else None,
         score_section(run),
         _analyses(run, f"n{number}"),
         loss_section(run, f"l{number}", path),

@@ -18,8 +18,7 @@ from isopix.core.config import from_dict
 from isopix.core.measurement import Measurement
 from isopix.core.text import printable
 from isopix.finetuning.results import EvaluationResult
-from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ProbeReport
+from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_record import (
     DataSample,
@@ -40,6 +39,7 @@ from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.npy import read_arrays
 from isopix.storage.record_types import StepNumber, Types, check_environment, check_types
+from isopix.storage.result import Result
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -204,12 +204,13 @@ def _data_sample(path: Path) -> DataSample:
 
 
 def _probe(path: Path) -> SavedProbe:
-    values = _json(path)
-    own = {each.name for each in fields(ProbeReport)}
-    report = ProbeReport.from_dict({name: each for name, each in values.items() if name in own})
-    for result in (report.network, *report.baselines.values()):
-        _ = result.best  # raises IndexError here and not later
-    return SavedProbe(report=report, **_facts(SavedProbe, values))
+    found = ProbeResult.read(path)
+    return SavedProbe(report=found, data=found.data, step=found.step, **_written(found))
+
+
+def _written(found: Result) -> Values:
+    written = {name: found.call[name] for name in ("written", "command", "folder")}
+    return {**written, "measurement": found.measurement}
 
 
 def _evaluation(path: Path) -> SavedEvaluation:
@@ -220,13 +221,8 @@ def _evaluation(path: Path) -> SavedEvaluation:
 
 
 def _low_data(path: Path) -> SavedLowData:
-    values = _json(path)
-    own = {each.name for each in fields(LowDataResult)}
-    results = {
-        method: [from_dict(LowDataResult, {name: each[name] for name in own & each.keys()}) for each in found]
-        for method, found in values["results"].items()
-    }
-    return SavedLowData(results=results, **_facts(SavedLowData, values))
+    found = LowDataResult.read(path)
+    return SavedLowData(result=found, data=found.data, step=found.step, **_written(found))
 
 
 def _verification(path: Path) -> SavedVerification:
@@ -238,7 +234,7 @@ def _verification(path: Path) -> SavedVerification:
 
 def _facts(cls: type[SavedMetrics], values: Values) -> Values:
     """Return the fields of a class that are values in its file; null is the same as absent."""
-    names = {each.name for each in fields(cls)} - {"report", "metrics", "results"}
+    names = {each.name for each in fields(cls)} - {"metrics"}
     facts = {name: values[name] for name in names if values.get(name) is not None}
     check_types(facts, FACTS, "wrong value")
     if "measurement" in facts:

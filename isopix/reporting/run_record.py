@@ -9,19 +9,20 @@ from torch import Tensor
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import Summary
+from isopix.core.config import to_dict
 from isopix.core.measurement import Measurement
 from isopix.core.types import Images
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.model.pool import Pool
 from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
-from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ProbeReport
+from isopix.probing.linear import LbfgsProbe
+from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.recipes.recipe import Recipe
 
 Values = dict[str, Any]
 DEFAULTS = ProbeConfig()  # how iGPT probes (sections 2.4 and 3.4)
-DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # what a probe's score depends on
+DECIDING = ("features", "pool", "start_token", "mask_ensemble")  # what a probe's score depends on
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,18 @@ class SavedMetrics:
 class SavedProbe(SavedMetrics):
     """The report of one `isopix probe`."""
 
-    report: ProbeReport
-    limit: int | None = None
+    report: ProbeResult
+
+    @property
+    def has_default_method(self) -> bool:
+        """Whether the classifier is iGPT's."""
+        return dict(self.report.method) == to_dict(LbfgsProbe())
 
     def has_paper_settings(self, pool: Pool = "mean") -> bool:
         """Whether it probed all layers with this pool, and otherwise with iGPT's features and classifier."""
         config, expected = self.report.config, replace(DEFAULTS, pool=pool)
         same = all(getattr(config, name) == getattr(expected, name) for name in DECIDING)
-        return same and config.layer is None
+        return same and self.has_default_method and config.layer is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +102,9 @@ class SavedVerification(SavedMetrics):
 
 @dataclass(frozen=True, kw_only=True)
 class SavedLowData(SavedMetrics):
-    """The test errors of one `isopix low-data`, by method and labels per class."""
+    """The test errors of one `isopix low-data`."""
 
-    results: dict[str, list[LowDataResult]]
-    select: str = "validation"
+    result: LowDataResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +177,7 @@ class RunRecord:
         """The run's primary probe: with iGPT's settings and the recipe's pool, of the run's own images and of
         the most images where there are several; the newest of equals.
         """
-        pool = self.recipe.pool if self.recipe else DEFAULTS.pool
+        pool = self.recipe.pool if self.recipe else "mean"
 
         def fullness(probe: SavedProbe) -> tuple[bool, bool, int, tuple[int, str]]:
             own = self.recipe is not None and PurePath(self.recipe.data.source).name == probe.data

@@ -65,11 +65,6 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f}\u00a0%"
 
 
-def signed_points(difference: float) -> str:
-    """Return `+22.3` or `−1.5`: a difference of fractions in percentage points."""
-    return f"{100 * difference:+.1f}".replace("-", "\N{MINUS SIGN}")
-
-
 def join_words(words: Sequence[str]) -> str:
     """Return `a`, `a and b` or `a, b and c`."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

@@ -14,7 +14,8 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
 from isopix.core.progress import long_step
 from isopix.data.dataset import DataConfig
-from isopix.probing.low_data import LowDataProtocol, LowDataResult
+from isopix.probing.low_data import LowDataProtocol
+from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
@@ -78,7 +79,7 @@ def finetune_job(
 
 def finetune_low_data(
     job: FineTuneJob, protocol: LowDataProtocol, observer: RunObserver
-) -> list[LowDataResult]:
+) -> tuple[FewLabels, ...]:
     """Fine-tune the run on each subset, in run folders `labels-4-subset-0-` and a hash of all settings.
 
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
@@ -96,8 +97,8 @@ def finetune_low_data(
         num_train_images = read_record(RunFolder(folders[0]).environment, COUNTS, *COUNTS)["images"]["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
         selecting = tests[0]["selection_images"]
-        results.append(LowDataResult(count, num_train_images, tests[0]["images"], (), errors, selecting))
-    return results
+        results.append(FewLabels(count, num_train_images, tests[0]["images"], (), errors, selecting))
+    return tuple(results)
 
 
 def _finetune(job: FineTuneJob, count: int | str, subset: int, observer: RunObserver) -> Path:

@@ -14,8 +14,8 @@ from isopix.analysis.scores import SCORES, score_images
 from isopix.core.types import Images
 from isopix.plots.surprise import MappedImages, overlay_maps
 from isopix.pretrained.inference import inference
-from isopix.probing.feature_splits import Features
 from isopix.probing.features import extract_features
+from isopix.probing.splits import Features
 from isopix.studio.opened_run import OpenedRun, Pixels, pixels_of
 from isopix.studio.tiles import Tile
 

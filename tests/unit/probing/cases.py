@@ -15,7 +15,7 @@ from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits, Standardizer
+from isopix.probing.splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe

@@ -13,8 +13,8 @@ from isopix.core import ranks
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.probing import feature_extraction, features
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import Features
-from isopix.probing.sgd import SgdProbe
+from isopix.probing.minibatch import SgdProbe
+from isopix.probing.splits import Features
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.probe import probe_run

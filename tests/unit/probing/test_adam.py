@@ -9,12 +9,11 @@ from torch import nn
 
 from isopix.data.batches import ShuffledIndices
 from isopix.probing import minibatch
-from isopix.probing.adam import AdamProbe
 from isopix.probing.base import ProbeProblem
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_cache import cached
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.minibatch import AdamProbe
 from isopix.probing.probe import fit_probe
+from isopix.probing.splits import FeatureSplit, FeatureSplits, cached
 from tests.unit.probing.cases import CPU, clusters, cut, easy, standardize
 
 QUICK = ProbeConfig(method=AdamProbe(epochs=6, batch_size=32), num_resamples=200)

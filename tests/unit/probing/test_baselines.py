@@ -13,13 +13,14 @@ from isopix.probing import baselines
 from isopix.probing.baselines import (
     NUM_PERMUTATIONS,
     probe_with_baselines,
+    raw_pixels,
     shuffle_labels,
     shuffled_label_baseline,
 )
-from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.features import extract_features, raw_pixels
+from isopix.probing.features import extract_features
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import ProbeReport
+from isopix.probing.splits import FeatureSplits
 from tests.unit.probing.cases import CPU, DEPTH, QUICK, cut, digits, easy, network, noise, stacked
 
 SEEDS = 8

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from isopix.probing.cross_validation import Selected, cross_validate, select
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from isopix.probing.config import ProbeConfig
-from isopix.probing.cross_validation import Selected, cross_validate, fold_indices, select
-from isopix.probing.feature_splits import FeatureSplit
-from isopix.probing.low_data import probe_subsets
+from isopix.probing.low_data import fold_indices, probe_subsets
+from isopix.probing.splits import FeatureSplit
 from tests.unit.probing.test_low_data import SPLITS, SUBSETS
 
 CPU = torch.device("cpu")

@@ -12,10 +12,10 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.probing import evaluators
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
 from isopix.probing.knn import knn_accuracy
 from isopix.probing.probe import fit_probe
+from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_reader import read_run

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from isopix.probing import feature_cache
-from isopix.probing.feature_cache import cached
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.splits import FeatureSplit, FeatureSplits, cached
 from tests.unit.probing.cases import clusters, standardize
 
 

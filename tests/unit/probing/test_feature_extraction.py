@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from isopix.probing.feature_extraction import read_cached_splits
 
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.model.network import Network
 from isopix.probing import features
+from isopix.probing.baselines import PixelFeatures
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_extraction import NetworkFeatures, PixelFeatures, read_cached_splits, read_splits
-from isopix.probing.feature_splits import Features, FeatureSplits
-from isopix.probing.features import draw_masks
+from isopix.probing.features import NetworkFeatures, draw_masks, read_splits
+from isopix.probing.minibatch import SgdProbe
 from isopix.probing.results import ProbeReport
-from isopix.probing.sgd import SgdProbe
+from isopix.probing.splits import Features, FeatureSplits
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.probe import feature_settings, probe_run
@@ -189,7 +190,7 @@ def test_features_of_the_untrained_network_are_computed_once(
         counts.append(len(images))
         return extract(network, images, **options)
 
-    monkeypatch.setattr("isopix.probing.feature_extraction.iter_features", counted)
+    monkeypatch.setattr("isopix.probing.features.iter_features", counted)
     first = report(AR, data, QUICK)
     assert len(counts) == 6  # three splits of two networks
     assert report(AR, data, QUICK).to_dict() == first.to_dict()
@@ -200,6 +201,6 @@ def test_features_of_the_untrained_network_are_computed_once(
     assert len(counts) == 15
     report(AR.updated(seed=1), data, QUICK)
     assert len(counts) == 21
-    monkeypatch.setattr("isopix.probing.feature_cache.MAX_KEPT", 0)
+    monkeypatch.setattr("isopix.probing.splits.MAX_KEPT", 0)
     report(AR.updated(seed=2), data, QUICK)
     assert len(list((tmp_path / "features").iterdir())) == 2

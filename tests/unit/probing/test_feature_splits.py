@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.probing import feature_splits
-from isopix.probing.feature_splits import AffineScale, FeatureSplit, FeatureSplits, Standardizer
+from isopix.probing.splits import AffineScale, FeatureSplit, FeatureSplits, Standardizer
+from isopix.studies.inductive_bias.pixel_probes import feature_splits
 from tests.unit.probing.cases import clusters, cut, easy, standardize
 
 

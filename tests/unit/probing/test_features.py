@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from isopix.model import attention, pool
-from isopix.probing.features import extract_features, raw_pixels
+from isopix.probing.baselines import raw_pixels
+from isopix.probing.features import extract_features
 from tests.unit.probing.cases import DEPTH, WIDTH, digits, network
 
 

@@ -8,11 +8,12 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 from isopix.probing import knn
+from isopix.probing.baselines import raw_pixels
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit
-from isopix.probing.features import extract_features, raw_pixels
+from isopix.probing.features import extract_features
 from isopix.probing.knn import KnnProbe, class_votes, knn_accuracy
 from isopix.probing.probe import fit_probe
+from isopix.probing.splits import FeatureSplit
 from tests.unit.probing.cases import CPU, clusters, cut, digits, network, standardize
 
 QUICK = ProbeConfig(method=KnnProbe(), num_resamples=200)

@@ -5,9 +5,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from isopix.probing import logistic
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
 from isopix.probing.logistic import fit_logistic
+from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import DEPTH, clusters, digits, standardize, trained
 
 L2_GRID = (1e-4, 1e-2, 1.0)

@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from isopix.core.random import generator
 from isopix.data.splits import balanced_subset
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probing.low_data import LowDataProtocol, LowDataResult, probe_subsets
+from isopix.probing.low_data import LowDataProtocol, probe_subsets
+from isopix.probing.results import LowDataResult
+from isopix.probing.splits import FeatureSplit, FeatureSplits
 
 CPU = torch.device("cpu")
 CONFIG = ProbeConfig(l2_grid=(0.01,), l2_extra=(), num_resamples=10)

@@ -8,11 +8,10 @@ from sklearn.decomposition import PCA
 
 from isopix.core.types import Images
 from isopix.probing import feature_extraction
+from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_extraction import PixelComponents
-from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.features import raw_pixels
 from isopix.probing.probe import fit_probe
+from isopix.probing.splits import FeatureSplits
 from tests.unit.probing.cases import CPU, cut, digits
 
 QUICK = ProbeConfig(l2_grid=(1e-2, 1e-1), l2_extra=(), num_resamples=10)

@@ -9,8 +9,8 @@ import torch
 
 from isopix.core import progress
 from isopix.probing import linear, logistic, probe
-from isopix.probing.feature_splits import FeatureSplit
 from isopix.probing.features import extract_features
+from isopix.probing.splits import FeatureSplit
 from tests.unit.probing.cases import (
     CPU,
     QUICK,

@@ -8,16 +8,15 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from isopix.probing import logistic
-from isopix.probing.adam import AdamProbe
 from isopix.probing.base import ProbeMethod
 from isopix.probing.baselines import probe_with_baselines
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import LbfgsProbe, RidgeProbe
+from isopix.probing.minibatch import AdamProbe, SgdProbe
 from isopix.probing.probe import fit_probe, refit_on_validation
 from isopix.probing.results import LayerScore
-from isopix.probing.sgd import SgdProbe
+from isopix.probing.splits import FeatureSplits
 from tests.unit.probing.cases import CPU, QUICK, easy, noise, stacked, standardize
 
 METHODS = [LbfgsProbe(), RidgeProbe(), KnnProbe(), SgdProbe(iterations=100), AdamProbe(epochs=20)]

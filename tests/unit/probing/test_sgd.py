@@ -8,11 +8,10 @@ import torch
 from isopix.data.batches import ShuffledIndices
 from isopix.probing import minibatch
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_cache import cached
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
+from isopix.probing.minibatch import SgdProbe, last_before_rise
 from isopix.probing.probe import fit_probe
-from isopix.probing.sgd import SgdProbe, last_before_rise
+from isopix.probing.splits import FeatureSplit, FeatureSplits, cached
 from tests.unit.probing.cases import CPU, clusters, cut, digits, easy, trained
 
 QUICK = ProbeConfig(method=SgdProbe(iterations=60, batch_size=32), num_resamples=200)

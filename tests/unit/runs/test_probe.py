@@ -5,12 +5,12 @@ import torch
 
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probing import feature_extraction
+from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_extraction import PixelComponents
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probing.features import iter_features, raw_pixels
+from isopix.probing.features import iter_features
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import ProbeReport
+from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.probe import feature_sources, probe_run
