@@ -9,12 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from isopix.core.ranges import Number
 from isopix.core.registry import Part
 from isopix.core.types import Labels
 from isopix.probing.splits import Features, FeatureSplits
 
 Probabilities = Float[Tensor, "F B C"]  # of each class; the highest is the prediction
-Numbers = Sequence[Mapping[str, float]]  # by name, of each layer
+Numbers = Sequence[Mapping[str, Number]]  # by name, of each layer
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,13 @@ class ProbeMethod(Part, noun="probe"):
     streams: ClassVar[bool] = False
     """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""
 
-    def grid(self) -> Mapping[str, Sequence[float]]:
+    def grid(self) -> Mapping[str, Sequence[Number]]:
         """Return the values that validation selects from, by the name in `selected`. The smallest and the
         largest cause a warning; values whose ends mean nothing are left out.
         """
         return {}
 
-    def fixed(self, selected: Mapping[str, float]) -> "ProbeMethod":
+    def fixed(self, selected: Mapping[str, Number]) -> "ProbeMethod":
         """Return the same method with the selected values alone to select from."""
         return self
 

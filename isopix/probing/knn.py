@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from isopix.core.ranges import Number
 from isopix.core.registry import register
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, Standardizer
@@ -38,7 +39,7 @@ class KnnProbe(ProbeMethod):
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature} must be positive")
 
-    def fixed(self, selected: Mapping[str, float]) -> "KnnProbe":
+    def fixed(self, selected: Mapping[str, Number]) -> "KnnProbe":
         return replace(self, neighbors_grid=(int(selected[NEIGHBORS]),))
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from isopix.core.ranges import Number
 from isopix.core.registry import register
 from isopix.core.types import Labels
 from isopix.probing import lbfgs
@@ -52,10 +53,10 @@ class L2PenalizedProbe(ProbeMethod):
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         """Return estimates of the probabilities of the classes."""
 
-    def grid(self) -> Mapping[str, Sequence[float]]:
+    def grid(self) -> Mapping[str, Sequence[Number]]:
         return {L2_PENALTY: (*self.l2_grid, *self.l2_extra)}
 
-    def fixed(self, selected: Mapping[str, float]) -> "L2PenalizedProbe":
+    def fixed(self, selected: Mapping[str, Number]) -> "L2PenalizedProbe":
         return replace(self, l2_grid=(selected[L2_PENALTY],))
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.ranges import Count, Range, check_ranges
+from isopix.core.ranges import Count, Number, Range, check_ranges
 from isopix.core.registry import register
 from isopix.core.types import Labels
 from isopix.data.batches import ShuffledIndices, steps_per_epoch
@@ -201,7 +201,7 @@ class SgdProbe(MinibatchProbe):
     def rates(self) -> tuple[float, ...]:
         return self.lr_grid
 
-    def fixed(self, selected: Mapping[str, float]) -> "SgdProbe":
+    def fixed(self, selected: Mapping[str, Number]) -> "SgdProbe":
         return replace(self, lr_grid=(selected[LEARNING_RATE],))
 
     def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:

@@ -8,6 +8,7 @@ from typing import Any
 from isopix.core.choices import Precision, Selection
 from isopix.core.formats import mean_and_std, mean_over_subsets, percent_with_interval, signed_points
 from isopix.core.measurement import EnsembleAccuracy
+from isopix.core.ranges import Number
 from isopix.core.table import Table
 from isopix.probing.config import ProbeConfig
 from isopix.storage.result import Result
@@ -28,8 +29,8 @@ class LayerScore:
     val_accuracy: float
     test_accuracy: float
     interval: tuple[float, float]
-    selected: Mapping[str, float] = field(default_factory=dict)
-    fit: Mapping[str, float] = field(default_factory=dict)
+    selected: Mapping[str, Number] = field(default_factory=dict)
+    fit: Mapping[str, Number] = field(default_factory=dict)
     ensemble: EnsembleAccuracy | None = None
 
 
