@@ -17,31 +17,32 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api import convert, palette, study
+    from isopix.api import convert, study
     from isopix.api.comparison import compare
     from isopix.api.completion import complete_steps
     from isopix.api.feature_neighbors import neighbors
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
-    from isopix.api.machine import doctor
     from isopix.api.notebook import make_grid
-    from isopix.api.progress import show_progress
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
-    from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
+    from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.pretrained.features import Features
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
-    from isopix.studio.server import open_studio
+    from isopix.verbs.data import data_show
+    from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.low_data import low_data
     from isopix.verbs.models import list_models
     from isopix.verbs.probe import probe
+    from isopix.verbs.palette import palette_fit, palette_import, palette_show
+    from isopix.verbs.studio import open_studio
 
 __all__ = [
     "Features",
@@ -65,7 +66,9 @@ __all__ = [
     "make_grid",
     "neighbors",
     "open_studio",
-    "palette",
+    "palette_fit",
+    "palette_import",
+    "palette_show",
     "parts",
     "plan",
     "plan_reproduction",
@@ -95,23 +98,19 @@ _MODULES = {
     "isopix.pretrained.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),
-    "isopix.api.palette": ("palette",),
     "isopix.pretrained.loading": ("load", "save"),
-    "isopix.api.machine": ("doctor",),
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
-    "isopix.api.progress": ("show_progress",),
+    "isopix.core.progress": ("show_progress",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.pretrained.run": ("Interrupted", "Run"),
     "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
-    "isopix.api.survey": ("data_show",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
-    "isopix.studio.server": ("open_studio",),
 }
 _EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from isopix.interop.huggingface.convert import export_imagegpt
 from isopix.interop.huggingface.folder import ExportedModel
 from isopix.interop.vit.export import ExportedHead, export_vit
-from isopix.runs.checkpoint_content import CLASSIFIER
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import CLASSIFIER
 
 NO_CLASS_HEAD = "class head, which ImageGPTForCausalImageModeling does not have"
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from isopix.api import training
 from isopix.api.arguments import PathLike, checked
-from isopix.api.progress import TrainingProgress, shows_training
 from isopix.core.device import DeviceLike
 from isopix.recipes.recipe import Recipe
 from isopix.storage.run_folder import RunFolder
@@ -34,7 +33,6 @@ class PlannedTrial(NamedTuple):
 
 
 @checked
-@shows_training("training_progress")
 def reproduce(
     protocol: str,
     *,
@@ -46,7 +44,6 @@ def reproduce(
     overrides: Sequence[str] = (),
     device: DeviceLike = "auto",
     progress: TrialProgress | None = None,
-    training_progress: TrainingProgress | None = None,
 ) -> ProtocolTable:
     """Run the experiments of a table or figure, and write the measured numbers next to the published ones.
 
@@ -61,7 +58,7 @@ def reproduce(
     setup = _setup(scale, data, pretrain_data, pretrained, overrides)
     trials = found.trials(setup)
     _check_names(setup, trials)
-    commands: Commands = _Api(device, training_progress)
+    commands: Commands = _Api(device)
     with Reproduction.create(Path(out), setup) as reproduction:
         for trial in trials:
             reproduction.state(trial)  # raises ValueError before anything is trained
@@ -94,20 +91,15 @@ class _Api:
     """The commands of trials, by the Python functions of the same names."""
 
     device: DeviceLike
-    progress: TrainingProgress | None
 
     def train(self, recipe: Recipe, out: Path) -> Path:
-        self._train_or_resume(
-            out, lambda: training.pretrain(recipe, out=out, device=self.device, progress=self.progress)
-        )
+        self._train_or_resume(out, lambda: training.pretrain(recipe, out=out, device=self.device))
         return out
 
     def finetune(self, run: Path, out: Path, settings: Sequence[str]) -> Path:
         self._train_or_resume(
             out,
-            lambda: training.finetune(
-                run, out=out, overrides=settings, device=self.device, progress=self.progress
-            ),
+            lambda: training.finetune(run, out=out, overrides=settings, device=self.device),
         )
         return out
 
@@ -125,7 +117,7 @@ class _Api:
 
     def _train_or_resume(self, out: Path, start: Callable[[], object]) -> None:
         if RunFolder(out).has_checkpoints:
-            training.resume(out, device=self.device, progress=self.progress)
+            training.resume(out, device=self.device)
         else:
             start()
 

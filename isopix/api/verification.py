@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import checked
-from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import VerifyOutput
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import DeviceLike, Precision
@@ -24,7 +23,6 @@ from isopix.train.tasks import PretrainTask
 
 
 @checked
-@shows_progress("evaluation")
 def verify(
     run: str | os.PathLike[str],
     *,
@@ -33,7 +31,6 @@ def verify(
     precision: Precision = "fp32",
     seed: int = 0,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> VerifyOutput:
     """Check the hash of every file of the newest checkpoint, and compare its test loss with the published
     one, if there is one for this network and palette.
@@ -49,8 +46,7 @@ def verify(
     test = images.test
     if not len(test):
         raise ValueError(f"dataset '{images.name}' has no test images")
-    task, done = PretrainTask(loaded.model), count_progress(progress, len(test))
-    nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
+    nats = evaluate_split(PretrainTask(loaded.model), test, seed=seed, precision=precision)["loss_nats"]
     codec, categorical = loaded.network.codec, loaded.recipe.model.head.categorical
     claim = find_published(TEST_LOSSES, loaded.recipe, codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
@@ -58,7 +54,7 @@ def verify(
     values: dict[str, Any] = {
         "recipe": loaded.recipe.name,
         "step": loaded.step,
-        "imported": loaded.records.get("imported", {}).get("imported"),
+        "imported": loaded.imported.get("imported"),
         "palette": codec.fingerprint(),
         "palette_is_openai": codec.fingerprint() == OPENAI_FINGERPRINT,
         "loss_nats": nats,

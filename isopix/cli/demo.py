@@ -23,6 +23,7 @@ from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import find_checkpoint
 from isopix.verbs.low_data import low_data
 from isopix.verbs.probe import probe
+from isopix.runs.load import saved_recipe
 
 RECIPES = {
     "ar": "igpt.translated_digits",
@@ -113,7 +114,7 @@ def _heading(text: str) -> None:
 
 def few_labels(run: Path) -> list[int | str]:
     """Return those of FEW_LABELS for which every class has enough training images."""
-    labels = load_dataset(recipe_of(find_checkpoint(run)[0]).data).train.labels
+    labels = load_dataset(saved_recipe(run).data).train.labels
     assert labels is not None, "probes have read them"
     fewest = int(labels.bincount().min())
     return [count for count in FEW_LABELS if count <= fewest]

@@ -8,9 +8,9 @@ from cyclopts import App, CycloptsError
 
 from isopix.cli.command import add_verb
 from isopix.cli.errors import format_error, with_option_names
+from isopix.cli.launch import check_command, of_rank, say_error, say_stop
 from isopix.cli.outline import outlines
 from isopix.cli.output import open_console
-from isopix.cli.rank_errors import check_command, of_rank, say_error, say_stop
 from isopix.core import ranks
 from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable
@@ -25,11 +25,6 @@ COMMANDS = {
     ),
     "recipe": ("isopix.cli.recipe:app", "List recipes; show the settings of one and where each comes from."),
     "plan": ("isopix.cli.plan:plan", "Estimate parameters, FLOPs, memory and training time of a recipe."),
-    "data": (
-        "isopix.cli.data:app",
-        "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
-    ),
-    "palette": ("isopix.cli.palette:app", "Fit, import and inspect color palettes."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
     "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
     "search-lr": (
@@ -71,14 +66,6 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
-    "doctor": (
-        "isopix.cli.doctor:doctor",
-        "Check the installation, the device, memory and disks, and train a tiny network.",
-    ),
-    "studio": (
-        "isopix.cli.studio:studio",
-        "Try out runs on a local page: complete, compare and inspect images.",
-    ),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that
@@ -90,7 +77,7 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 
 ORDER = """demo recipe plan data palette pretrain resume search-lr probe analyze finetune evaluate low-data
 sample complete reconstruct score neighbors convert publish verify models study compare reproduce report
-doctor studio bench"""
+doctor studio"""
 """The commands in the order in which a newcomer needs them."""
 
 

@@ -11,7 +11,6 @@ from types import ModuleType
 # What options are made of: modules that load fast. All others of the package are outlined.
 OPTIONS = (
     "isopix.cli",
-    "isopix.cluster",
     "isopix.core.choices",
     "isopix.core.command_line",
     "isopix.core.progress",
@@ -21,6 +20,7 @@ OPTIONS = (
     "isopix.core.suggestions",
     "isopix.core.text",
     "isopix.core.signals",
+    "isopix.core.slurm",
 )
 PACKAGES = ("isopix.core",)  # of some of these modules
 OUTLINED = ("isopix", "torch")

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.config import to_dict
+from isopix.core.config import from_dict, to_dict
 from isopix.core.device import runtime_environment
 from isopix.core.version import __version__
 from isopix.interop.imported_model import ImportedModel
 from isopix.recipes.recipe import Recipe
+from isopix.runs.state import RunEnvironment, State, write_environment
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
-from isopix.storage.run_folder import RunFolder
-from isopix.storage.run_start import start_run
+from isopix.storage.run_folder import RunFolder, start_run
 
 TENSOR_REPORT = "imported"  # the record of what became of each source tensor
 DEFAULT_DATA = "imagenet-1k"  # of all released models; read where the dataset is not stated
@@ -58,19 +58,21 @@ def _write(run: RunFolder, imported: ImportedModel, recipe: Recipe, origin: dict
     network, details = imported.network(), runtime_environment(torch.device("cpu"))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(run.recipe, to_dict(recipe))
-    write_json(run.environment, {**details, **origin, "started": when})
+    write_environment(run, from_dict(RunEnvironment, {**details, **origin, "started": when}))
     log = RunLog(run.log)
     log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
     log.close()
-    classes = {"classes": list(imported.classes)} if imported.classes else {}
+    state = State(
+        step=imported.step,
+        codec=network.codec.fingerprint(),
+        data="not known",
+        labels_seen=None,
+        seen_known=False,
+        classes=tuple(imported.classes),
+    )
     records: dict[str, dict[str, Any]] = {
         "recipe": to_dict(recipe),
-        "state": {
-            "step": imported.step,
-            "codec": network.codec.fingerprint(),
-            "data": "not known",
-            **classes,
-        },
+        "state": to_dict(state),
         "environment": details,
         TENSOR_REPORT: {**origin, "tensors": [report._asdict() for report in imported.tensor_reports]},
     }

@@ -8,8 +8,8 @@ from itertools import starmap
 import torch
 from torch import Tensor
 
-from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
 from isopix.interop.mmap_alloc import mmap_alloc
@@ -19,7 +19,6 @@ from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.base import ObjectiveSpec
 from isopix.recipes.recipe import Recipe
-from isopix.storage.atomic import MAX_JSON, json_bytes
 from isopix.train.config import TrainConfig
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -79,13 +78,6 @@ def grid_of(positions: int, given: Grid | None) -> Grid:
     raise ValueError(
         f"the model has {positions} positions; a grid of {grid.rows} x {grid.cols} has {grid.positions}"
     )
-
-
-def check_report_size(reports: Iterable[TensorReport]) -> None:
-    """Raise ValueError if the list of tensors is too long to be saved; called before any tensor is read."""
-    size = len(json_bytes({"tensors": [report._asdict() for report in reports]}))
-    if size > MAX_JSON // 2:  # the other half is for the rest of the record
-        raise ValueError(f"the list of tensors has {size:,} bytes; allowed: at most {MAX_JSON // 2:,}")
 
 
 def convert_tensors(

@@ -13,7 +13,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from isopix.storage.atomic import read_json
-from isopix.storage.safetensors_io import check_header
 
 INDEX = ".index.json"
 SINGLE = ("model.safetensors", "pytorch_model.bin")  # the safer format first
@@ -55,7 +54,6 @@ def _open_file(path: Path) -> WeightFiles:
 
 def _open_safetensors(path: Path) -> WeightFiles:
     """Open a safetensors file; it is reopened for each tensor, so that nothing read stays in memory."""
-    check_header(path)
     try:
         with safe_open(path, framework="pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in list(file.keys())}

@@ -17,9 +17,9 @@ from isopix.api.signatures import name_types
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Images, Mask
 from isopix.data.dataset import preprocess_config
-from isopix.data.decode import failure_reason, upright_rgb
+from isopix.data.decode import RawImage, failure_reason, upright_rgb
 from isopix.data.preprocess import preprocess
-from isopix.data.sources.base import RawImage, SourceSplit
+from isopix.data.sources.base import SourceSplit
 from isopix.runs.load import LoadedRun
 
 ArrayLike = Tensor | NDArray[Any]

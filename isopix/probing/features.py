@@ -16,7 +16,7 @@ import torch.distributed as dist
 from isopix.core.device import Precision, autocast
 from isopix.core.images import ImageSequence
 from isopix.core.memory import eval_batch_size, reuse_freed_memory
-from isopix.core.progress import Count, long_step
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels, Mask
 from isopix.data.content_hash import content_hash
@@ -75,7 +75,7 @@ def iter_features(
         yield found.cpu()
 
 
-def concat_batches(batches: Iterable[Features], num_images: int, progress: Count | None = None) -> Features:
+def concat_batches(batches: Iterable[Features], num_images: int) -> Features:
     """Concatenate batches along images, in memory that is allocated once."""
     features, done = torch.empty(0), 0
     for batch in batches:
@@ -83,8 +83,6 @@ def concat_batches(batches: Iterable[Features], num_images: int, progress: Count
             features = torch.empty(len(batch), num_images, batch.shape[2])
         features[:, done : done + batch.shape[1]] = batch
         done += batch.shape[1]
-        if progress:
-            progress(done)
     return features
 
 
@@ -96,13 +94,12 @@ def extract_features(
     pool: Pool | Sequence[Pool] | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
-    progress: Count | None = None,
 ) -> Features:
     """Return the features of `iter_features` for all images at once. Raises what it raises."""
     found = iter_features(
         network, images, features=features, pool=pool, batch_size=batch_size, precision=precision
     )
-    return concat_batches(found, len(images), progress)
+    return concat_batches(found, len(images))
 
 
 def draw_masks(model: PretrainModel, images: ImageSequence, *, seed: int, purpose: str) -> Mask:
@@ -231,7 +228,7 @@ def read_splits(
     stay there in 16 bits, in a folder named by a hash of the weights, the images and the settings.
     """
     views, done = _views(data, source.mask_ensemble), 0
-    with long_step(f"features of {name}", sum(len(each.images) for each in views)) as progress:
+    with track(f"features of {name}", sum(len(each.images) for each in views)) as progress:
 
         def batches(view: View) -> Iterator[Features]:
             nonlocal done

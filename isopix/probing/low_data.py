@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.choices import Selection
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.text import printable
 from isopix.core.types import Labels
@@ -112,7 +112,7 @@ def probe_low_data(
     results = {}
     for name, source in sources.items():
         features, found = read_splits(name, source, read), list[FewLabels]()
-        with long_step(f"fitting probes of {name}", len(subsets)) as fitted:
+        with track(f"fitting probes of {name}", len(subsets)) as fitted:
             for count, drawn in subsets.items():
                 indices = [torch.searchsorted(used, index) for index in drawn]
                 best = probe_subsets(

@@ -14,7 +14,7 @@ from isopix.core import stats
 from isopix.core.config import from_dict
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.overrides import parse
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.registry import kinds_of
 from isopix.core.suggestions import did_you_mean
@@ -139,7 +139,7 @@ def _scores(
     classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
     problem = ProbeProblem(splits, classes, device, config.seed)
     scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
-    with long_step("fitting probes of layers", len(splits.train.features)) as fitted_layers:
+    with track("fitting probes of layers", len(splits.train.features)) as fitted_layers:
         for fitted in method.fit_layers(problem):
             layers = splits.select_layers(len(scores), len(scores) + len(fitted.val_accuracy))
             right, ensembles = _predict(fitted, layers, problem)

@@ -158,7 +158,11 @@ def _analyses(run: RunRecord, name: str) -> Section | None:
     charts = []
     for i, each in enumerate(run.analyses):
         alt = f"{each.title}. {each.caption}"
-        drawing = svg.svg_markup(each.figure, f"{name}-{i}", alt) if each.figure else Markup()
+        drawing = (
+            svg.svg_markup(each.figure, each.numbers, name=f"{name}-{i}", alt=alt)
+            if each.figure
+            else Markup()
+        )
         charts.append(Chart(drawing, each.caption, title=each.title))
     return Section("Analysis", [Panel([chart]) for chart in charts], "grid") if charts else None
 
@@ -212,7 +216,7 @@ def _commands(run: RunRecord) -> list[str]:
 
 def _requirements(environment: Values) -> list[str]:
     """Return comments on what the commands need: the commit of isopix, and a palette file."""
-    commit, palette = environment.get("commit"), environment.get("palette")
+    commit, palette = environment.get("commit"), (environment.get("codec") or {}).get("palette")
     lines = [f"# isopix at commit {_text(commit)}"] if commit else []
     if isinstance(palette, Mapping):
         lines.append(f"# palette {last_path_part(palette.get('file'))}: {palette.get('source')}")

@@ -35,6 +35,7 @@ from isopix.reporting.run_record import (
     Weights,
 )
 from isopix.storage import checkpoint, log
+from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.npy import read_arrays
@@ -43,19 +44,6 @@ from isopix.storage.result import Result
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
-MAX_RESULT = 256 << 20  # bytes of a file of numbers; those of an analysis of large images are the largest
-FACTS: Types = {  # of a file of results or of a picture
-    "kind": str,
-    "step": StepNumber,
-    "data": str,
-    "written": str,
-    "command": list[str],
-    "folder": str,
-    "limit": int,
-    "masks": int,
-    "count": int,
-    "select": str,
-}
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 UNREGISTERED = (
     "No analysis of this name is registered; load the plugin that computed it to see its figure."
@@ -74,7 +62,7 @@ def read_run(run: RunFolder) -> RunRecord:
         path=run.path,
         settings=settings,
         recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
-        environment=reader.read(run.environment, _environment) or {},
+        environment=reader.read(run.environment, _json) or {},
         log=reader.records(run.log),
         weights=reader.read(run.checkpoints, _weights),
         data=reader.read(run.data_sample, _data_sample),
@@ -145,15 +133,9 @@ def _image_age(image: SavedImage) -> tuple[int, str]:
 
 def _json(path: Path) -> Values:
     try:
-        return read_json(path, max_bytes=MAX_RESULT)
+        return read_json(path)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-
-
-def _environment(path: Path) -> Values:
-    values = _json(path)
-    check_environment(values, "wrong value")
-    return values
 
 
 def _png(path: Path) -> bytes:
@@ -169,7 +151,6 @@ def _png(path: Path) -> bytes:
 def _image(path: Path) -> SavedImage:
     facts = _json(path)
     png = _png(path.with_suffix(".png"))
-    check_types(facts, FACTS, "wrong value")
     return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
 
 
@@ -236,7 +217,6 @@ def _facts(cls: type[SavedMetrics], values: Values) -> Values:
     """Return the fields of a class that are values in its file; null is the same as absent."""
     names = {each.name for each in fields(cls)} - {"metrics"}
     facts = {name: values[name] for name in names if values.get(name) is not None}
-    check_types(facts, FACTS, "wrong value")
     if "measurement" in facts:
         facts["measurement"] = Measurement.from_dict(facts["measurement"])
     return facts
@@ -269,5 +249,5 @@ def _weights_of(found: Checkpoint) -> Weights:
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in trained),
         colors=stored_colors(tensors),
-        classes=len(found.records["state"].get("classes", ())),
+        classes=len(found.records["state"]["classes"]),
     )

@@ -54,6 +54,11 @@ class Result:
         """Yield the caption and the figure of each plot of the report."""
         yield from ()
 
+    @property
+    def failure(self) -> str:
+        """Why the command fails, with exit code 1, although there is a result; empty if it does not."""
+        return ""
+
     def __repr__(self) -> str:
         return "\n\n".join([*(each.text() for each in self.tables()), *self.notes()])
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import isopix
 from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.vit.timm import read_timm
-from isopix.runs.load import load_finetuned
+from tests.finetuned import load_finetuned
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
 
 

@@ -17,7 +17,7 @@ from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import load_finetuned
+from tests.finetuned import load_finetuned
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")

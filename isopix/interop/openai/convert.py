@@ -16,7 +16,6 @@ from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
 from isopix.interop.imported_model import (
     ImportedModel,
-    check_report_size,
     convert_tensors,
     grid_of,
     igpt_recipe,
@@ -100,12 +99,6 @@ def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid |
     _check_shapes(given, shapes)
     image_grid = grid_of(sizes.positions, grid)
     skipped_reports = tuple(TensorReport(name, skipped=rule) for name, rule in skipped.items())
-    check_report_size(
-        [
-            *(TensorReport(name, mapping.target) for mapping in table for name in mapping.source),
-            *skipped_reports,
-        ]
-    )
     tensors, tensor_reports = convert_tensors(
         table, shapes, lambda name: checkpoint.read(name).view(shapes[name])
     )

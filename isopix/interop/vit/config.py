@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from isopix.codecs import FullPatchSpec
+from isopix.codecs.patch import FullPatchSpec
 from isopix.data.dataset import DataConfig
 from isopix.data.resize import Resample
 from isopix.finetuning.config import FineTuneConfig

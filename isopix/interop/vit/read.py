@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from isopix.interop.imported_model import ImportedModel, check_report_size, check_tensor, convert_tensors
+from isopix.interop.imported_model import ImportedModel, check_tensor, convert_tensors
 from isopix.interop.name_tables import TensorReport, WeightMapping, expand_layers
 from isopix.interop.vit.config import ViTConfig
 from isopix.interop.vit.names import TABLE, Naming, stored_names
@@ -30,10 +30,6 @@ def read_vit(
     head = _head_shapes(config, naming)
     skipped = _check_names(names, {**shapes, **head}, naming)
     _check_shapes(stored, names, {**shapes, **head})
-    check_report_size(
-        [TensorReport(names[name], mapping.target) for mapping in mappings for name in mapping.source]
-        + [TensorReport(names[name], skipped=rule) for name, rule in skipped.items()]
-    )
 
     def read(name: str) -> Tensor:
         return stored.read(names[name])

@@ -5,7 +5,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from isopix.papers.tables import Value
-from isopix.plots.representation import ProbePoint, probe_points
+from isopix.plots.curves import ProbePoint, probe_points
 
 Record = Mapping[str, Any]
 Read = Callable[[Record], Value | None]  # None: the record has no such number

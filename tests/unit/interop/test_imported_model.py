@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from isopix.core.types import Grid
-from isopix.interop.imported_model import check_report_size, convert_tensors, grid_of
+from isopix.interop.imported_model import convert_tensors, grid_of
 from isopix.interop.name_tables import TensorReport, renamed
 from tests.unit.data.refusal import refusal
 
@@ -46,11 +46,3 @@ def test_other_dtypes_are_refused(dtype: torch.dtype) -> None:
 def test_a_grid_must_have_the_number_of_positions() -> None:
     assert grid_of(12, Grid(3, 4)) == Grid(3, 4)
     assert refusal(grid_of, 12, Grid(3, 5)) == "the model has 12 positions; a grid of 3 x 5 has 15"
-
-
-def test_too_many_tensors_for_the_report_are_refused() -> None:
-    tensor_reports = [
-        TensorReport(f"model/h{n}/ln_1/g/Adam", skipped="optimizer state") for n in range(30_000)
-    ]
-    check_report_size(tensor_reports[:5000])
-    assert "the list of tensors has" in refusal(check_report_size, tensor_reports)
