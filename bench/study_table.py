@@ -191,7 +191,7 @@ def sample(name: str, statistic: str) -> str:
         f"{len(done)} networks, {seeds} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
         f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. "
         f"{statistic}. Probe: "
-        f"{study.specs[0].probe.method.label()}, {probed} images. {hours:.1f} hours of one thread: "
+        f"{study.specs[0].probe.label()}, {probed} images. {hours:.1f} hours of one thread: "
         f"{machines(done)}; torch {first.environment['torch']}, isopix {first.environment['isopix']}."
     )
 

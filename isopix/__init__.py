@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from isopix.api import study
     from isopix.api.comparison import compare
     from isopix.api.completion import complete_steps
-    from isopix.api.evaluation import probe
     from isopix.api.feature_neighbors import neighbors
-    from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan
     from isopix.api.notebook import make_grid
@@ -44,11 +42,15 @@ if TYPE_CHECKING:
         convert_to_huggingface,
     )
     from isopix.verbs.data import data_show
+    from isopix.verbs.demo import demo
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
+    from isopix.verbs.low_data import low_data
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
+    from isopix.verbs.probe import probe
     from isopix.verbs.publish import publish
+    from isopix.verbs.report import report
     from isopix.verbs.studio import open_studio
     from isopix.verbs.verify import verify
 
@@ -69,6 +71,7 @@ __all__ = [
     "convert_timm",
     "convert_to_huggingface",
     "data_show",
+    "demo",
     "doctor",
     "evaluate",
     "finetune",
@@ -106,9 +109,7 @@ __all__ = [
 _MODULES = {
     "isopix.api.comparison": ("compare",),
     "isopix.api.completion": ("complete_steps",),
-    "isopix.api.evaluation": ("probe",),
     "isopix.api.feature_neighbors": ("neighbors",),
-    "isopix.api.few_labels": ("low_data",),
     "isopix.pretrained.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.api import evaluation, few_labels, training
+from isopix.api import training
 from isopix.api.arguments import PathLike, checked
 from isopix.core.device import DeviceLike
 from isopix.recipes.recipe import Recipe
@@ -18,6 +18,8 @@ from isopix.studies.protocols.setup import ProtocolScale, Setup
 from isopix.studies.protocols.trials import Commands, ProtocolTrial
 from isopix.studies.protocols.write_up import ProtocolTable, write_table
 from isopix.verbs.evaluate import evaluate
+from isopix.verbs.low_data import low_data
+from isopix.verbs.probe import probe
 
 TrialProgress = Callable[[str, TrialState], None]  # called with the name of each trial that has ended
 
@@ -106,11 +108,12 @@ class _Api:
         return _saved(found.path)
 
     def probe(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        return _saved(evaluation.probe(run, data=data, device=self.device, **options).path)
+        settings = [f"iterations={options['iterations']}"] if "iterations" in options else []
+        named = {name: value for name, value in options.items() if name != "iterations"}
+        return _saved(probe(run, *settings, data=data, device=self.device, **named).path)
 
     def low_data(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        found = few_labels.low_data(run, data=data, device=self.device, **options)
-        return _saved(found.path)
+        return _saved(low_data(run, data=data, device=self.device, **options).path)
 
     def _train_or_resume(self, out: Path, start: Callable[[], object]) -> None:
         if RunFolder(out).has_checkpoints:

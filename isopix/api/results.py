@@ -12,10 +12,8 @@ from isopix.api.notebook import TableOutput
 from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table
-from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval
+from isopix.core.text import mean_and_std, mean_over_subsets
 from isopix.model.pool import Pool
-from isopix.probing.low_data import LowDataResult, Selection
-from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.parallel_plan import ParallelPlan, fastest
 from isopix.recipes.recipe import Recipe
 from isopix.studies.claim_tests import ClaimResult
@@ -183,7 +181,3 @@ class StudyProgress:
     total: int
     fraction: float
     seconds: float
-
-
-def _accuracy(score: LayerScore) -> str:
-    return percent_with_interval(score.test_accuracy, *score.interval)

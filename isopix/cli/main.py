@@ -27,16 +27,11 @@ COMMANDS = {
         "isopix.cli.search_lr:search_lr",
         "Search for the learning rate: 0.01, 0.003, 0.001 ...",
     ),
-    "probe": ("isopix.cli.probe:probe", "Linear-probe every layer, with baselines."),
     "analyze": (
         "isopix.cli.analyze:analyze",
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
     "finetune": ("isopix.cli.finetune:finetune", "Fine-tune a run to classify labeled images."),
-    "low-data": (
-        "isopix.cli.low_data:low_data",
-        "Measure few-label test error: linear probe and fine-tuning.",
-    ),
     "sample": ("isopix.cli.sample:sample", "Sample images from a run."),
     "complete": ("isopix.cli.complete:complete", "Fill in what a mask hides of images."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Reconstruct masked pixels or patches of images."),

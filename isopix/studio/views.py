@@ -27,7 +27,6 @@ from isopix.generate.mask import MaskLike, PixelMask, completion_mask, hidden_pi
 from isopix.generate.sample import require
 from isopix.plots.images import MappedImages, overlay_maps, png_bytes
 from isopix.pretrained.inference import inference
-from isopix.probing.feature_splits import Features
 from isopix.probing.features import extract_features
 from isopix.studio.run import OpenedRun, Pixels, pixels_of
 

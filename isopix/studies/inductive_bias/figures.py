@@ -27,7 +27,7 @@ from isopix.plots.inductive_biases import compare_inductive_biases, plot_recepti
 from isopix.plots.study import PoolResults, TrialGroup
 from isopix.plots.study_marks import block_order, display_name
 from isopix.plots.style import Figure
-from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS
+from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.reporting.section import Chart, image_tag, percent
 from isopix.storage.atomic import replace_file, write_json
 from isopix.studies.inductive_bias import captions

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.config import from_dict
-from isopix.core.registry import kinds_of
 from isopix.data.dataset import load_dataset
 from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
-from isopix.probing.config import ProbeConfig
-from isopix.probing.linear import RidgeProbe
+from isopix.probing.linear import LbfgsProbe, RidgeProbe
+from isopix.probing.probe import probe_method
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import CELLS, ENCODINGS
@@ -40,7 +39,7 @@ class Scale(NamedTuple):
     prefix: str
     architectures: tuple[Architecture, ...]
     seeds: int
-    probe: ProbeConfig
+    probe: ProbeMethod
     probe_images: dict[str, int]
     effect: float
 
@@ -54,9 +53,7 @@ STUDY_POOLS: tuple[Pool, ...] = ("mean", "grid4")
 # The differences that a study is planned to detect, apart from those of accuracy; "" is of correlations.
 EFFECTS = {"nats": 0.2, "nats per doubling": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 THREE_BLOCKS = ("conv", "mixer", "transformer-1")
-_RIDGE = ProbeConfig(  # closed form
-    method=RidgeProbe(), l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), l2_extra=(), num_resamples=1
-)
+_RIDGE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # closed form
 _IMAGES = {"train": 10_000, "validation": 2000, "test": 10_000}
 _ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
@@ -77,7 +74,7 @@ SCALES = {
         effect=5.0,
     ),
     "paper": Scale(
-        "isotropic.", tuple(CELLS), seeds=3, probe=ProbeConfig(), probe_images=_ALL_IMAGES, effect=5.0
+        "isotropic.", tuple(CELLS), seeds=3, probe=LbfgsProbe(), probe_images=_ALL_IMAGES, effect=5.0
     ),
 }
 
@@ -136,7 +133,7 @@ def plan_study(
     if count < 1:
         raise ValueError(f"seeds is {count}; allowed: 1 or more")
     if probe is not None:
-        _probe_config(probe)
+        probe_method(probe)
     where = None if data is None else str(Path(data).resolve()) if Path(data).exists() else data
     return StudyPlan(scale, found, count, where, tuple(settings), probe)
 
@@ -248,7 +245,7 @@ class Study:
             architecture=architecture,
             recipe=with_absolute_paths(recipe),
             lrs=lr_grid(recipe.train.optimizer.lr, min(MIN_LR, recipe.train.optimizer.lr)),
-            probe=scale.probe if self.plan.probe is None else _probe_config(self.plan.probe),
+            probe=scale.probe if self.plan.probe is None else probe_method(self.plan.probe),
             pools=STUDY_POOLS,
             probe_images=scale.probe_images,
             folder=self.path / "trials" / trial_name,
@@ -274,14 +271,6 @@ def cost(spec: TrialSpec) -> int:
     """Return the FLOPs of a trial's training, roughly proportional to its time."""
     recipe = spec.recipe
     return recipe_cost(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
-
-
-def _probe_config(kind: str) -> ProbeConfig:
-    """Return the default settings of a method. Raises ValueError for an unknown one."""
-    methods = kinds_of(ProbeMethod)
-    if kind not in methods:
-        raise ValueError(f"probe is '{kind}'; allowed: {', '.join(sorted(methods))}")
-    return ProbeConfig(method=methods[kind]())
 
 
 def _trial_names(planned: StudyPlan) -> list[str]:

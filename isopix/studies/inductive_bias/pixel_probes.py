@@ -12,14 +12,15 @@ from isopix.core.types import Images
 from isopix.core.version import __version__
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
+from isopix.probing.base import ProbeMethod
+from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_extraction import PixelComponents
-from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
-from isopix.probing.features import raw_pixels
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.storage.atomic import read_json, write_json
 from isopix.studies.inductive_bias.trials import ProbedLayers, pack_correct
 
+CONFIG = ProbeConfig(num_resamples=1)  # no gain is computed
 VERSIONS = {"isopix": __version__, "torch": str(torch.__version__)}
 
 
@@ -35,21 +36,21 @@ class PixelProbes:
 
 
 def probe_pixels(
-    data: ImageDataset, config: ProbeConfig, counts: Sequence[int], *, device: torch.device, file: Path
+    data: ImageDataset, method: ProbeMethod, counts: Sequence[int], *, device: torch.device, file: Path
 ) -> PixelProbes:
     """Probe all pixels and their first principal components, of each of these numbers; from `file` if it is
     of the same images and probe, else computed and written there.
     """
     splits = {name: len(getattr(data, name)) for name in ("train", "validation", "test")}
-    probed = {"data": data.fingerprint, "images": splits, "probe": to_dict(config), **VERSIONS}
+    probed = {"data": data.fingerprint, "images": splits, "probe": to_dict(method), **VERSIONS}
     known = _read(file, probed)
     if known is not None and all(str(count) in known.components for count in counts):
         return known
     pixels = feature_splits(data, raw_pixels)
     found = PixelProbes(
         probed,
-        probed_layers(evaluate_probe(pixels, config, device=device), keep_all=False),
-        {str(count): _probe_components(data, count, config, device) for count in counts},
+        probed_layers(evaluate_probe(pixels, method, CONFIG, device=device), keep_all=False),
+        {str(count): _probe_components(data, count, method, device) for count in counts},
     )
     write_json(file, {"kind": "pixel probes", **asdict(found)})
     return found
@@ -79,14 +80,14 @@ def probed_layers(probed: EvaluatedProbe, *, keep_all: bool) -> ProbedLayers:
 
 
 def _probe_components(
-    data: ImageDataset, count: int, config: ProbeConfig, device: torch.device
+    data: ImageDataset, count: int, method: ProbeMethod, device: torch.device
 ) -> ProbedLayers | None:
     """Probe the first principal components of the pixels; None if there are not fewer than pixels."""
     components = PixelComponents.fit(data.train.images, count)
     if components is None:
         return None
     reduced = feature_splits(data, lambda images: components.project(raw_pixels(images)))
-    return probed_layers(evaluate_probe(reduced, config, device=device), keep_all=False)
+    return probed_layers(evaluate_probe(reduced, method, CONFIG, device=device), keep_all=False)
 
 
 def _read(file: Path, probed: dict[str, Any]) -> PixelProbes | None:

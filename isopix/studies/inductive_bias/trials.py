@@ -9,7 +9,7 @@ from jaxtyping import Bool
 
 from isopix.model.pool import Pool
 from isopix.plots.study import MeanStd, TrialGroup
-from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS
+from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
 
 Architecture = tuple[str, str, int]  # block, encoding, depth
 Correct = Bool[np.ndarray, " B"]

@@ -47,7 +47,7 @@ def write_up(study: Study) -> WriteUp:
     figures = draw(trials, examples, study.path / "figures", measurements=_measurements(done), claims=records)
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
     first = study.specs[0]
-    facts = {**plan, "recipe": first.recipe, "probe": first.probe.method.label()}
+    facts = {**plan, "recipe": first.recipe, "probe": first.probe.label()}
     facts["test_groups"] = len(set(done[0].test_groups)) if done else 0
     environment = _environment(done)
     text = render_study(facts, rows, dict(records), figures=figures, environment=environment)

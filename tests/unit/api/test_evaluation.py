@@ -12,9 +12,9 @@ import isopix
 from isopix.api import few_labels
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.probing.adam import AdamProbe
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import RidgeProbe
+from isopix.probing.minibatch import AdamProbe
 from tests.registry import restored_registry
 from tests.unit.api.conftest import LIMIT, Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal

@@ -34,8 +34,7 @@ from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
-from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
+from isopix.probing.results import ConcatResult, LayerScore, LowDataResult, ProbeReport, ProbeResult
 from isopix.runs.model_list import ShippedModel
 from isopix.studies.comparison import Comparison, LabelDraw
 from isopix.studies.protocols.write_up import ProtocolTable

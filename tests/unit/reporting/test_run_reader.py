@@ -11,7 +11,7 @@ from isopix.reporting.probe_section import nondefault_settings
 from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import RidgeProbe
-from isopix.probing.sgd import SgdProbe
+from isopix.probing.minibatch import SgdProbe
 from isopix.recipes import registry
 from isopix.reporting.page import render_report
 from isopix.reporting.run_record import read_run

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from isopix.runs.probe import feature_sources
 
 from isopix.data.dataset import load_dataset
 from isopix.probing.config import ProbeConfig
@@ -14,7 +15,6 @@ from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.probe import feature_sources
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
 from tests.run_folders import create_run

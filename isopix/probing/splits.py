@@ -1,18 +1,32 @@
-"""Features of the train, validation and test images, and their standardization."""
+"""Features of the train, validation and test images: their standardization, and their cache on disk."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
+from logging import getLogger
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
+from isopix.core import ranks
 from isopix.core.types import Groups, Labels
 from isopix.data.splits import Indices
+from isopix.storage import artifact
+from isopix.storage.npy import NpyWriter, open_memmap
+from isopix.train.parallel import agree, barrier
 
 CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of its mean is rounding error
 CHUNK = 2**24  # numbers that are converted to float64 at once
+MAX_KEPT = 2**28  # bytes of features in float32 for which a cache is worth its disk space
+SCALE_IMAGES = 1024  # the first images, whose mean and standard deviation scale all features
+
+logger = getLogger("isopix")
 
 Features = Float[Tensor, "F B D"]
 PerFeature = Float[Tensor, "F 1 D"]
@@ -151,3 +165,93 @@ class Standardizer:
 def _moments(features: Features) -> tuple[PerFeature, PerFeature]:
     exact = features.double()
     return exact.mean(1, keepdim=True), exact.var(1, keepdim=True, correction=0)
+
+
+def cached(
+    readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path
+) -> tuple[dict[str, Features], AffineScale]:
+    """Return the features that each of `readers` yields, as float16, scaled, and their scale: from a complete
+    `folder`, or computed and written there by one rank of each machine.
+
+    All are scaled by the mean and standard deviation of the first images of the first reader, so that 16 bits
+    suffice however far from zero a feature lies. Raises RuntimeError if the folder cannot be written.
+    """
+    found = _is_complete(folder)
+    if not found and ranks.local_rank() > 0:
+        for _ in chain.from_iterable(read() for read in readers.values()):
+            pass  # the ranks compute together
+    elif not found:
+        try:
+            artifact.write_artifact(folder, lambda scratch: _write(scratch, readers))
+        except OSError as error:
+            raise RuntimeError(
+                f"features cannot be written to {folder.parent} ({error.strerror}); "
+                "set ISOPIX_CACHE to another folder"
+            ) from error
+    barrier()
+    features = {name: open_memmap(folder / f"features-{name}.npy") for name in readers}
+    size = sum(each.nbytes for each in features.values()) / 2**20
+    logger.info("features %s %s (%s MiB)", "read from" if found else "written to", folder, f"{size:,.1f}")
+    scale = AffineScale(*(open_memmap(folder / f"{name}.npy") for name in ("center", "scale")))
+    return {name: rearrange(each, "b f d -> f b d") for name, each in features.items()}, scale
+
+
+def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[str, Features]:
+    """Return the features that each of `readers` returns, in float32: from `folder` if it is complete and
+    intact, else computed, and written there if they are at most MAX_KEPT bytes and the disk allows it.
+    """
+    if _is_complete(folder):
+        return {name: torch.from_numpy(np.load(folder / f"{name}.npy")) for name in readers}
+    features = {name: read() for name, read in readers.items()}
+
+    def write(scratch: Path) -> dict[str, Any]:
+        for name, each in features.items():
+            np.save(scratch / f"{name}.npy", each.numpy())
+        return {}
+
+    if sum(each.nbytes for each in features.values()) <= MAX_KEPT and ranks.local_rank() == 0:
+        with suppress(OSError):
+            artifact.write_artifact(folder, write)
+    return features
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether all ranks find a complete folder; otherwise all compute the features together."""
+    return not any(agree([artifact.read_manifest(folder) is None]))
+
+
+def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]) -> dict[str, Any]:
+    scale = None
+    for name, read in readers.items():
+        batches = read()
+        if scale is None:
+            first = _first_images(batches)
+            scale, batches = _scale_of(first), chain([first], batches)
+            np.save(folder / "center.npy", scale.center.numpy())
+            np.save(folder / "scale.npy", scale.scale.numpy())
+        layers, _, width = scale.center.shape
+        file = (folder / f"features-{name}.npy").open("wb")
+        with NpyWriter(file, (layers, width), np.float16) as writer:
+            for batch in batches:
+                scaled = ((batch - scale.center) / scale.scale).half()
+                writer.append(rearrange(scaled, "f b d -> b f d").numpy())
+    return {}
+
+
+def _first_images(batches: Iterator[Features]) -> Features:
+    """Return the first batches, until they hold SCALE_IMAGES images."""
+    first: list[Features] = []
+    while sum(batch.shape[1] for batch in first) < SCALE_IMAGES:
+        batch = next(batches, None)
+        if batch is None:
+            break
+        first.append(batch)
+    return torch.cat(first, 1)
+
+
+def _scale_of(features: Features) -> AffineScale:
+    """Return mean and standard deviation; for features constant here, their magnitude, as others may vary."""
+    center = features.mean(1, keepdim=True)
+    deviation, magnitude = features.std(1, keepdim=True, correction=0), center.abs()
+    varies = deviation > CONSTANT * magnitude
+    return AffineScale(center, torch.where(varies, deviation, magnitude.clamp_min(1.0)))
