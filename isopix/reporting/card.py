@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from isopix.core.config import from_dict
 from isopix.core.text import printable_lines
-from isopix.interop.huggingface import snippet
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.run_sections import grouped_settings, last_path_part, without_private_paths
@@ -23,7 +22,7 @@ from isopix.reporting.training import (
     loss_unit,
     uniform_classes,
 )
-from isopix.reporting.usage import vit_usage
+from isopix.reporting.usage import imagegpt_usage, vit_usage
 
 HEAD = """---
 library_name: {library}
@@ -110,7 +109,7 @@ def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
             "transformers supports autoregressive models and Vision Transformers only; the objective of this "
             f"one is {recipe.objective.label()}"
         )
-    return snippet.usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
+    return imagegpt_usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
 
 
 def _with_isopix(run: RunRecord, recipe: Recipe, name: str) -> list[str]:

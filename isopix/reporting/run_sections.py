@@ -35,7 +35,7 @@ from isopix.reporting.training import images_seen, num_steps
 GROUPS = ("model", "objective", "data", "train", "finetune")
 # What the files of an imported model state; the rest of its recipe is filled in by us.
 STATED = ("codec", "block", "depth", "width", "objective", "rows", "cols")
-PATHS = ("source", "palette_file", "file", "run")  # settings and records that may be paths
+PATHS = ("source", "palette_file", "file", "run", "trained_on")  # settings and records that may be paths
 MAX_COLUMNS = 12  # of images; with more classes, images are not grouped by class
 ENVIRONMENT_NAMES = {"data": "data (hash of images and splits)"}
 UNSHOWN = ("command", "folder", "majority", "images")

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from isopix.core.text import signed_points
 from isopix.data.measurement import differences
 from isopix.plots import curves, svg
-from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
+from isopix.probing.baselines import RAW_PIXELS
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import LayerScores, ProbeResult
+from isopix.probing.results import PIXEL_COMPONENTS, LayerScores, ProbeResult, baseline_title
 from isopix.reporting.results import SummaryRow
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import NUMBER, Chart, PageTable, Panel, Row, Section, Text, join_words, percent

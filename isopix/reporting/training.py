@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from isopix.core.config import from_dict
 from isopix.core.measurement import Measurement
 from isopix.core.stats import wilson_interval
 from isopix.core.table import Table
@@ -84,7 +85,7 @@ def _measurement(run: RunRecord, record: Values) -> Measurement | None:
     """Return the measurement record of an evaluation in the log; on validation, that of its evaluator."""
     evaluators = (each for each in run.log if each.get("evaluator") == HeldOutLoss.kind)
     found = next(evaluators, {}) if record["split"] == "validation" else record
-    return Measurement(**found["measurement"]) if "measurement" in found else None
+    return from_dict(Measurement, found["measurement"]) if "measurement" in found else None
 
 
 def baseline_losses(run: RunRecord) -> dict[str, float]:

@@ -49,10 +49,10 @@ def demo(
 
     Example: isopix demo
     """
-    from isopix.api.evaluation import probe
-    from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.starts import resolve_recipe
+    from isopix.verbs.low_data import low_data
+    from isopix.verbs.probe import probe
     from isopix.verbs.report import report
 
     folder = demo_folder(out)

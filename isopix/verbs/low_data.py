@@ -86,7 +86,7 @@ def low_data(
     from isopix.probing.config import ProbeConfig
     from isopix.probing.low_data import LowDataProtocol, default_labels, low_data_method, probe_low_data
     from isopix.runs.low_data import finetune_job, finetune_low_data
-    from isopix.runs.training import RunObserver
+    from isopix.runs.observer import RunObserver
 
     if settings and not finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")

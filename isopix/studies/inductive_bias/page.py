@@ -9,7 +9,8 @@ from typing import Any
 
 from isopix.plots import style
 from isopix.reporting import template
-from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Settings, Table, join_words
+from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Settings, join_words
+from isopix.reporting.section import PageTable as Table
 from isopix.studies.inductive_bias.claims_table import claims_view
 from isopix.studies.inductive_bias.summary import (
     POOL_DESCRIPTIONS,

@@ -10,7 +10,8 @@ from isopix.papers.tables import Value
 from isopix.plots import svg
 from isopix.plots.style import write_figure
 from isopix.reporting import template
-from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Table
+from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section
+from isopix.reporting.section import PageTable as Table
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import with_provenance
 from isopix.studies.protocols.protocol import Cell, MeasuredRow, PaperProtocol, Records

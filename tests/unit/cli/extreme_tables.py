@@ -17,19 +17,7 @@ from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutp
 from isopix.api.reproduction import PlannedTrial
 from isopix.api.results import LowDataOutput, PlanOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.cli import (
-    analyze,
-    compare,
-    complete,
-    low_data,
-    neighbors,
-    plan,
-    probe,
-    report,
-    reproduce,
-    score,
-    search_lr,
-)
+from isopix.cli import analyze, compare, complete, neighbors, plan, reproduce, score, search_lr
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
@@ -41,6 +29,9 @@ from isopix.studies.protocols.write_up import ProtocolTable
 from isopix.train.lr_search import LRSearch, LRTrial
 from isopix.verbs import models
 from isopix.verbs.evaluate import evaluate
+from isopix.verbs.low_data import low_data
+from isopix.verbs.probe import probe
+from isopix.verbs.report import report
 
 Patch = pytest.MonkeyPatch
 
@@ -187,7 +178,7 @@ def show_report(patch: Patch) -> None:
     found = SimpleNamespace(
         summary=[row, row._replace(kind="baseline")], notes=[NAME * 3], path=Path("report.html")
     )
-    patch.setattr("isopix.api.inspection.report", lambda *args, **options: found)
+    patch.setattr("isopix.verbs.report.report", lambda *args, **options: found)
     report.report(Path("run"))
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from isopix.runs.probe import feature_sources
 
 from isopix.data.dataset import load_dataset
+from isopix.probing.baselines import feature_sources
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataProtocol, probe_low_data
 from isopix.recipes import registry
