@@ -9,8 +9,8 @@ from typing import Any
 from isopix.api.arguments import checked
 from isopix.api.results import VerifyOutput
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
+from isopix.core.choices import Count
 from isopix.core.device import DeviceLike, Precision
-from isopix.core.ranges import Count
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.papers.published import find_published
 from isopix.pretrained.run import DataLike, evaluation_images, load_network, save_record

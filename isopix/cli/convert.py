@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from isopix.api import convert
 from isopix.api.results import ConvertOutput
 from isopix.cli.console import Json, Plugins, Positive, load_plugins, say, show_json
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 from isopix.interop.import_run import TENSOR_REPORT
 
 app = App(

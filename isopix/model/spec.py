@@ -8,8 +8,8 @@ from torch import nn
 
 from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec, CodecSpec
+from isopix.core.choices import Depth, Dropout, Size
 from isopix.core.config import config
-from isopix.core.ranges import Depth, Dropout, Size
 from isopix.model.backbone import Backbone
 from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.transformer import TransformerSpec
