@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from isopix.train.divergence import MIN_LOSSES, PATIENCE, DivergenceDetector
+from isopix.train.stopping import MIN_LOSSES, PATIENCE, DivergenceDetector
 
 STEPS, EVERY = 10_000, 10
 CHANCE = math.log(512)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isopix.train.early_stopping import EarlyStopping, best_evaluation, chance_level_warning
+from isopix.train.stopping import EarlyStopping, best_evaluation, chance_level_warning
 
 
 def record(step: int, accuracy: float, split: str = "validation") -> dict[str, object]:

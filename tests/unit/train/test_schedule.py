@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from isopix.train.schedule import ConstantSchedule, WarmupCosineSchedule
+from isopix.train.optim import ConstantSchedule, WarmupCosineSchedule
 
 STEPS, EPOCH = 1000, 50
 
