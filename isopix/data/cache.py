@@ -14,7 +14,7 @@ import numpy as np
 import PIL
 import torch
 
-from isopix.core.progress import Count, track
+from isopix.core.progress import CountDone, track
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
@@ -114,7 +114,7 @@ def _write_split(
     config: PreprocessConfig,
     store: ImageStore,
     state: _State,
-    count: Count,
+    count: CountDone,
 ) -> None:
     first, bad = state.done.setdefault(name, 0), state.bad_files.setdefault(name, [])
     writer = _SplitWriter(growing, name, config, store)

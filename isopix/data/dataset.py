@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import torch
 
+from isopix.core.choices import Count, Range, check_ranges
 from isopix.core.config import config
 from isopix.core.random import generator
-from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import CachedSource, cached_source
