@@ -11,10 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from isopix.core.types import Images
-from isopix.data.encoded import EncodedFullResolution
-from isopix.data.full_resolution import FullResolution
+from isopix.data.store import FullResolution
 
-WholeImages = FullResolution | EncodedFullResolution
 Lengths = Float[Tensor, " B"]
 
 
@@ -29,7 +27,7 @@ class CropBoxes:
 
 
 def random_boxes(
-    full: WholeImages, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
+    full: FullResolution, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
 ) -> CropBoxes:
     """Return boxes of aspect ratio rows:cols, `scale` times the largest that fits, at uniform positions."""
     heights, widths = full.heights.float(), full.widths.float()
@@ -40,19 +38,19 @@ def random_boxes(
     return CropBoxes(position[0] * top, position[1] * left, height, width)
 
 
-def average_boxes(full: WholeImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
+def average_boxes(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
     """Average each box by area to rows x cols; an image that is not decoded gives a black one.
 
     Memory grows with the boxes, not with the images, so that one long image costs no more than others.
     """
-    if isinstance(full, FullResolution) and full.device.type != "cpu":
+    if full.device.type != "cpu":
         return average_together(full, boxes, rows, cols)
     return average_each(full, boxes, rows, cols)
 
 
 def average_together(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
     """Average boxes on any device: two small matrix products per image, whose rows sum to 1."""
-    device = full.pixels.device
+    device = full.device
     row, col = _covered(boxes.top, boxes.height), _covered(boxes.left, boxes.width)
     row_weights = _overlaps(boxes.top, boxes.height, rows, row).to(device, non_blocking=True)
     col_weights = _overlaps(boxes.left, boxes.width, cols, col).to(device, non_blocking=True)
@@ -61,7 +59,7 @@ def average_together(full: FullResolution, boxes: CropBoxes, rows: int, cols: in
     return averaged.round_().clamp_(0, 255).to(torch.uint8)
 
 
-def average_each(full: WholeImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
+def average_each(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
     """Average boxes as `average_together` does, faster on a CPU: image by image, and in each sum only the few
     pixels that a cell covers.
     """
@@ -79,15 +77,18 @@ def average_each(full: WholeImages, boxes: CropBoxes, rows: int, cols: int) -> I
 
 
 def gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
-    """Return these rows and columns of each image; indices beyond its border repeat the last pixel."""
+    """Return these rows and columns of each image; beyond its border the last pixel is repeated."""
     heights, widths = (rearrange(sizes, "b -> b 1") for sizes in (full.heights, full.widths))
     row, col = torch.minimum(row, heights - 1), torch.minimum(col, widths - 1)
-    line = rearrange(full.starts, "b -> b 1") + row * widths
+    line = rearrange(full.rows, "b -> b 1") + row * widths
     plane = torch.arange(3) * heights * widths
     lines, columns = rearrange(line, "b h -> b 1 h 1"), rearrange(col, "b w -> b 1 1 w")
     offsets = (rearrange(plane, "b c -> b c 1 1"), lines, columns)
-    plane, line, col = (offset.to(full.pixels.device, non_blocking=True) for offset in offsets)
-    return full.pixels[plane + line + col]
+    plane, line, col = (offset.to(full.device, non_blocking=True) for offset in offsets)
+    pixels, *others = full.files
+    assert isinstance(pixels, Tensor), "they are decoded"
+    assert not others, "they are packed"
+    return pixels[plane + line + col]
 
 
 @dataclass(frozen=True)
