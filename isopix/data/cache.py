@@ -30,7 +30,7 @@ from isopix.storage.hashing import hash_bytes
 from isopix.storage.lock import exclusive_lock
 
 StoreChoice = Literal["auto", "pixels", "encoded"]
-BadImages = dict[SplitName, list[tuple[int, str]]]  # index and reason; paths may change later
+BadImages = dict[SplitName, list[Any]]  # index and reason of each; paths may change later
 Configs = Mapping[SplitName, PreprocessConfig]
 
 CONTENT_VERSION = 3  # raise it when the same source and preprocessing would give other pixels

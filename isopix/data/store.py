@@ -99,7 +99,7 @@ def _decoded(content: bytes) -> Pixels:
     return np.asarray(rgb).transpose(2, 0, 1)  # a view
 
 
-ImageFile = UInt8[Tensor, "n ..."] | EncodedFile
+ImageFile = UInt8[Tensor, "_ ..."] | EncodedFile
 
 
 @dataclass(frozen=True)
