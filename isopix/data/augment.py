@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from isopix.core.ranges import Probability, Range
+from isopix.core.choices import Probability, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
 from isopix.data.splits import Indices, Split

@@ -19,7 +19,7 @@ import PIL
 import torch
 from numpy.typing import NDArray
 
-from isopix.core.progress import Count, track
+from isopix.core.progress import CountDone, track
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
@@ -125,7 +125,7 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
 
 
 def _write_split(
-    path: Path, split: SourceSplit, config: PreprocessConfig, store: StoreName, count: Count, done: int
+    path: Path, split: SourceSplit, config: PreprocessConfig, store: StoreName, count: CountDone, done: int
 ) -> list[tuple[int, str]]:
     """Write the files of a split, after `done` images of others; return its bad images."""
     bad: list[tuple[int, str]] = []

@@ -14,6 +14,7 @@ from isopix.data.dataset import DataConfig, load_dataset
 from isopix.model.kv_cache import AttentionCache
 from isopix.pretrained.model import PretrainedModel
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import State
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
@@ -130,7 +131,7 @@ def test_no_images_have_no_features(pristine: Path, images: Images) -> None:
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_no_images_have_no_features_of_any_network(recipe: cases.Recipe) -> None:
-    model = PretrainedModel(LoadedRun(recipe, cases.network(recipe), 0, [], {}))
+    model = PretrainedModel(LoadedRun(recipe, cases.network(recipe), State(step=0)))
     assert model(cases.images(recipe)[:0]).shape == (0, model.num_features)
 
 
