@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.low_data import low_data
     from isopix.verbs.models import list_models
-    from isopix.verbs.probe import probe
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
+    from isopix.verbs.probe import probe
     from isopix.verbs.studio import open_studio
 
 __all__ = [

@@ -19,11 +19,9 @@ from isopix.cli.training_jobs import TrainingJob, train_side_by_side
 from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED
 from isopix.data.dataset import load_dataset
-from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.load import find_checkpoint
+from isopix.runs.load import saved_recipe
 from isopix.verbs.low_data import low_data
 from isopix.verbs.probe import probe
-from isopix.runs.load import saved_recipe
 
 RECIPES = {
     "ar": "igpt.translated_digits",

@@ -18,7 +18,7 @@ from isopix.core import ranks
 from isopix.core.types import Groups, Labels
 from isopix.data.splits import Indices
 from isopix.storage import artifact
-from isopix.storage.npy import NpyWriter, open_memmap
+from isopix.storage.arrays import NpyWriter, open_memmap
 from isopix.train.parallel import agree, barrier
 
 CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of its mean is rounding error

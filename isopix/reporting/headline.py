@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from isopix.core.formats import signed_points
+from isopix.core.text import signed_points
 from isopix.probing.results import RAW_PIXELS, Gain, LayerScore, ProbeResult
 from isopix.reporting.metrics import (
     baseline_losses,

@@ -81,7 +81,7 @@ def accuracy_chart(probes: Mapping[str, SavedProbe], name: str, caption: str) ->
     return Chart(
         svg.svg_markup(
             drawn,
-            {run: probe.report.to_dict() for run, probe in probes.items()},
+            {run: json.loads(probe.report.json()) for run, probe in probes.items()},
             name=name,
             alt=f"Test accuracy by layer. {'; '.join(found)}.",
         ),

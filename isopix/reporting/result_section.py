@@ -1,5 +1,6 @@
 """What a result shows of itself as a section of the page: its tables, its figures and its warnings."""
 
+import json
 from collections.abc import Sequence
 
 from isopix.core import table
@@ -14,8 +15,9 @@ def result_section(title: str, results: Sequence[Result], name: str) -> Section:
 
 
 def _panel(result: Result, name: str) -> Panel:
+    record = json.loads(result.json())
     charts = [
-        Chart(svg.svg_markup(figure, f"{name}-{number}", caption), caption)
+        Chart(svg.svg_markup(figure, record, name=f"{name}-{number}", alt=caption), caption)
         for number, (caption, figure) in enumerate(result.figures())
     ]
     tables = result.tables()

@@ -38,8 +38,6 @@ from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.npy import read_arrays
-from isopix.storage.record_types import StepNumber, Types, check_environment, check_types
 from isopix.storage.result import Result
 from isopix.storage.run_folder import RunFolder
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import isopix
-from isopix.api import few_labels
+from isopix.cli.demo import few_labels
 from isopix.core.measurement import Measurement
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset

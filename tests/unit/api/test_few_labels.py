@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 import isopix
-from isopix.api import few_labels
-from isopix.cli import low_data
+from isopix.cli.demo import few_labels
 from isopix.data.dataset import load_dataset
+from isopix.verbs.low_data import low_data
 from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
 

@@ -21,10 +21,8 @@ from isopix.cli import (
     analyze,
     compare,
     complete,
-    low_data,
     neighbors,
     plan,
-    probe,
     report,
     reproduce,
     score,
@@ -43,6 +41,8 @@ from isopix.studies.protocols.write_up import ProtocolTable
 from isopix.train.lr_search import LRSearch, LRTrial
 from isopix.verbs import models
 from isopix.verbs.evaluate import evaluate
+from isopix.verbs.low_data import low_data
+from isopix.verbs.probe import probe
 
 Patch = pytest.MonkeyPatch
 

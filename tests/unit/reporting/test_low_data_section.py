@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from isopix.reporting import page
 from isopix.reporting.low_data_section import low_data_section
+
+from isopix.reporting import page
 from isopix.reporting.run_reader import read_run
 from isopix.storage.atomic import write_json
 from tests.unit.reporting.cases import whole

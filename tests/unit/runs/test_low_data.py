@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
+from isopix.probing.baselines import feature_sources
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataProtocol, probe_low_data
 from isopix.recipes import registry
@@ -14,7 +15,6 @@ from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.probe import feature_sources
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
 from tests.run_folders import create_run

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import isopix
-from isopix.api import few_labels
+from isopix.cli.demo import few_labels
 from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.measurement import images_hash
