@@ -73,7 +73,8 @@ class SavedProbe(SavedMetrics):
     @property
     def has_default_method(self) -> bool:
         """Whether the classifier is iGPT's."""
-        return dict(self.report.method) == to_dict(LbfgsProbe())
+        report = self.report
+        return report.config.method == DEFAULTS.method and dict(report.method) == to_dict(LbfgsProbe())
 
     def has_paper_settings(self, pool: Pool = "mean") -> bool:
         """Whether it probed all layers with this pool, and otherwise with iGPT's features and classifier."""

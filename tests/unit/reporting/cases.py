@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from isopix.core.measurement import Measurement
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import LayerScore, ProbeReport, ProbeResult
+from isopix.probing.linear import LbfgsProbe
+from isopix.probing.results import FewLabels, LayerScore, LayerScores, LowDataResult, ProbeResult
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
@@ -23,21 +25,22 @@ from isopix.storage.run_folder import RunFolder
 from tests.run_folders import create_run
 
 GRAYS = 17
+CALL = {"verb": "probe", "arguments": {}, "command": ["isopix", "probe", "a"], "written": "", "folder": ""}
 
 
 def score(layer: int, test: float, half: float = 0.02) -> LayerScore:
-    return LayerScore(layer, 0.1, test, test, (test - half, test + half), 1.0, 1e-7, 20)
+    return LayerScore(layer, test, test, (test - half, test + half), {"L2 penalty": 0.1}, {"objective": 1.0})
 
 
-def record(accuracies: Sequence[float], half: float = 0.02) -> ProbeResult:
+def record(accuracies: Sequence[float], half: float = 0.02) -> LayerScores:
     best = max(range(len(accuracies)), key=lambda layer: accuracies[layer])
-    return ProbeResult(
+    return LayerScores(
         layers=tuple(score(layer, test, half) for layer, test in enumerate(accuracies)),
         best_index=best,
         num_classes=10,
         majority_accuracy=0.1,
         num_images={"train": 1437, "validation": 180, "test": 180},
-        warnings=(),
+        num_features=16,
     )
 
 
@@ -51,13 +54,43 @@ def evidence(
     untrained: Sequence[float] = (0.3, 0.2, 0.2),
     pixels: float = 0.4,
     half: float = 0.02,
-) -> ProbeReport:
+) -> ProbeResult:
     baselines = {
         "raw pixels": record([pixels], half),
         "untrained": record(untrained, half),
         "shuffled labels": record([0.1], half),
     }
-    return ProbeReport(ProbeConfig(), record(trained, half), baselines)
+    method = LbfgsProbe()
+    return ProbeResult(
+        call=CALL,
+        data="digits",
+        step=100,
+        precision="fp32",
+        config=ProbeConfig(pool="mean"),
+        method=to_dict(method),
+        label=method.label(),
+        network=record(trained, half),
+        baselines=baselines,
+        measurement=measurement(),
+    )
+
+
+def few_labels() -> LowDataResult:
+    """Probes with two numbers of labels, and fine-tuning."""
+
+    def found(errors: list[float], layers: tuple[int, ...]) -> tuple[FewLabels, ...]:
+        return tuple(FewLabels(n, 10 * n, 1234, layers, tuple(errors), 60, 16) for n in (5, 100))
+
+    return LowDataResult(
+        call={**CALL, "verb": "low_data"},
+        data="photos",
+        step=40,
+        precision="fp32",
+        select="validation",
+        pool="mean",
+        method=to_dict(LbfgsProbe()),
+        results={"trained": found([0.5, 0.6, 0.7], (3,)), "fine-tuned": found([0.4] * 3, ())},
+    )
 
 
 def records() -> list[dict[str, Any]]:
@@ -111,7 +144,7 @@ def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     return run
 
 
-def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = None) -> RunFolder:
+def whole(path: Path, recipe: Recipe | None = None, found: ProbeResult | None = None) -> RunFolder:
     """A run with every file."""
     recipe = recipe or tiny.digits()
     run = bare(path, recipe)
@@ -130,9 +163,9 @@ def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = 
     return run
 
 
-def probe(run: RunFolder, found: ProbeReport, name: str = "probe", **facts: Any) -> None:
-    values = {"step": 100, "data": "digits", "command": ["isopix", "probe", "a"], **found.to_dict(), **facts}
-    (run.probes / f"{name}.json").write_text(json.dumps(values))
+def probe(run: RunFolder, found: ProbeResult, name: str = "probe", **facts: Any) -> None:
+    call = {key: facts.pop(key) for key in ("written", "command", "folder") if key in facts}
+    replace(found, call={**CALL, **call}, **facts).saved(run.probes / f"{name}.json")
 
 
 def drawing(run: RunFolder, kind: str, step: int = 100, **facts: Any) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from isopix.core.config import to_dict
 from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
 from isopix.probing.results import Gain
@@ -114,7 +115,7 @@ def test_a_protocol_other_than_the_papers_is_in_the_headline(tmp_path: Path) -> 
     (run.probes / "probe.json").unlink()
     probe(run, replace(evidence(), config=ProbeConfig(features="residual", pool="last")))
     assert "test accuracy (last position, residual stream): 50" in headlines.headline({"run": read_run(run)})
-    probe(run, replace(evidence(), config=ProbeConfig(method=KnnProbe())))
+    probe(run, replace(evidence(), method=to_dict(KnnProbe()), label="k-nearest neighbors"))
     assert headlines.headline({"run": read_run(run)}).startswith(
         "Probe test accuracy (k-nearest neighbors): "
     )
@@ -122,23 +123,20 @@ def test_a_protocol_other_than_the_papers_is_in_the_headline(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "name",
-    ["features", "pool", "start_token", "l2_grid", "method", "mask_ensemble", "layer", "limit", "images"],
+    ["features", "pool", "start_token", "method", "mask_ensemble", "layer", "images"],
 )
 def test_probes_that_differ_are_not_compared(tmp_path: Path, name: str) -> None:
     other: dict[str, Any] = {
         "features": "residual",
         "pool": "last",
         "start_token": False,
-        "l2_grid": (1e-3, 1.0),
-        "method": KnnProbe(),
+        "method": "knn",
         "mask_ensemble": 5,
         "layer": 2,
     }
     runs = [whole(tmp_path / each) for each in ("one", "two")]
     if name in other:
-        probe(runs[1], replace(evidence(), config=ProbeConfig(**{name: other[name]})))
-    elif name == "limit":
-        probe(runs[1], evidence(), limit=400)
+        probe(runs[1], replace(evidence(), config=ProbeConfig(**{"pool": "mean", name: other[name]})))
     else:
         for number, run in enumerate(runs):
             probe(run, replace(evidence(), measurement=measurement(images_hash=str(number))))
@@ -151,7 +149,11 @@ def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: P
     for seed, run in enumerate(runs):
         probe(
             run,
-            replace(evidence(), config=ProbeConfig(seed=seed), measurement=measurement(data=f"name {seed}")),
+            replace(
+                evidence(),
+                config=ProbeConfig(pool="mean", seed=seed),
+                measurement=measurement(data=f"name {seed}"),
+            ),
             data=f"name {seed}",
         )
     assert headlines.headline({run.path.name: read_run(run) for run in runs}).startswith(
@@ -247,7 +249,7 @@ def test_a_probe_of_fewer_images_does_not_replace_the_main_one(tmp_path: Path) -
     few = {"train": 3, "validation": 3, "test": 3}
     careless = evidence(trained=(0.1, 0.2, 0.3))
     careless = replace(careless, network=replace(careless.network, num_images=few))
-    probe(run, careless, name="zzz", limit=3, written="9999")
+    probe(run, careless, name="zzz", written="9999")
     assert "50.0\u00a0% at layer 1" in headlines.headline({"run": read_run(run)})
 
 

@@ -93,7 +93,7 @@ def test_the_numbers_are_those_of_the_run_folder(tmp_path: Path) -> None:
         "Uniform prediction: 2.833",
         "| net | 1 | 50.0 % | 48.0 % to 52.0 % |",
         "| untrained | 0 | 30.0 % |",
-        "| raw pixels, no network, digits |  | 40.0 % |",
+        "| raw pixels (16 features), no network, digits |  | 40.0 % |",
         "| 2 | 40.0 % |",
         "after step 100",
         "8 × 8 pixels, 17-color palette (17 values per code)",

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from isopix.probing.config import ProbeConfig
-from isopix.probing.knn import KnnProbe
-from isopix.probing.linear import RidgeProbe
-from isopix.probing.minibatch import SgdProbe
 from isopix.recipes import registry
 from isopix.reporting.page import render_report
 from isopix.reporting.probe_section import nondefault_settings
@@ -81,7 +78,12 @@ def test_bad_lines_of_the_log_lose_those_lines_only(tmp_path: Path, bad: list[in
 def test_the_newest_probe_with_the_papers_settings_is_the_primary_one(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     for name, written, features in (("a", "1", "normed"), ("b", "2", "normed"), ("c", "3", "residual")):
-        probe(run, replace(evidence(), config=ProbeConfig(features=features)), name=name, written=written)
+        probe(
+            run,
+            replace(evidence(), config=ProbeConfig(pool="mean", features=features)),
+            name=name,
+            written=written,
+        )
     found = read_run(run).probe
     assert found is not None
     assert (found.written, found.report.config.features) == ("2", "normed")
@@ -90,9 +92,9 @@ def test_the_newest_probe_with_the_papers_settings_is_the_primary_one(tmp_path: 
 @pytest.mark.parametrize(
     "other",
     [
-        {"method": RidgeProbe()},
-        {"method": KnnProbe()},
-        {"method": SgdProbe()},
+        {"method": "ridge"},
+        {"method": "knn"},
+        {"method": "sgd"},
         {"mask_ensemble": 5},
         {"layer": 1},
     ],
@@ -100,26 +102,17 @@ def test_the_newest_probe_with_the_papers_settings_is_the_primary_one(tmp_path: 
 def test_a_probe_with_other_settings_is_not_the_primary_one(tmp_path: Path, other: dict[str, Any]) -> None:
     run = whole(tmp_path / "run")
     for name, written, changed in (("a", "1", {"concat": 5}), ("b", "2", other)):
-        probe(run, replace(evidence(), config=ProbeConfig(**changed)), name=name, written=written)
+        probe(
+            run,
+            replace(evidence(), config=ProbeConfig(**{"pool": "mean", **changed})),
+            name=name,
+            written=written,
+        )
     found = read_run(run)
     assert found.probe is not None
     assert found.probe.written == "1"
     assert nondefault_settings(found.probe) == ""
     assert nondefault_settings(found.probes[-1]) != ""
-
-
-def test_a_probe_file_without_newer_settings_has_their_defaults(tmp_path: Path) -> None:
-    run = whole(tmp_path / "run")
-    path = run.probes / "probe.json"
-    values = json.loads(path.read_text())
-    for name in ("method", "mask_ensemble", "layer"):
-        del values["config"][name]
-    path.write_text(json.dumps(values))
-    probe(run, replace(evidence(), config=ProbeConfig(mask_ensemble=1)), name="later", written="9")
-    found = read_run(run).probe
-    assert found is not None
-    assert found.has_paper_settings()
-    assert found.written == ""
 
 
 def test_without_a_probe_with_the_papers_settings_the_newest_is_primary(tmp_path: Path) -> None:
