@@ -86,7 +86,6 @@ def low_data(
     from isopix.probing.config import ProbeConfig
     from isopix.probing.low_data import LowDataProtocol, default_labels, low_data_method, probe_low_data
     from isopix.runs.low_data import finetune_job, finetune_low_data
-    from isopix.runs.observer import RunObserver
 
     if settings and not finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
@@ -113,7 +112,7 @@ def low_data(
         seed, where = loaded.recipe.data.seed, loaded.network.device
         results = probe_low_data(sources, images, protocol, probing, config, seed=seed, device=where)
     if job:
-        results["fine-tuned"] = finetune_low_data(job, protocol, RunObserver())
+        results["fine-tuned"] = finetune_low_data(job, protocol)
     chosen_on = {
         "validation": f"on {len(images.validation):,} validation images",
         "cross-validation": "by cross-validation within the labeled images",

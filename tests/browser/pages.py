@@ -17,9 +17,8 @@ from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.figures import draw
 from isopix.studies.inductive_bias.page import render_study
-from tests.unit.reporting.cases import bare, drawing, evidence, records, whole
+from tests.unit.reporting.cases import bare, drawing, evidence, few_labels, records, whole
 from tests.unit.reporting.test_finetuning_section import fine_tuned
-from tests.unit.reporting.test_low_data_section import result
 from tests.unit.reporting.test_run_reader import analysed
 from tests.unit.reporting.test_score_section import scored
 from tests.unit.studies.inductive_bias import test_figures, test_page
@@ -52,10 +51,7 @@ def everything(path: Path, classes: int = 10) -> RunFolder:
     """A run with labels, and with a file of every command."""
     run = whole(path)
     save_data_sample(run, data(classes))
-    found = [result(5, [0.5, 0.6, 0.7], [3]), result("10%", [0.2, 0.2, 0.2], [4])]
-    run.low_data.mkdir()
-    low_data = {"kind": "low_data", "step": 40, "data": "photos", "select": "validation"}
-    write_json(run.low_data / "low-data-00000040-photos-abc.json", low_data | {"results": {"trained": found}})
+    few_labels().saved(run.low_data / "low-data-00000040-photos-abc.json")
     analysed(run)
     scores = RunFolder(scored(path.parent / "scored")).scores
     shutil.copytree(scores, run.scores, dirs_exist_ok=True)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from isopix.cli.demo import few_labels
 from PIL import Image
 from rich.console import Console
 
 from isopix.analysis import cost
-from isopix.api import evaluation, few_labels
+from isopix.api import evaluation
 from isopix.cli.main import main
 from isopix.core import progress
 from isopix.core.progress import Lines

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from isopix.reporting.baselines import BaselineRow
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.parallel_cost import DeviceMemory
@@ -15,23 +14,17 @@ from isopix.analysis.scores import SCORES
 from isopix.api import inspection
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
 from isopix.api.reproduction import PlannedTrial
-from isopix.api.results import LowDataOutput, PlanOutput
+from isopix.api.results import PlanOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
 from isopix.cli import analyze, compare, complete, neighbors, plan, reproduce, score, search_lr
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
-from isopix.finetuning.results import ClassificationMetrics
-from isopix.probing.config import ProbeConfig
-from isopix.probing.results import ConcatResult, LayerScore, LowDataResult, ProbeReport, ProbeResult
 from isopix.runs.model_list import ShippedModel
 from isopix.studies.comparison import Comparison, LabelDraw
 from isopix.studies.protocols.write_up import ProtocolTable
 from isopix.train.lr_search import LRSearch, LRTrial
 from isopix.verbs import models
 from isopix.verbs.evaluate import evaluate
-from isopix.verbs.low_data import low_data
-from isopix.verbs.probe import probe
-from isopix.verbs.report import report
 
 Patch = pytest.MonkeyPatch
 
@@ -49,17 +42,6 @@ MEASURED = Measurement(
     baselines={NAME: 0.1234},
 )
 MASKS = EnsembleAccuracy(single_mask=1.0, mean_probability=1.0)
-SCORE = LayerScore(MANY, 1.0, 1.0, 1.0, (0.999, 1.0), 1.0, 1.0, 1, ensemble=MASKS)
-RESULT = ProbeResult(
-    tuple(replace(SCORE, layer=layer) for layer in range(MANY)),
-    best_index=MANY - 1,
-    num_classes=1000,
-    majority_accuracy=1.0,
-    num_images={"test": BIG},
-    warnings=(NAME,),
-    concat=ConcatResult((100, 104), SCORE),
-    num_features=BIG,
-)
 
 
 def show_analyze(patch: Patch) -> None:
@@ -114,18 +96,6 @@ def show_evaluate(patch: Patch) -> None:
     evaluate._print_metrics(metrics, 1000, MEASURED)
 
 
-def show_low_data(patch: Patch) -> None:
-    of_count = [
-        LowDataResult(count, 10 * count, 10_000, (9, 12, 15), (1.0, 0.0), num_features=BIG)
-        for count in (1, 4, 25, 400, 5000, 123_456)
-    ]
-    results = {"trained": of_count, "untrained": of_count, "raw pixels": of_count, "fine-tuned": of_count}
-    images = {"validation": BIG, "test": BIG}
-    record = {"pool": "grid4"}
-    found = LowDataOutput(results, "cifar10", images, BIG, (NAME,), MEASURED, record, None)
-    low_data._print_errors(found)
-
-
 def show_models(patch: Patch) -> None:
     baseline = (NAME, 12.3456)
     one = ShippedModel(LONG_RECIPE, NAME, NAME, BIG, BIG, 12.3456, baseline, 1.0, (NAME, 1.0), "", Path())
@@ -165,21 +135,6 @@ def show_parallel_tables(patch: Patch) -> None:
     found = huge_plan()
     patch.setattr(inspection, "plan", lambda *args, **options: found)
     plan.plan("igpt.digits")
-
-
-def show_probe(patch: Patch) -> None:
-    config = ProbeConfig(mask_ensemble=1000, concat=5)
-    names = ("untrained", "shuffled labels", "raw pixels", "raw pixels, PCA")
-    probe._print_report(ProbeReport(config, RESULT, dict.fromkeys(names, RESULT), SCORE, MEASURED))
-
-
-def show_report(patch: Patch) -> None:
-    row = BaselineRow(NAME, "run", f"{NAME}, {NAME}", 1e9, MANY, 1.0, 0.999, 1.0)
-    found = SimpleNamespace(
-        summary=[row, row._replace(kind="baseline")], notes=[NAME * 3], path=Path("report.html")
-    )
-    patch.setattr("isopix.verbs.report.report", lambda *args, **options: found)
-    report.report(Path("run"))
 
 
 def show_reproduce(patch: Patch) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from isopix.cli.demo import few_labels
 
 import isopix
-from isopix.api import few_labels
 from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.measurement import images_hash

@@ -1,0 +1,5 @@
+"""Tiny runs on digits for the tests of verbs."""
+
+from tests.unit.api.conftest import copy_of, pristine
+
+__all__ = ["copy_of", "pristine"]
