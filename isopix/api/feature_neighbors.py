@@ -131,7 +131,7 @@ def _layer(model: PretrainedModel, layer: int | None, folder: RunFolder | None) 
             raise ValueError(f"layer {layer} does not exist; layers are 0 to {model.depth}")
         return layer
     probe = None if folder is None else read_run(folder).probe
-    return (model.depth + 1) // 2 if probe is None else probe.report.network.best.layer
+    return (model.depth + 1) // 2 if probe is None else probe.network.best.layer
 
 
 def _features(

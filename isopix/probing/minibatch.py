@@ -17,13 +17,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.ranges import Count, Number, Range, check_ranges
+from isopix.core.choices import Count, Number, Range, check_ranges
 from isopix.core.registry import register
 from isopix.core.types import Labels
 from isopix.data.batches import ShuffledIndices, steps_per_epoch
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, Standardizer
-from isopix.train.schedule import WarmupCosineSchedule
+from isopix.train.optim import WarmupCosineSchedule
 
 LEARNING_RATE = "learning rate"  # what validation selects
 LR_GRID = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)

@@ -10,9 +10,8 @@ from markupsafe import Markup
 from isopix.core.text import signed_points
 from isopix.data.measurement import differences
 from isopix.plots import curves, svg
-from isopix.probing.baselines import RAW_PIXELS
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import PIXEL_COMPONENTS, LayerScores, ProbeResult, baseline_title
+from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, LayerScores, ProbeResult, baseline_title
 from isopix.reporting.results import SummaryRow
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import NUMBER, Chart, PageTable, Panel, Row, Section, Text, join_words, percent
@@ -77,7 +76,7 @@ def incomparable(runs: Mapping[str, RunRecord]) -> str:
     different = probe_differences([run.probe for run in runs.values() if run.probe])
     tuned = [found.measurement for run in runs.values() if (found := finetune_accuracy(run))]
     reasons = [f"probes differ in {join_words(different)}"] if different else []
-    reasons += [f"fine-tuned accuracies in {join_words(found)}"] if (found := differences(tuned)) else []
+    reasons += [f"fine-tuned accuracies in {join_words(others)}"] if (others := differences(tuned)) else []
     return "; ".join(reasons)
 
 
@@ -119,8 +118,8 @@ def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
     row = SummaryRow(name, "run", what, loss and loss.nats)
     yield _scored(row, run.probe.network) if run.probe else row
     if tuned := finetune_accuracy(run):
-        bounds = {"accuracy": tuned.accuracy, "low": tuned.low, "high": tuned.high}
-        yield SummaryRow("fine-tuned", description="class head", **bounds)
+        fine_tuned = SummaryRow("fine-tuned", description="class head", accuracy=tuned.accuracy)
+        yield replace(fine_tuned, low=tuned.low, high=tuned.high)
     baselines = run.probe.baselines if run.probe else {}
     nats = math.log(classes) if classes and run.predicts_codes else None
     untrained = SummaryRow("untrained", description="same network", loss=nats)

@@ -16,8 +16,8 @@ from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.reporting.section import Chart, Panel, Section, join_words, missing, page_table, percent
 from isopix.runs.verification import VerificationResult
-from isopix.train.early_stopping import best_evaluation
 from isopix.train.evaluator import HeldOutLoss
+from isopix.train.stopping import best_evaluation
 
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 PEAK, JOULES, JOULES_PER_WH = "peak_memory_bytes", "energy_joules", 3600

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from isopix.core.choices import Count as Positive
 from isopix.core.progress import announce, track
-from isopix.core.ranges import Count as Positive
 from isopix.core.verb import verb
 from isopix.reporting.results import ReportResult
 from isopix.verbs.options import DeviceLike, Seed, Settings

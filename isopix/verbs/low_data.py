@@ -4,8 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.choices import Pool, Selection
-from isopix.core.ranges import Count, Range
+from isopix.core.choices import Count, Pool, Range, Selection
 from isopix.core.verb import verb
 from isopix.probing.results import LowDataResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Settings

@@ -24,7 +24,6 @@ from isopix.studies.comparison import Comparison, LabelDraw
 from isopix.studies.protocols.write_up import ProtocolTable
 from isopix.train.lr_search import LRSearch, LRTrial
 from isopix.verbs import models
-from isopix.verbs.evaluate import evaluate
 
 Patch = pytest.MonkeyPatch
 
@@ -89,11 +88,6 @@ def show_complete(patch: Patch) -> None:
     )
     patch.setattr("isopix.api.generation.complete", lambda *args, **options: found)
     complete.complete(Path("run"))
-
-
-def show_evaluate(patch: Patch) -> None:
-    metrics = ClassificationMetrics(BIG, 1.0, (0.999, 1.0), 1e9, 1.0, (None,), ((BIG,),), MASKS)
-    evaluate._print_metrics(metrics, 1000, MEASURED)
 
 
 def show_models(patch: Patch) -> None:
