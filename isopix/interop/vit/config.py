@@ -20,8 +20,8 @@ from isopix.model.positions import (
 )
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.patches import PatchEmbedSpec
-from isopix.objectives import Masked, NoObjective
 from isopix.objectives.masks import exact_ratio_mask
+from isopix.objectives.objectives import Masked, NoObjective
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 
