@@ -24,10 +24,10 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 from measure import print_result
+from speed.timing import spread
 
 from isopix.analysis.cluster import Cluster
 from isopix.analysis.parallel_cost import TrainingWork, step_time, update_bytes
-from isopix.benchmarks.timing import spread
 from isopix.core.device import available_cores
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel

@@ -4,9 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from isopix.api.arguments import checked
-from isopix.api.inference import inference
-from isopix.api.inputs import ImagesLike, require_images
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.memory import report_memory
 from isopix.core.ranges import Count
 from isopix.generate.complete import (
@@ -17,6 +14,9 @@ from isopix.generate.complete import (
 from isopix.generate.config import Order, Passes, SamplingConfig
 from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
 from isopix.generate.sample import require
+from isopix.pretrained.inference import inference
+from isopix.pretrained.inputs import ImagesLike, require_images
+from isopix.pretrained.model import PretrainedModel
 
 
 @checked

@@ -18,29 +18,23 @@ from isopix.api.generation_results import (
     SampleOutput,
 )
 from isopix.api.image_selection import first_images, select_split
-from isopix.api.inputs import ImagesLike, as_images, require_images
 from isopix.api.nearest import compare_with_training
-from isopix.api.pretrained import PretrainedModel
-from isopix.api.progress import Progress, shows_progress
-from isopix.api.run import (
-    DataLike,
-    RunLike,
-    SplitName,
-    logger,
-    open_run,
-    require_writable,
-)
+from isopix.core.choices import SplitName
 from isopix.core.device import DeviceLike, Precision
+from isopix.core.measurement import Measurement
 from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, images_hash
+from isopix.data.measurement import images_hash
 from isopix.data.splits import Split
 from isopix.generate.config import Order
 from isopix.generate.mask import MaskLike, chosen_mask, nearest_visible_pixels
 from isopix.generate.sample import require
 from isopix.objectives.visible_baselines import NearestVisible
 from isopix.plots import images as pictures
+from isopix.pretrained.inputs import ImagesLike, as_images, require_images
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import DataLike, RunLike, logger, open_run, require_writable
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import settings_hash, with_provenance
@@ -48,7 +42,6 @@ from isopix.storage.run_folder import RunFolder
 
 
 @checked
-@shows_progress("sampling")
 def sample(
     run: RunLike,
     count: Count = 16,
@@ -61,7 +54,6 @@ def sample(
     compile: bool | None = None,
     nearest: bool = False,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> SampleOutput:
     """Sample images from an autoregressive run, as many at a time as the free memory allows; saves a PNG grid
     in its `samples` folder. Image i is a function of the seed and i. `temperature` below 1 sharpens the
@@ -75,7 +67,7 @@ def sample(
     """
     with _opened(run, device) as (folder, model):
         sampling = _sampling(model, temperature, top_k, top_p, precision)
-        images = model.sample(count, **sampling, compile=compile, seed=seed, progress=progress)
+        images = model.sample(count, **sampling, compile=compile, seed=seed)
         found = compare_with_training(model.loaded, images) if nearest else None
     loaded = model.loaded
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
@@ -90,7 +82,6 @@ def sample(
 
 
 @checked
-@shows_progress("sampling")
 def complete(
     run: RunLike,
     images: ImagesLike | None = None,
@@ -111,7 +102,6 @@ def complete(
     precision: Precision | None = None,
     compile: bool | None = None,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> CompletionOutput:
     """Complete what a mask hides of images, or all but their first `rows` rows, by default half of them;
     saves a PNG grid in the run's `samples` folder.
@@ -140,7 +130,6 @@ def complete(
             **sampling,
             compile=compile,
             seed=seed,
-            progress=progress,
         )
     if loaded.recipe.objective.can_sample and later_known(found.mask, loaded.network.codec):
         logger.warning("%s", LATER_PIXELS)

@@ -13,24 +13,16 @@ from isopix.analysis.cluster import parse_cluster
 from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import PathLike, checked
 from isopix.api.image_selection import select_split
-from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
-from isopix.api.run import (
-    DataLike,
-    RunLike,
-    SplitName,
-    open_run,
-    require_writable,
-    run_folder,
-)
 from isopix.api.starts import resolve_recipe
 from isopix.core import device as hardware
-from isopix.core.choices import MFU
+from isopix.core.choices import MFU, SplitName
 from isopix.core.device import DeviceLike
 from isopix.core.device_specs import GB
 from isopix.core.memory import free_memory
 from isopix.core.ranges import Count
 from isopix.plots import style
+from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.parallel_plan import parallel_plans
 from isopix.recipes.recipe import Recipe
@@ -44,7 +36,6 @@ from isopix.storage.run_folder import RunFolder
 
 
 @checked
-@shows_progress("attention")
 def analyze(
     run: RunLike,
     *,
@@ -56,7 +47,6 @@ def analyze(
     renormalize: bool = True,
     only: Sequence[str] = (),
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> AnalysisOutput:
     """Analyze attention, position embeddings, the embedding and inductive biases, or `only` the analyses of
     these names; numbers and figures are saved in the run's `analysis` folder.
@@ -83,7 +73,6 @@ def analyze(
             causal=loaded.recipe.objective.causal,
             seed=loaded.recipe.train.seed,
             untrained=loaded.untrained,
-            progress=count_progress(progress, len(images)),
         )
         about = {"data": source.name, "split": chosen}
         for name, result in run_analyses(given, only):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from isopix.api import evaluation, few_labels, training
 from isopix.api.arguments import PathLike, checked
-from isopix.api.progress import TrainingProgress, shows_training
 from isopix.core.device import DeviceLike
 from isopix.recipes.recipe import Recipe
 from isopix.storage.run_folder import RunFolder
@@ -18,6 +17,7 @@ from isopix.studies.protocols.reproduction import Reproduction, TrialState
 from isopix.studies.protocols.setup import ProtocolScale, Setup
 from isopix.studies.protocols.trials import Commands, ProtocolTrial
 from isopix.studies.protocols.write_up import ProtocolTable, write_table
+from isopix.verbs.evaluate import evaluate
 
 TrialProgress = Callable[[str, TrialState], None]  # called with the name of each trial that has ended
 
@@ -31,7 +31,6 @@ class PlannedTrial(NamedTuple):
 
 
 @checked
-@shows_training("training_progress")
 def reproduce(
     protocol: str,
     *,
@@ -43,7 +42,6 @@ def reproduce(
     overrides: Sequence[str] = (),
     device: DeviceLike = "auto",
     progress: TrialProgress | None = None,
-    training_progress: TrainingProgress | None = None,
 ) -> ProtocolTable:
     """Run the experiments of a table or figure, and write the measured numbers next to the published ones.
 
@@ -58,7 +56,7 @@ def reproduce(
     setup = _setup(scale, data, pretrain_data, pretrained, overrides)
     trials = found.trials(setup)
     _check_names(setup, trials)
-    commands: Commands = _Api(device, training_progress)
+    commands: Commands = _Api(device)
     with Reproduction.create(Path(out), setup) as reproduction:
         for trial in trials:
             reproduction.state(trial)  # raises ValueError before anything is trained
@@ -91,39 +89,32 @@ class _Api:
     """The commands of trials, by the Python functions of the same names."""
 
     device: DeviceLike
-    progress: TrainingProgress | None
 
     def train(self, recipe: Recipe, out: Path) -> Path:
-        self._train_or_resume(
-            out, lambda: training.pretrain(recipe, out=out, device=self.device, progress=self.progress)
-        )
+        self._train_or_resume(out, lambda: training.pretrain(recipe, out=out, device=self.device))
         return out
 
     def finetune(self, run: Path, out: Path, settings: Sequence[str]) -> Path:
         self._train_or_resume(
             out,
-            lambda: training.finetune(
-                run, out=out, overrides=settings, device=self.device, progress=self.progress
-            ),
+            lambda: training.finetune(run, out=out, overrides=settings, device=self.device),
         )
         return out
 
     def evaluate(self, run: Path, mask_ensemble: int | None) -> Path:
-        found = evaluation.evaluate(run, mask_ensemble=mask_ensemble, device=self.device)
+        found = evaluate(run, mask_ensemble=mask_ensemble, device=self.device)
         return _saved(found.path)
 
     def probe(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
         return _saved(evaluation.probe(run, data=data, device=self.device, **options).path)
 
     def low_data(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        found = few_labels.low_data(
-            run, data=data, device=self.device, training_progress=self.progress, **options
-        )
+        found = few_labels.low_data(run, data=data, device=self.device, **options)
         return _saved(found.path)
 
     def _train_or_resume(self, out: Path, start: Callable[[], object]) -> None:
         if RunFolder(out).has_checkpoints:
-            training.resume(out, device=self.device, progress=self.progress)
+            training.resume(out, device=self.device)
         else:
             start()
 

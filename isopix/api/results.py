@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from isopix.analysis.cost import DeviceCost
-from isopix.api.notebook import ResultTable, TableOutput
+from isopix.api.notebook import TableOutput
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.device import Precision
+from isopix.core.measurement import Measurement
+from isopix.core.table import Table
+from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.core.types import Grid
-from isopix.data.measurement import Measurement
-from isopix.display.formats import mean_and_std, mean_over_subsets, percent_with_interval
-from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
 from isopix.papers.published import PublishedResult
 from isopix.probing.low_data import LowDataResult, Selection
@@ -52,7 +52,7 @@ class ProbeOutput(TableOutput):
         """Test accuracy of every baseline at its best layer, and of the majority class."""
         return self.report.baseline_accuracies
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of every layer, then of the baselines."""
         best, layers = self.best, self.report.network.layers
         rows = [(f"layer {each.layer}{' *' if each is best else ''}", _accuracy(each)) for each in layers]
@@ -61,32 +61,7 @@ class ProbeOutput(TableOutput):
         measured = self.report.measurement
         images = self.data if measured is None else measured.line
         caption = f"Linear probe, step {self.step:,}, {images}; * best on validation images"
-        return ResultTable(caption, ("features", "test accuracy (95 % CI)"), rows)
-
-
-@dataclass(frozen=True, repr=False)
-class EvaluationOutput(TableOutput):
-    """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none. The
-    warnings of `measurement` count test images of classes that were not trained.
-    """
-
-    metrics: ClassificationMetrics
-    classes: tuple[str, ...]
-    data: str
-    step: int
-    mask_ensemble: int
-    measurement: Measurement
-    record: Mapping[str, Any]
-    path: Path | None
-
-    def table(self) -> ResultTable:
-        """Return a table of the accuracy by class, and of all."""
-        by_class = zip(self.classes, self.metrics.per_class_accuracy, strict=True)
-        rows = [(name, "no images" if each is None else f"{each:.1%}") for name, each in by_class]
-        low, high = self.metrics.interval
-        rows.append(("all", f"{self.metrics.accuracy:.1%} ({low:.1%} to {high:.1%})"))
-        caption = f"{self.metrics.num_images:,} test images of {self.data}, with the 95 % interval of all"
-        return ResultTable(caption, ("class", "accuracy"), rows)
+        return Table(caption, ("features", "test accuracy (95 % CI)"), rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,7 +81,7 @@ class LowDataOutput(TableOutput):
     path: Path | None
     select: Selection = "validation"
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of the test error of each method by number of labels."""
         methods = list(self.results)
         columns = list(zip(*self.results.values(), strict=True))
@@ -115,7 +90,7 @@ class LowDataOutput(TableOutput):
             f"Test error with few labels, {self.num_images['test']:,} test images of {self.data}:"
             f" {mean_over_subsets(len(columns[0][0].errors))} of the labels"
         )
-        return ResultTable(caption, ["labels per class", *methods], rows)
+        return Table(caption, ["labels per class", *methods], rows)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Literal
 
 from isopix.api.arguments import PathLike, checked
 from isopix.api.results import StudyOutput, StudyProgress
-from isopix.api.run import Interrupted
 from isopix.core.device import DeviceLike
 from isopix.core.overrides import parse
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.signals import stop_requested
+from isopix.pretrained.run import Interrupted
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import FILE, Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import write_up
@@ -124,7 +124,7 @@ def _run(
             seconds = time.monotonic() - start
             progress(StudyProgress(spec.name, spec.read(), done, len(costs), fraction, seconds))
 
-    with stop_requested() as request, long_step("trials", len(costs)) as count:
+    with stop_requested() as request, track("trials", len(costs)) as count:
         stop = lambda: request.signal is not None  # noqa: E731
         run_all(specs, executor, ExecutorObserver(job_ended=job_ended, stop=stop))
         return request.signal is not None

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import PathLike, checked
-from isopix.api.notebook import ResultTable, TableOutput
+from isopix.api.notebook import TableOutput
 from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.ranges import Count
+from isopix.core.table import Table
 from isopix.core.text import printable
 from isopix.data.duplicates import DuplicateGroup
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.survey import Survey, survey_source
 from isopix.plots import style
-from isopix.plots.contact_sheet import SheetLine, class_lines, plot_contact_sheet
-from isopix.plots.image_sizes import plot_image_sizes
 from isopix.plots.images import png_bytes
+from isopix.plots.sheets import SheetLine, class_lines, plot_contact_sheet, plot_image_sizes
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.csv_file import write_csv
 from isopix.storage.provenance import with_provenance
@@ -36,7 +36,7 @@ class DataOutput(TableOutput):
     record: Mapping[str, Any]
     files: tuple[Path, ...]
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of the numbers of images, sizes, duplicates and unreadable images."""
         splits, sizes = self.record["splits"], self.record["sizes"]
         rows = [(f"{name} images", f"{each['images']:,}") for name, each in splits.items()]
@@ -51,7 +51,7 @@ class DataOutput(TableOutput):
         rows.append(("unreadable", f"{sum(each['unreadable'] for each in splits.values()):,}"))
         classes = self.record["num_classes"]
         caption = f"{self.record['data']}: {f'{classes:,} classes' if classes else 'no labels'}"
-        return ResultTable(caption, ("", "number"), rows)
+        return Table(caption, ("", "number"), rows)
 
 
 @checked

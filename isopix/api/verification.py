@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import checked
-from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import VerifyOutput
-from isopix.api.run import DataLike, evaluation_images, load_network, save_record
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.ranges import Count
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.papers.published import find_published
+from isopix.pretrained.run import DataLike, evaluation_images, load_network, save_record
 from isopix.runs.load import newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.provenance import settings_hash
@@ -24,7 +23,6 @@ from isopix.train.tasks import PretrainTask
 
 
 @checked
-@shows_progress("evaluation")
 def verify(
     run: str | os.PathLike[str],
     *,
@@ -33,7 +31,6 @@ def verify(
     precision: Precision = "fp32",
     seed: int = 0,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> VerifyOutput:
     """Check the hash of every file of the newest checkpoint, and compare its test loss with the published
     one, if there is one for this network and palette.
@@ -49,8 +46,7 @@ def verify(
     test = images.test
     if not len(test):
         raise ValueError(f"dataset '{images.name}' has no test images")
-    task, done = PretrainTask(loaded.model), count_progress(progress, len(test))
-    nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
+    nats = evaluate_split(PretrainTask(loaded.model), test, seed=seed, precision=precision)["loss_nats"]
     codec, categorical = loaded.network.codec, loaded.recipe.model.head.categorical
     claim = find_published(TEST_LOSSES, loaded.recipe, codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}

@@ -15,7 +15,6 @@ from cyclopts import Parameter
 from isopix.cli.console import warn
 from isopix.cli.rank_errors import STOP_FILE
 from isopix.core import ranks
-from isopix.core.device import available_cores, list_devices, select_device
 from isopix.core.signals import STOP_SIGNALS, STOPPED
 
 Devices = Annotated[
@@ -33,6 +32,9 @@ def launch_ranks(count: int | None, device: str) -> None:
     """
     if count is None or ranks.are_started():
         return
+    # Imported here, as help needs no torch.
+    from isopix.core.device import available_cores, list_devices, select_device  # noqa: PLC0415
+
     if count < 1:
         raise ValueError(f"devices is {count}; allowed: 1 or more")
     available = len(list_devices(device))

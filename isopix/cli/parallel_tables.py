@@ -7,7 +7,7 @@ from isopix.api.results import PlanOutput
 from isopix.cli.console import say, say_wrapped, show_table
 from isopix.core.command_line import command_line
 from isopix.core.device_specs import GB
-from isopix.display.formats import format_duration
+from isopix.core.text import format_duration
 from isopix.recipes.cost import WARN_ABOVE
 from isopix.recipes.parallel_plan import ParallelPlan, fastest, remedies
 

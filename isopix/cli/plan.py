@@ -21,8 +21,7 @@ from isopix.cli.console import (
 from isopix.cli.parallel_tables import format_amount, print_parallel_plans
 from isopix.core.choices import MFU
 from isopix.core.device import PRECISIONS
-from isopix.core.text import format_bytes
-from isopix.display.formats import spell_duration
+from isopix.core.text import format_bytes, spell_duration
 from isopix.papers import vit
 from isopix.recipes.recipe import Recipe
 

@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from isopix.analysis.cost import device_costs
 from isopix.api.reproduction import PlannedTrial, plan_reproduction
 from isopix.api.reproduction import reproduce as run_protocol
-from isopix.api.run import Interrupted
 from isopix.cli.console import (
     Device,
     Json,
@@ -22,10 +21,11 @@ from isopix.cli.console import (
     warn,
 )
 from isopix.cli.parallel_tables import format_amount
-from isopix.cli.run_display import RunDisplay, with_resume_hint
+from isopix.cli.run_display import with_resume_hint
 from isopix.core.choices import MFU
 from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED
+from isopix.pretrained.run import Interrupted
 from isopix.studies.protocols.protocol import PROTOCOLS, find_protocol
 from isopix.studies.protocols.reproduction import TrialState
 from isopix.studies.protocols.write_up import ProtocolTable
@@ -109,11 +109,9 @@ def reproduce(
     def trial_ended(name: str, state: TrialState) -> None:
         show(f"{name}: {state.status}{': ' * bool(state.reason)}{state.reason}")
 
-    with with_resume_hint(out, again), RunDisplay(device, json=json) as display:
+    with with_resume_hint(out, again):
         try:
-            table = run_protocol(
-                protocol, out=out, **common, device=device, progress=trial_ended, training_progress=display
-            )
+            table = run_protocol(protocol, out=out, **common, device=device, progress=trial_ended)
         except Interrupted:
             show(f"stopped and saved; resume with: {again}")
             raise SystemExit(STOPPED) from None

@@ -8,7 +8,6 @@ from isopix.cli.console import Device, Json, Loggers, Plugins, follow_up_options
 from isopix.cli.launch import Devices, launch_ranks
 from isopix.cli.run_display import (
     ResumeCommand,
-    RunDisplay,
     print_summary,
     unless_stopped,
     with_resume_hint,
@@ -49,8 +48,6 @@ def resume(
     load_plugins(plugin)
     options = follow_up_options(plugin=plugin, device=device, devices=devices, logger=logger, slurm=slurm)
     again = resume_command or command_line("resume", run, *options)
-    with with_resume_hint(run, again), RunDisplay(device, json=json) as display:
-        resumed = unless_stopped(
-            lambda: training.resume(run, device=device, loggers=logger or (), progress=display)
-        )
+    with with_resume_hint(run, again):
+        resumed = unless_stopped(lambda: training.resume(run, device=device, loggers=logger or ()))
     print_summary(resumed, again, options=follow_up_options(plugin=plugin), json=json)

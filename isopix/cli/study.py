@@ -8,7 +8,6 @@ from cyclopts import App, Parameter
 
 from isopix.api import study
 from isopix.api.results import StudyOutput, StudyProgress
-from isopix.api.run import Interrupted
 from isopix.cli.console import (
     Device,
     Json,
@@ -21,7 +20,8 @@ from isopix.cli.run_display import with_resume_hint
 from isopix.cli.slurm import SlurmParameters
 from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED
-from isopix.display.formats import format_duration
+from isopix.core.text import format_duration
+from isopix.pretrained.run import Interrupted
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.trial import TrialResult
 

@@ -14,7 +14,7 @@ import numpy as np
 import PIL
 import torch
 
-from isopix.core.progress import Count, long_step
+from isopix.core.progress import Count, track
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
@@ -92,7 +92,7 @@ def _write(growing: GrowingFolder, source: Source, configs: Configs, store: Imag
     """
     state = _State.of(growing.record)
     total = sum(split.num_images for split in source.splits.values())
-    with long_step("preparing images", total, sum(state.done.values())) as count:
+    with track("preparing images", total, sum(state.done.values())) as count:
         for name, split in source.splits.items():
             _write_split(growing, name, split, configs[name], store, state, count)
     return {"bad_files": state.bad_files}

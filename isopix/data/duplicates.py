@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 
 MAX_DIFFERENCE = 8.0  # levels of 0..255 between two thumbnails, root mean square
 MAX_RELATIVE = 0.2  # of the standard deviation of the flatter one: all images of a gray wall are similar
@@ -73,7 +73,7 @@ def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
     points, mean = pixels[order].astype(np.float32) - 127.5, mean[order]
     limits = np.minimum(MAX_DIFFERENCE, MAX_RELATIVE * points.std(1))
     found, start = [], 0
-    with long_step("comparing images", len(points)) as count:
+    with track("comparing images", len(points)) as count:
         while start < len(points):
             low = int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE))
             size = max(1, min(BLOCK, MAX_PAIRS // (start - low + BLOCK)))

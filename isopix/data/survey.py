@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from isopix.core.choices import EXAMINED_IMAGES
-from isopix.core.progress import Count, long_step
+from isopix.core.progress import Count, track
 from isopix.core.text import printable
 from isopix.data.cache import BadFile
 from isopix.data.dataset import DataConfig, open_source
@@ -93,7 +93,7 @@ def survey_source(
     remember_source(source)
     found, pictures = _Found(), _Pictures(opened)
     total = sum(min(split.num_images, limit) for split in opened.splits.values())
-    with long_step("examining images", total) as count:
+    with track("examining images", total) as count:
         for name, split in opened.splits.items():
             _examine_split(name, split, limit, found, pictures, count)
     hashes, thumbnails = found.arrays()

@@ -8,7 +8,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from isopix.core import stats
-from isopix.core.progress import long_step
+from isopix.core.measurement import EnsembleAccuracy
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.data.splits import majority_accuracy
 from isopix.probing import mask_ensemble
@@ -16,7 +17,7 @@ from isopix.probing.base import FittedProbe, ProbeProblem
 from isopix.probing.checks import check_fitted, check_grid, check_layers, check_probabilities
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.results import SELECTED_LABELS, ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
+from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeResult
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
 
@@ -107,7 +108,7 @@ class _Evaluator:
         )
         scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
         count = len(splits.train.features)
-        with long_step("fitting probes of layers", count) as fitted_layers:
+        with track("fitting probes of layers", count) as fitted_layers:
             for fitted in config.method.fit_layers(problem):
                 check_fitted(config.method, fitted, count - len(scores))
                 layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from isopix.data.sources.read_source import palette_of
+from isopix.data.sources.arrays import palette_of
 from isopix.recipes.recipe import Recipe
 
 PALETTE_SETTINGS = ("num_colors", "palette_file")

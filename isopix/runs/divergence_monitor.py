@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from isopix.runs.load import find_checkpoint
-from isopix.runs.training import RunObserver
+from isopix.runs.observer import RunObserver
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.divergence import DivergenceDetector

@@ -12,12 +12,13 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.data.dataset import DataConfig
 from isopix.probing.low_data import LowDataProtocol, LowDataResult
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import (
     BEST_STEP,
     InitialWeights,
@@ -25,7 +26,6 @@ from isopix.runs.pretrain import (
     with_absolute_paths,
 )
 from isopix.runs.resume import train_or_resume
-from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.record_types import Types, read_record
@@ -76,19 +76,17 @@ def finetune_job(
     )
 
 
-def finetune_low_data(
-    job: FineTuneJob, protocol: LowDataProtocol, observer: RunObserver
-) -> list[LowDataResult]:
+def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol) -> list[LowDataResult]:
     """Fine-tune the run on each subset, in run folders `labels-4-subset-0-` and a hash of all settings.
 
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
     what `start` raises.
     """
     results, sizes, subsets = [], protocol.labels_per_class, protocol.num_subsets
-    with long_step("fine-tuning", len(sizes) * subsets) as done:
+    with track("fine-tuning", len(sizes) * subsets) as done:
         folders_of = {}
         for i, (count, subset) in enumerate(product(sizes, range(subsets)), start=1):
-            folders_of[count, subset] = _finetune(job, count, subset, observer)
+            folders_of[count, subset] = _finetune(job, count, subset)
             done(i)
     for count in sizes:
         folders = [folders_of[count, subset] for subset in range(subsets)]
@@ -100,11 +98,12 @@ def finetune_low_data(
     return results
 
 
-def _finetune(job: FineTuneJob, count: int | str, subset: int, observer: RunObserver) -> Path:
+def _finetune(job: FineTuneJob, count: int | str, subset: int) -> Path:
     """Fine-tune on one subset until done, and return the run folder."""
     recipe = replace(job.recipe, data=replace(job.recipe.data, labels_per_class=count, subset=subset))
     folder = job.out / f"labels-{count}-subset-{subset}-{_settings_hash(recipe, job.initial)}"
     fresh = job.initial._replace(network=deepcopy(job.initial.network))  # training changes it
+    observer = RunObserver(f"{recipe.name}, {count} labels per class, subset {subset}")
     status = train_or_resume(recipe, folder, device=job.device, observer=observer, initial=fresh)
     if not status.finished:
         raise KeyboardInterrupt

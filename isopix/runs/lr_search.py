@@ -14,6 +14,7 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.divergence_monitor import DivergenceMonitor
 from isopix.runs.measurements import validation_measurement
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import (
     InitialWeights,
     check_data,
@@ -22,7 +23,6 @@ from isopix.runs.pretrain import (
     with_absolute_paths,
 )
 from isopix.runs.resume import train_or_resume
-from isopix.runs.training import RunObserver
 from isopix.runs.trial_baseline import check_trial
 from isopix.storage.atomic import write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from isopix.core import progress
 from isopix.core.config import to_dict
-from isopix.core.device import check_compiler
+from isopix.core.device import check_compiler, runtime_environment
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import unknown_images_warning
@@ -19,10 +20,11 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec
 from isopix.runs.data_sample import save_data_sample
 from isopix.runs.measurements import evaluator_specs
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.origin import Origin
 from isopix.runs.rank_folder import new_run
 from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.runs.training import TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
 
@@ -71,7 +73,7 @@ def train_recipe(
         data = load_dataset(recipe.data)
         check_data(recipe, data)
         if initial is None:
-            initial = _from_scratch(recipe, data, observer)
+            initial = _from_scratch(recipe, data)
         seen = seen_images(data, initial.seen, _selecting(recipe, data))
         data, left_out = leave_out_seen(data, seen, known=initial.seen_known)
         recipe = with_absolute_paths(recipe)
@@ -84,7 +86,7 @@ def train_recipe(
         save_hashes(folder.training_images, seen)
         save_hashes(folder.labeled_images, labeled)
         save_data_sample(folder, data)
-        records = {**environment(device), **plugin_records(), **_records(training)}
+        records = {**environment(runtime_environment(device)), **plugin_records(), **_records(training)}
         records["precision"] = training.precision
         write_json(folder.environment, {**records, **initial.provenance})
         if data.bad_files_csv:
@@ -134,11 +136,9 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     return recipe.updated(codec=recipe.model.codec.with_absolute_paths())
 
 
-def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> InitialWeights:
+def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
     """Return the untrained network, with its codec fitted to the training images if need be."""
-    codec = fit_codec(
-        recipe, data, note=lambda text: observer.record({"kind": "note", "step": 0, "text": text})
-    )
+    codec = fit_codec(recipe, data, note=progress.announce)
     return InitialWeights(recipe.build(codec), recipe.model.codec.provenance(), tuple(codec.notes()))
 
 

@@ -14,6 +14,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import codec_of, recipe_of
 from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.measurements import validation_measurement
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import (
     InitialWeights,
     TrainingStart,
@@ -22,7 +23,6 @@ from isopix.runs.pretrain import (
     with_absolute_paths,
 )
 from isopix.runs.resume import resume_run, train_or_resume
-from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import log
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.record_types import read_environment

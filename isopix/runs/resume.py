@@ -1,6 +1,6 @@
 """Resuming an interrupted run from its newest intact checkpoint, or starting it if there is none."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from isopix.runs.checkpoint_content import plugin_changes, recipe_of
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.load import build_network, find_valid, is_valid
 from isopix.runs.log_notes import log_notes
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.origin import Origin
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.rank_folder import existing_run
 from isopix.runs.seen import leave_out_seen, load_seen
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.runs.training import TrainingRun
 from isopix.storage.checkpoint import Checkpoint, prune
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
@@ -44,10 +45,9 @@ def resume_run(
     *,
     device: torch.device,
     observer: RunObserver,
-    started: Callable[[Checkpoint], None] = lambda found: None,
 ) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
-    without a stop. `started` is called with the checkpoint that it continues from.
+    without a stop.
 
     Raises ValueError if there is no checkpoint, its plugins are not loaded or the data has changed, and what
     `pretrain` raises.
@@ -62,7 +62,6 @@ def resume_run(
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
             )
-        started(found)
         data, state = load_dataset(recipe.data), found.records["state"]
         if data.fingerprint != state["data"]:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")

@@ -1,30 +1,36 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from isopix.core import ranks
 from isopix.core.config import to_dict
+from isopix.core.device import describe_devices, peak_flops
+from isopix.core.measurement import Measurement
+from isopix.core.progress import ProgressBar, open_bar
 from isopix.core.signals import stop_requested
 from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, majority_baseline, measurement_of
+from isopix.data.measurement import majority_baseline, measurement_of
 from isopix.data.missing_classes import training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.batches import training_batches
 from isopix.runs.checkpoint_content import CLASSIFIER
 from isopix.runs.checkpoint_writer import CheckpointWriter
 from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.origin import Origin, decoder_fits
 from isopix.runs.run_identity import run_identity
 from isopix.runs.run_weights import load_into, saved_weights
@@ -35,35 +41,13 @@ from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
+from isopix.train.display import TrainingDisplay
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.parallel import barrier, whole_weights
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
-
-
-class RunObserver(NamedTuple):
-    """Follows a run: `record` is called with every log record, `stop` after every step, and `watch` every few
-    steps and before a checkpoint, with the step and the losses of the steps since its last call.
-
-    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio.
-    """
-
-    record: Callable[[Record], None] = lambda record: None
-    stop: Callable[[], bool] = lambda: False
-    watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
-    loggers: Sequence[str] = ()
-
-
-class RunStatus(NamedTuple):
-    """The state of a run after a training process, and which commands apply to it."""
-
-    run: RunFolder
-    step: int
-    finished: bool
-    can_probe: bool  # there are two classes or more, and validation images
-    can_evaluate: bool  # it classifies, and there are test images
 
 
 class TrainingRun:
@@ -115,7 +99,10 @@ class TrainingRun:
         on_gpu, chosen = self.device.type == "cuda", self.recipe.train.async_save
         background = on_gpu if chosen is None else chosen
         self.writer = CheckpointWriter(self.folder, in_background=background, rejected=rejected)
-        with closing(self.log), closing(self.writer):
+        bar = open_bar()
+        self.display = None if bar is None else self._display(bar, step)
+        shown = closing(self.display) if self.display else nullcontext()
+        with closing(self.log), closing(self.writer), shown:
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
@@ -136,6 +123,17 @@ class TrainingRun:
             finished,
             can_probe=len(self.data.classes) > 1 and to_probe,
             can_evaluate=classifies and len(self.data.test) > 0,
+        )
+
+    def _display(self, bar: ProgressBar, step: int) -> TrainingDisplay:
+        steps, peak = self.recipe.train.steps, peak_flops(self.device, self.precision)
+        resumed = f"{self.recipe.name}, from step {step} of {steps}, {describe_devices(self.device)}"
+        return TrainingDisplay(
+            bar,
+            self.observer.title or resumed,
+            steps,
+            flops=recipe_cost(self.recipe).training_flops,
+            peak=peak and peak * ranks.num_ranks(),
         )
 
     def _train(self, found: Checkpoint | None) -> int:
@@ -250,6 +248,8 @@ class TrainingRun:
     def record(self, record: Record) -> None:
         """Write a log record, and save the weights where it has the best validation accuracy."""
         self.log.write(record)
+        if self.display:
+            self.display.show(record)
         self.observer.record(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from isopix.core.command_line import command_line
+from isopix.core.measurement import Measurement
 from isopix.core.overrides import flatten
 from isopix.core.stats import CrossedMean, crossed_mean
-from isopix.data.measurement import Measurement, described_differences
+from isopix.data.measurement import described_differences
 from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log

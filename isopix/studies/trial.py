@@ -20,9 +20,9 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
+from isopix.runs.observer import RunObserver
 from isopix.runs.origin import unigram_nats
 from isopix.runs.probe import probe_measurement
-from isopix.runs.training import RunObserver
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log

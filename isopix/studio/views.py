@@ -1,7 +1,5 @@
 """What a model makes of one image: neighbors by layer, attention from a pixel, surprise."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from einops import rearrange
@@ -11,9 +9,9 @@ from isopix.analysis.attention import QueryAttention, attention_from
 from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.scores import SCORES, score_images
-from isopix.api.inference import inference
 from isopix.core.types import Images
-from isopix.plots.surprise import MappedImages, overlay_maps
+from isopix.plots.images import MappedImages, overlay_maps
+from isopix.pretrained.inference import inference
 from isopix.probing.feature_splits import Features
 from isopix.probing.features import extract_features
 from isopix.studio.opened_run import OpenedRun, Pixels, pixels_of
@@ -23,12 +21,8 @@ NUM_NEIGHBORS = 8
 NUM_MASKS = 32  # of the surprise map of a masked model, so that most pixels are predicted
 NO_PAIRS = 2.0  # a cosine similarity that no pair has
 
-Progress = Callable[[int], None]  # called with the number of images done
 
-
-def neighbor_tiles(
-    run: OpenedRun, image: Images, layer: int, *, index: int | None = None, progress: Progress | None = None
-) -> list[Tile]:
+def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | None = None) -> list[Tile]:
     """Return the image and the nearest test images by the features of a layer, but for the one of this index,
     which is the image itself. Raises ValueError if there are fewer than two others.
     """
@@ -36,7 +30,7 @@ def neighbor_tiles(
     if len(others) < 2:
         raise ValueError(f"there are no images to compare with; {run.note}")
     query = extract_features(run.model.network, image)[layer]
-    points = torch.cat([query, gallery_features(run, progress)[layer][others]])
+    points = torch.cat([query, gallery_features(run)[layer][others]])
     count = min(NUM_NEIGHBORS, len(others))
     found = nearest_neighbors(points, num_neighbors=count, threshold=NO_PAIRS, device=torch.device("cpu"))
     tiles = [Tile(pixels_of(image), "this image")]
@@ -46,11 +40,11 @@ def neighbor_tiles(
     return tiles
 
 
-def gallery_features(run: OpenedRun, progress: Progress | None = None) -> Features:
+def gallery_features(run: OpenedRun) -> Features:
     """Return the features of all layers of the test images, [L+1 B D]; computed once."""
     with run.lock:
         if run.features is None:
-            run.features = extract_features(run.model.network, run.images, progress=progress)
+            run.features = extract_features(run.model.network, run.images)
         return run.features
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from speed import image_gpt
 from torch import nn
 
-from isopix.benchmarks import image_gpt
 from isopix.core.random import generator
 from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import decode_steps, uniform_numbers

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from isopix.data.dataset import DataConfig, load_dataset
+from isopix.runs.observer import RunObserver
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage.log import read_log
 from isopix.storage.safetensors_io import read_tensors, write_tensors
 from isopix.train.optim import Adam

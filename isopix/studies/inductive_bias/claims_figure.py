@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isopix.plots.forest import ForestRow, Mark
+from isopix.plots.comparisons import ForestRow, Mark
 from isopix.plots.study_marks import display_name
 
 Values = Mapping[str, Any]

@@ -20,8 +20,8 @@ from isopix.core.types import Grid
 from isopix.model.pool import Pool
 from isopix.model.stems.pixels import FourierPixelEmbeddingSpec
 from isopix.plots import study, style, svg
+from isopix.plots.comparisons import ForestRow, plot_forest
 from isopix.plots.embeddings import plot_level_similarity
-from isopix.plots.forest import ForestRow, plot_forest
 from isopix.plots.images import png_bytes, reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import PoolResults, TrialGroup
@@ -110,7 +110,9 @@ class _Album:
 
     def add(self, title: str, name: str, drawn: Figure, numbers: Mapping[str, Any], caption: str) -> None:
         style.write_figure(drawn, self.out / name, numbers)
-        self.charts.append(Chart(svg.svg_markup(drawn, name, caption), caption, "chart wide-chart", title))
+        self.charts.append(
+            Chart(svg.svg_markup(drawn, numbers, name=name, alt=caption), caption, "chart wide-chart", title)
+        )
 
     def reconstructions(self, networks: Sequence[Example]) -> None:
         first = networks[0]

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from isopix import __version__
 from isopix.core.config import from_dict, to_dict
 from isopix.core.types import Images
+from isopix.core.version import __version__
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
 from isopix.probing.config import ProbeConfig

@@ -5,9 +5,8 @@ from dataclasses import fields
 
 from isopix.papers.igpt_tables import FINETUNED, FINETUNED_VOTE, PROBE, PROBE_VOTE
 from isopix.papers.tables import Value
-from isopix.plots.bars import Bar, plot_accuracy_bars
-from isopix.plots.curves import plot_probe_accuracy
-from isopix.plots.representation import plot_accuracy_vs_loss, probe_points
+from isopix.plots.comparisons import Bar, plot_accuracy_bars
+from isopix.plots.curves import plot_accuracy_vs_loss, plot_probe_accuracy, probe_points
 from isopix.plots.style import Figure
 from isopix.probing.results import ProbeReport
 from isopix.studies.protocols.protocol import Cell, MeasuredRow, Records

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from isopix.papers.tables import Value
-from isopix.plots.representation import ProbePoint, probe_points
+from isopix.plots.curves import ProbePoint, probe_points
 
 Record = Mapping[str, Any]
 Read = Callable[[Record], Value | None]  # None: the record has no such number
@@ -42,17 +42,18 @@ def concatenated_layers(record: Record) -> Value:
 
 def accuracy(record: Record) -> Value:
     """The test accuracy of a fine-tuned run; under masks, of their vote."""
-    return Value(100 * record["accuracy"])
+    return Value(100 * record["metrics"]["accuracy"])
 
 
 def single_mask_accuracy(record: Record) -> Value:
     """The test accuracy of a fine-tuned run under a single mask, on average over the masks."""
-    return Value(100 * record["ensemble"]["single_mask"])
+    return Value(100 * record["metrics"]["ensemble"]["single_mask"])
 
 
 def top5_accuracy(record: Record) -> Value | None:
     """The top-5 test accuracy of a fine-tuned run; None for five classes or fewer."""
-    return None if record["top5_accuracy"] is None else Value(100 * record["top5_accuracy"])
+    top5 = record["metrics"]["top5_accuracy"]
+    return None if top5 is None else Value(100 * top5)
 
 
 def low_data_error(method: str, labels_per_class: int) -> Read:

@@ -82,7 +82,7 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Protocol
     if drawn is not None:
         figure, caption = drawn
         write_figure(figure, out / "figure", {"caption": caption, "rows": record["rows"]})
-        charts = [Chart(svg.svg_markup(figure, "figure", caption), caption)]
+        charts = [Chart(svg.svg_markup(figure, record["rows"], name="figure", alt=caption), caption)]
     replace_file(table.page, _page(table, charts).encode())
     return table
 

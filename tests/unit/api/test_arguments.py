@@ -13,8 +13,8 @@ import pytest
 
 import isopix
 from isopix.api.arguments import checked
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.ranges import Count
+from isopix.pretrained.model import PretrainedModel
 from tests.unit.data.refusal import refusal
 
 METHODS = ("features", "logits", "nll", "sample", "complete", "reconstruct")
@@ -116,7 +116,6 @@ LINES: dict[str, tuple[Callable[[], object], str]] = {
         "size is 3; it must be (an integer, an integer)",
     ),
     "run": (lambda: isopix.Run(3), "folder is 3; it must be a string or a path"),
-    "progress": (lambda: isopix.sample("r", progress=3), "progress is 3; it must be a function"),
 }
 
 
@@ -146,7 +145,7 @@ def test_help_names_types_instead_of_all_that_they_allow() -> None:
     text = str(inspect.signature(isopix.complete))
     assert "(run: RunLike, images: ImagesLike | None = None, *, data: DataLike | None = None" in text
     assert "count: Count | None = None, rows: int | None = None, mask: MaskLike | None = None" in text
-    assert "device: DeviceLike = 'auto', progress: Progress | None = None)" in text
+    assert "device: DeviceLike = 'auto')" in text
     explained = re.findall(r"(?m)^    ([A-Z]\w+)  ", isopix.__doc__ or "")
     assert set(explained) == {"RunLike", "DataLike", "ImagesLike", "MaskLike", "DeviceLike", "Count"}
 

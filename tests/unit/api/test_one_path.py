@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import isopix
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.model.kv_cache import AttentionCache
+from isopix.pretrained.model import PretrainedModel
 from isopix.runs.load import LoadedRun
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
@@ -33,12 +33,6 @@ def test_samples(pristine: Path) -> None:
     found = isopix.sample(model, 70, temperature=0.9, top_k=5, seed=3).images
     assert torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=3))
     assert not torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=4))
-
-
-def test_progress_of_samples_is_that_of_all_batches(pristine: Path) -> None:
-    done: list[tuple[int, int]] = []
-    loaded(pristine, "ar").sample(3, batch_size=2, progress=lambda *counts: done.append(counts))
-    assert done == [(position, 128) for position in range(128)]
 
 
 def test_completions(pristine: Path, images: Images) -> None:

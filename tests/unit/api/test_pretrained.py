@@ -9,9 +9,9 @@ import torch
 from einops import rearrange
 
 import isopix
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.random import generator
 from isopix.core.types import Images
+from isopix.pretrained.model import PretrainedModel
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
 from tests.laws import cases

@@ -8,7 +8,16 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from isopix.core.text import count_of, printable, printable_lines, short_repr
+from isopix.core.text import (
+    count_of,
+    format_duration,
+    format_loss,
+    mean_and_std,
+    printable,
+    printable_lines,
+    short_repr,
+    spell_duration,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +63,26 @@ def test_tensors_are_shown_by_type_and_shape() -> None:
 
 def test_a_number_of_one_has_its_noun_in_the_singular() -> None:
     assert [count_of(count, "step") for count in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short", "spelled"),
+    [
+        (0.25, "0:00", "0.25 s"),
+        (65, "1:05", "1 min 5 s"),
+        (3599, "59:59", "59 min 59 s"),
+        (4000, "1:06:40", "1 h 7 min"),
+        (2 * 86400 - 1, "47:59:59", "48 h 0 min"),
+        (1_000_000, "11.6 days", "11.6 days"),
+    ],
+)
+def test_durations(seconds: float, short: str, spelled: str) -> None:
+    assert (format_duration(seconds), spell_duration(seconds)) == (short, spelled)
+
+
+def test_a_huge_loss_has_four_digits() -> None:
+    assert (format_loss(2.07944), format_loss(3.02949e37)) == ("2.0794", "3.029e+37")
+
+
+def test_the_spread_is_that_of_a_sample() -> None:
+    assert (mean_and_std([0.5, 0.7]), mean_and_std([0.5])) == ("60.0% ± 14.1%", "50.0%")

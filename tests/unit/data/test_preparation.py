@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.core.progress import Count, set_display
+from isopix.core.progress import Count
 from isopix.data import cache
 from isopix.data.cache import CachedSource, cached_source
 from isopix.data.preprocess import Encode, PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SourceSplit
 from isopix.data.store import STORES, StoreName
-from tests.unit.data.tables import encoded
+from tests.unit.data.shards import encoded
 
 RAW = [encoded(0), b"junk", encoded(1), encoded(2)]
 CROPS = PreprocessConfig(rows=4, cols=8, resample="area", crop_seed=3, full_side=4)
@@ -163,13 +163,10 @@ def test_the_images_that_are_done_are_counted(tmp_path: Path, monkeypatch: pytes
             pass
 
     monkeypatch.setattr(cache, "SAVE_SECONDS", -1)
-    set_display(Display)
-    try:
-        monkeypatch.setattr(cache, "preprocess", _preprocess([], 2))
-        with suppress(KeyboardInterrupt):
-            _cached(tmp_path, "pixels")
-        monkeypatch.setattr(cache, "preprocess", preprocess)
+    monkeypatch.setattr(cache, "track", Display)
+    monkeypatch.setattr(cache, "preprocess", _preprocess([], 2))
+    with suppress(KeyboardInterrupt):
         _cached(tmp_path, "pixels")
-    finally:
-        set_display(None)
+    monkeypatch.setattr(cache, "preprocess", preprocess)
+    _cached(tmp_path, "pixels")
     assert shown == [("preparing images", 6, 0), 1, 2, ("preparing images", 6, 2), 3, 4, 5, 6]

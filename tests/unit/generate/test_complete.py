@@ -221,14 +221,6 @@ def test_inward_order_goes_from_the_edge_of_a_hole_to_its_middle() -> None:
     assert edge.min() > ring.min() > middle
 
 
-def test_progress_counts_the_steps_of_all_batches() -> None:
-    model, done = tiny(Masked()), list[tuple[int, int]]()
-    prompt = Prompt(image(model).expand(2, -1, -1, -1), hiding(0, 2, 3).expand(2, -1, -1), 1)
-    settings = {"sampling": SamplingConfig(), "passes": Passes(iterations=3), "batch_size": 1}
-    complete_images(model, prompt, progress=lambda *counts: done.append(counts), **settings)
-    assert done == [(number, 6) for number in range(1, 7)]
-
-
 def test_settings_of_the_other_kind_of_model_are_refused() -> None:
     prompt = Prompt(image(tiny(Autoregressive())), hiding(0), 1)
     with pytest.raises(ValueError, match="only masked models have an order and iterations"):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from isopix.codecs import FullPatchSpec
 from isopix.core.config import to_dict
-from isopix.data.measurement import Measurement
+from isopix.core.measurement import Measurement
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig

@@ -17,8 +17,8 @@ from isopix.recipes.recipe import Recipe
 from isopix.reporting.model_card import Library, model_card
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import bare, baselines, evidence, probe, regression, whole
 

@@ -9,9 +9,9 @@ import torch
 from isopix.recipes import registry
 from isopix.runs import checkpoint_writer
 from isopix.runs.checkpoint_writer import CheckpointWriter
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
 

@@ -14,9 +14,9 @@ from isopix.recipes import registry
 from isopix.runs.batches import training_batches
 from isopix.runs.continued import prepare_continued
 from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")

@@ -12,9 +12,9 @@ from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, S
 from isopix.recipes import registry
 from isopix.runs.finetune import finetune_recipe, prepare_finetune
 from isopix.runs.load import load_finetuned, load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import log
 
 CPU = torch.device("cpu")

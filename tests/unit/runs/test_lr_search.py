@@ -12,8 +12,8 @@ import torch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.lr_search import FILE, run_lr_search, shared_settings, trial_folder, trial_recipe
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.lock import exclusive_lock

@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.api.pretrained import PretrainedModel
-from isopix.api.run import default_precision
 from isopix.codecs import kmeans, palette_file
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.dataset import load_dataset
 from isopix.objectives.base import TrainingBatch
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import default_precision
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import check_same_settings, train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.train.baselines import measure_baselines
 from isopix.train.evaluator import evaluate_split
@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 
 
 def _native(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
-    for module in ("train.config", "api.run"):
+    for module in ("train.config", "pretrained.run"):
         monkeypatch.setattr(f"isopix.{module}.native_precision", lambda device: precision)
 
 
