@@ -17,7 +17,7 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api import convert, palette, study
+    from isopix.api import convert, study
     from isopix.api.comparison import compare
     from isopix.api.completion import complete_steps
     from isopix.api.evaluation import probe
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
-    from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.progress import show_progress
@@ -39,9 +38,11 @@ if TYPE_CHECKING:
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
     from isopix.studio.server import open_studio
+    from isopix.verbs.data import data_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
+    from isopix.verbs.palette import palette_fit, palette_import, palette_show
 
 __all__ = [
     "Features",
@@ -65,7 +66,9 @@ __all__ = [
     "make_grid",
     "neighbors",
     "open_studio",
-    "palette",
+    "palette_fit",
+    "palette_import",
+    "palette_show",
     "parts",
     "plan",
     "plan_reproduction",
@@ -97,7 +100,6 @@ _MODULES = {
     "isopix.pretrained.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),
-    "isopix.api.palette": ("palette",),
     "isopix.pretrained.loading": ("load", "save"),
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
@@ -107,7 +109,6 @@ _MODULES = {
     "isopix.pretrained.run": ("Interrupted", "Run"),
     "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
-    "isopix.api.survey": ("data_show",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),

@@ -9,8 +9,6 @@ from typing import Any
 
 from isopix.analysis.cost import DeviceCost
 from isopix.api.notebook import TableOutput
-from isopix.codecs.palette_file import PaletteFile
-from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table
@@ -158,18 +156,6 @@ class PlanOutput:
     def _parallel_record(self, plan: ParallelPlan, plans: list[ParallelPlan]) -> dict[str, Any]:
         price = None if self.price is None else self.price * plan.device_hours
         return {**plan.record, "price": price, "recommended": plan is fastest(plans)}
-
-
-@dataclass(frozen=True)
-class PaletteOutput:
-    """A palette, its quantization error by split if images were given, and the files written."""
-
-    palette: PaletteFile
-    errors: Mapping[str, QuantizationError]
-    data: str | None
-    iterations: int | None
-    record: Mapping[str, Any]
-    files: tuple[Path, ...]
 
 
 @dataclass(frozen=True)

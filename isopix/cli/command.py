@@ -30,7 +30,11 @@ def add_verb(app: App, verb: Verb, place: int) -> None:
     app.command(_command(verb), name=word, sort_key=place)
 
 
-GROUPS: dict[str, str] = {}  # the help of words that have several commands
+# The help of words that have several commands.
+GROUPS: dict[str, str] = {
+    "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
+    "palette": "Fit, import and inspect color palettes.",
+}
 
 
 def _command(verb: Verb) -> Callable[..., None]:

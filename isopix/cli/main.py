@@ -25,11 +25,6 @@ COMMANDS = {
     ),
     "recipe": ("isopix.cli.recipe:app", "List recipes; show the settings of one and where each comes from."),
     "plan": ("isopix.cli.plan:plan", "Estimate parameters, FLOPs, memory and training time of a recipe."),
-    "data": (
-        "isopix.cli.data:app",
-        "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
-    ),
-    "palette": ("isopix.cli.palette:app", "Fit, import and inspect color palettes."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
     "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
     "search-lr": (

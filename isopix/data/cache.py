@@ -16,6 +16,7 @@ import torch
 
 from isopix.core.progress import Count, track
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
+from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import STORES, ImageStore
@@ -26,14 +27,6 @@ from isopix.storage.npy import NpyWriter, open_memmap
 
 SAVE_SECONDS = 10.0  # between saves of what a kill leaves
 CACHE_VERSION = 3  # raise it when the same source and preprocessing would give other pixels or files
-
-
-@dataclass(frozen=True)
-class BadFile:
-    """An image that could not be read, and why."""
-
-    path: str
-    reason: str
 
 
 @dataclass(frozen=True)

