@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     from isopix import parts
     from isopix.api import convert, study
     from isopix.api.comparison import compare
-    from isopix.api.completion import complete_steps
     from isopix.api.evaluation import probe
     from isopix.api.feature_neighbors import neighbors
     from isopix.api.few_labels import low_data
-    from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
-    from isopix.api.notebook import make_grid
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
@@ -34,15 +31,18 @@ if TYPE_CHECKING:
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.pretrained.features import Features
+    from isopix.pretrained.images import make_grid
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
     from isopix.studio.server import open_studio
+    from isopix.verbs.complete import complete, reconstruct
     from isopix.verbs.data import data_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
+    from isopix.verbs.sample import sample
 
 __all__ = [
     "Features",
@@ -53,7 +53,6 @@ __all__ = [
     "analyze",
     "compare",
     "complete",
-    "complete_steps",
     "convert",
     "data_show",
     "doctor",
@@ -92,16 +91,14 @@ __all__ = [
 # module that ends in an exported name is that name.
 _MODULES = {
     "isopix.api.comparison": ("compare",),
-    "isopix.api.completion": ("complete_steps",),
     "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("probe",),
     "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.api.few_labels": ("low_data",),
     "isopix.pretrained.features": ("Features",),
-    "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),
     "isopix.pretrained.loading": ("load", "save"),
-    "isopix.api.notebook": ("make_grid",),
+    "isopix.pretrained.images": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
     "isopix.core.progress": ("show_progress",),
     "isopix.api.publishing": ("publish",),

@@ -38,3 +38,4 @@ class Passes:
 
 
 DEFAULT_PASSES = Passes()
+DEFAULT_SAMPLING = SamplingConfig()

@@ -6,13 +6,17 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from isopix.api.completion import complete_steps
-from isopix.api.completion_record import LATER_PIXELS, later_known
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind
 from isopix.generate.config import Order, Passes
-from isopix.generate.mask import MaskLike, PixelMask, completion_mask, hidden_pixels
-from isopix.generate.sample import require
+from isopix.generate.mask import (
+    LATER_PIXELS,
+    MaskLike,
+    PixelMask,
+    completion_mask,
+    hidden_pixels,
+    later_known,
+)
 from isopix.studio.opened_run import OpenedRun, pixels_of
 from isopix.studio.tiles import Tile
 
@@ -53,19 +57,17 @@ def completion_frames(
     The completions are those of `PretrainedModel.complete` for this image and seed. Raises ValueError, at
     once, for a model that cannot complete images and for wrong settings.
     """
-    run.loaded.require_decoder("complete")
-    require(run.loaded.model, "complete")
+    run.model.require("complete")
     codec, objective = run.model.network.codec, run.loaded.recipe.objective
     hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.seed), image)
-    steps = complete_steps(
-        run.model,
+    passes = {} if objective.can_sample else {"order": settings.order, "iterations": settings.iterations}
+    steps = run.model.complete_steps(
         image,
         mask=mask,
         each=settings.each,
         temperature=settings.temperature,
         top_k=settings.top_k,
-        order=None if objective.can_sample else settings.order,
-        iterations=None if objective.can_sample else settings.iterations,
+        **passes,
         seed=settings.seed,
     )
     note = MEANING[likelihood_kind(run.loaded.model)]

@@ -34,8 +34,8 @@ CLASSES_ALONE = ("generative_weight=0.0", "mask_at_eval=false")  # there is no d
 class Preprocessing:
     """Which pixels an image becomes, and their normalization, (x / 255 - mean) / std."""
 
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
     resample: Resample
     crop: Literal["resized_center", "squash"]
     crop_fraction: float = 1.0
@@ -149,7 +149,7 @@ def number(values: Mapping[str, Any], name: str) -> float:
     return float(value)
 
 
-def channels(values: Mapping[str, Any], name: str) -> tuple[float, ...]:
+def channels(values: Mapping[str, Any], name: str) -> tuple[float, float, float]:
     """Return three numbers. Raises ValueError that names the setting."""
     value = values.get(name)
     if (
@@ -158,7 +158,7 @@ def channels(values: Mapping[str, Any], name: str) -> tuple[float, ...]:
         or any(type(each) not in (int, float) for each in value)
     ):
         raise ValueError(f"{name} is {quote(value)}; it must be a list of 3 numbers")
-    return tuple(map(float, value))
+    return float(value[0]), float(value[1]), float(value[2])
 
 
 def choice(values: Mapping[str, Any], name: str, allowed: Mapping[Any, Any]) -> Any:

@@ -20,7 +20,6 @@ from isopix.api.score_output import ScoredImages, ScoreOutput
 from isopix.cli import (
     analyze,
     compare,
-    complete,
     low_data,
     neighbors,
     plan,
@@ -108,17 +107,6 @@ def show_compare(patch: Patch) -> None:
     found = SimpleNamespace(comparisons=[many, many], path=None)
     patch.setattr("isopix.api.comparison.compare", lambda *args, **options: found)
     compare.compare("runs")
-
-
-def show_complete(patch: Patch) -> None:
-    completions = SimpleNamespace(likelihood="path")
-    likelihoods = torch.full((8, 16), -1234567.8)
-    masks = torch.ones(8, 2, 2, dtype=torch.bool)
-    found = SimpleNamespace(
-        completions=completions, log_likelihood=likelihoods, mask=masks, record={}, path="p.png"
-    )
-    patch.setattr("isopix.api.generation.complete", lambda *args, **options: found)
-    complete.complete(Path("run"))
 
 
 def show_evaluate(patch: Patch) -> None:
