@@ -17,17 +17,15 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api import convert, study
+    from isopix.api import study
     from isopix.api.comparison import compare
     from isopix.api.evaluation import probe
     from isopix.api.feature_neighbors import neighbors
     from isopix.api.few_labels import low_data
     from isopix.api.inspection import analyze, plan, report
-    from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
     from isopix.api.training import finetune, pretrain, resume, search_lr
-    from isopix.api.verification import verify
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.pretrained.features import Features
@@ -35,14 +33,24 @@ if TYPE_CHECKING:
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
-    from isopix.studio.server import open_studio
     from isopix.verbs.complete import complete, reconstruct
+    from isopix.verbs.convert import (
+        convert_huggingface,
+        convert_huggingface_vit,
+        convert_mae,
+        convert_openai,
+        convert_timm,
+        convert_to_huggingface,
+    )
     from isopix.verbs.data import data_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
+    from isopix.verbs.publish import publish
     from isopix.verbs.sample import sample
+    from isopix.verbs.studio import open_studio
+    from isopix.verbs.verify import verify
 
 __all__ = [
     "Features",
@@ -53,7 +61,12 @@ __all__ = [
     "analyze",
     "compare",
     "complete",
-    "convert",
+    "convert_huggingface",
+    "convert_huggingface_vit",
+    "convert_mae",
+    "convert_openai",
+    "convert_timm",
+    "convert_to_huggingface",
     "data_show",
     "doctor",
     "evaluate",
@@ -91,7 +104,6 @@ __all__ = [
 # module that ends in an exported name is that name.
 _MODULES = {
     "isopix.api.comparison": ("compare",),
-    "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("probe",),
     "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.api.few_labels": ("low_data",),
@@ -101,16 +113,13 @@ _MODULES = {
     "isopix.pretrained.images": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
     "isopix.core.progress": ("show_progress",),
-    "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.pretrained.run": ("Interrupted", "Run"),
     "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
-    "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
-    "isopix.studio.server": ("open_studio",),
 }
 _EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 

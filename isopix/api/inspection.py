@@ -15,11 +15,10 @@ from isopix.api.arguments import PathLike, checked
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
 from isopix.api.starts import resolve_recipe
 from isopix.core import device as hardware
-from isopix.core.choices import MFU, SplitName
+from isopix.core.choices import MFU, Count, SplitName
 from isopix.core.device import DeviceLike
 from isopix.core.device_specs import GB
 from isopix.core.memory import free_memory
-from isopix.core.ranges import Count
 from isopix.plots import style
 from isopix.pretrained.images import select_split
 from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder

@@ -16,8 +16,7 @@ from isopix.data.image_names import shared_folder, short_name
 from isopix.data.sources.base import SplitName
 from isopix.plots.images import png_bytes
 from isopix.plots.sheets import PairLabel, plot_pairs
-from isopix.storage.atomic import replace_file, write_json
-from isopix.storage.csv_file import write_csv
+from isopix.storage.atomic import replace_file, write_csv, write_json
 
 ImagesOf = Callable[[Int[Tensor, " n"]], Images]  # by their index over all splits
 

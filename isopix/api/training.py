@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -24,8 +23,7 @@ from isopix.core.text import count_of
 from isopix.pretrained.run import Interrupted, Run, finished, logger, run_folder
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.load import find_checkpoint
+from isopix.runs.load import saved_recipe
 from isopix.runs.lr_search import run_lr_search
 from isopix.runs.metric_loggers import check_loggers
 from isopix.runs.observer import RunObserver
@@ -101,7 +99,7 @@ def resume(
     """
     check_loggers(loggers)
     folder = run_folder(run)
-    recipe = recipe_of(find_checkpoint(folder.path, ())[0])
+    recipe = saved_recipe(folder.path)
     with process_group(device) as where:
         recipe.train.check_ranks(ranks.num_ranks())
 
@@ -146,20 +144,13 @@ def search_lr(
     rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
     _check_memory(resolved, where)
 
-    def observer_for(lr: float) -> AbstractContextManager[RunObserver]:
+    def observer_for(lr: float) -> RunObserver:
         at_lr = override(resolved, {LEARNING_RATE: lr})
         train = at_lr.train
         text = f"{at_lr.name}, lr {lr}, {count_of(train.steps, 'step')}, batch size {train.batch_size}"
-        return nullcontext(RunObserver(text))
+        return RunObserver(text)
 
-    result = run_lr_search(
-        resolved,
-        Path(out),
-        rates,
-        device=where,
-        observer_for=observer_for,
-        initialize=lambda: start().initial,
-    )
+    result = run_lr_search(start, Path(out), rates, device=where, observer_for=observer_for)
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     return result
@@ -206,18 +197,19 @@ def finetune(
     with process_group(device) as where:
         _check_memory(recipe, where)
 
-        def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
+        def observer_for(trained: Recipe) -> RunObserver:
             text = f"{trained.name}{weights} on {_work(trained)}, {describe_devices(where)}"
             text += f"; augmentation: {trained.data.augment.label()}"
             watch = RunObserver(text, loggers=loggers)
-            return nullcontext(_warned(watch, os.fspath(source)) if initial is None else watch)
+            return _warned(watch, os.fspath(source)) if initial is None else watch
 
         if refit_on_validation:
             status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
         else:
             check_new_run(recipe, out)
-            with observer_for(recipe) as watch:
-                status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
+            status = train_recipe(
+                recipe, Path(out), device=where, observer=observer_for(recipe), initial=initial
+            )
         return finished(status, device)
 
 

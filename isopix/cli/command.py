@@ -12,8 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
-from isopix.cli.launch import Devices, launch_ranks
-from isopix.cli.rank_errors import check_command
+from isopix.cli.launch import Devices, check_command, launch_ranks
 from isopix.core.verb import Verb, flat_signature
 from isopix.storage.result import Result
 
@@ -32,6 +31,7 @@ def add_verb(app: App, verb: Verb, place: int) -> None:
 
 # The help of words that have several commands.
 GROUPS: dict[str, str] = {
+    "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
     "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
     "palette": "Fit, import and inspect color palettes.",
 }

@@ -20,15 +20,14 @@ from isopix.cli.console import (
     follow_up_options,
     load_plugins,
 )
-from isopix.cli.launch import Devices, launch_ranks
+from isopix.cli.launch import Devices, SlurmParameters, is_to_submit, launch_ranks, submit
 from isopix.cli.run_display import (
     ResumeCommand,
     print_summary,
     unless_stopped,
     with_resume_hint,
 )
-from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 
 Refit = Annotated[
     bool,

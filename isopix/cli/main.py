@@ -8,9 +8,9 @@ from cyclopts import App, CycloptsError
 
 from isopix.cli.command import add_verb
 from isopix.cli.errors import format_error, with_option_names
+from isopix.cli.launch import check_command, of_rank, say_error, say_stop
 from isopix.cli.outline import outlines
 from isopix.cli.output import open_console
-from isopix.cli.rank_errors import check_command, of_rank, say_error, say_stop
 from isopix.core import ranks
 from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable
@@ -49,15 +49,6 @@ COMMANDS = {
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",
     ),
-    "convert": (
-        "isopix.cli.convert:app",
-        "Convert checkpoints from and to Hugging Face, and from OpenAI.",
-    ),
-    "publish": ("isopix.cli.publish:publish", "Upload a run's model to the Hugging Face Hub."),
-    "verify": (
-        "isopix.cli.verify:verify",
-        "Check a model's files and compare its loss with the published one.",
-    ),
     "study": ("isopix.cli.study:app", "Run a study: train, probe and compare many networks."),
     "compare": (
         "isopix.cli.compare:compare",
@@ -68,10 +59,6 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
-    "studio": (
-        "isopix.cli.studio:studio",
-        "Try out runs on a local page: complete, compare and inspect images.",
-    ),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that

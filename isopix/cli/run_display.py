@@ -9,10 +9,9 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json
-from isopix.core.command_line import command_line
 from isopix.core.measurement import Measurement
 from isopix.core.signals import STOPPED
-from isopix.core.text import format_loss
+from isopix.core.text import command_line, format_loss
 from isopix.pretrained.run import Interrupted, Run
 from isopix.recipes.recipe import Recipe
 from isopix.runs.observer import RunStatus

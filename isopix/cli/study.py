@@ -16,11 +16,10 @@ from isopix.cli.console import (
     show_json,
     warn,
 )
+from isopix.cli.launch import SlurmParameters
 from isopix.cli.run_display import with_resume_hint
-from isopix.cli.slurm import SlurmParameters
-from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED
-from isopix.core.text import format_duration
+from isopix.core.text import command_line, format_duration
 from isopix.pretrained.run import Interrupted
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.trial import TrialResult

@@ -14,16 +14,16 @@ import numpy as np
 import PIL
 import torch
 
-from isopix.core.progress import Count, track
+from isopix.core.progress import CountDone, track
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import STORES, ImageStore
 from isopix.storage import artifact
+from isopix.storage.arrays import NpyWriter, open_memmap
 from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.hashing import hash_bytes
-from isopix.storage.npy import NpyWriter, open_memmap
 
 SAVE_SECONDS = 10.0  # between saves of what a kill leaves
 CACHE_VERSION = 3  # raise it when the same source and preprocessing would give other pixels or files
@@ -114,7 +114,7 @@ def _write_split(
     config: PreprocessConfig,
     store: ImageStore,
     state: _State,
-    count: Count,
+    count: CountDone,
 ) -> None:
     first, bad = state.done.setdefault(name, 0), state.bad_files.setdefault(name, [])
     writer = _SplitWriter(growing, name, config, store)

@@ -6,8 +6,8 @@ from typing import Any, SupportsIndex
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
-from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind, HiddenState

@@ -8,9 +8,8 @@ from einops import rearrange
 from PIL import Image
 
 from isopix.analysis.nearest_images import nearest_images
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, SplitName
 from isopix.core.measurement import Measurement
-from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.core.verb import checked
 from isopix.data.dataset import ImageDataset
@@ -52,7 +51,7 @@ def select_split(
     """
     if isinstance(data, ImageDataset):
         check_size(data, loaded)
-        images, own = data, data.fingerprint == loaded.records["state"]["data"]
+        images, own = data, data.fingerprint == loaded.state.data
     elif data is None or is_own(loaded.recipe.data, data):
         images, own = load_images(evaluation_data(loaded, data, limit)), True
     else:

@@ -14,10 +14,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isopix.core.choices import Count, Range
 from isopix.core.device import autocast
 from isopix.core.memory import report_memory
 from isopix.core.random import generator
-from isopix.core.ranges import Count, Range
 from isopix.core.types import Logits
 from isopix.core.verb import Flat, checked
 from isopix.finetuning.evaluate import default_masks, ensemble_logits

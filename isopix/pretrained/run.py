@@ -19,8 +19,7 @@ from isopix.model.network import evaluation_mode
 from isopix.pretrained.inputs import image_size
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.load import LoadedRun, find_checkpoint, load_run
+from isopix.runs.load import LoadedRun, load_run, saved_recipe
 from isopix.runs.observer import RunStatus
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import writable_model
@@ -71,7 +70,7 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """All settings of the run."""
-        return recipe_of(find_checkpoint(self.folder, ())[0])
+        return saved_recipe(self.folder)
 
     @property
     def metrics(self) -> RunMetrics:

@@ -10,7 +10,7 @@ Expected: digits: about 1.4 nats per pixel on the test set; translated_digits: 0
 
 from dataclasses import replace
 
-from isopix.codecs import PaletteSpec
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.spec import ModelSpec

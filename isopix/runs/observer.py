@@ -3,7 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import torch
+
+from isopix.core import ranks
+from isopix.core.device import Precision, describe_devices, peak_flops
+from isopix.core.progress import open_bar
+from isopix.recipes.cost import recipe_cost
+from isopix.recipes.recipe import Recipe
 from isopix.storage.run_folder import RunFolder
+from isopix.train.display import TrainingDisplay
 from isopix.train.trainer import Record
 
 
@@ -30,3 +38,21 @@ class RunStatus(NamedTuple):
     finished: bool
     can_probe: bool  # there are two classes or more, and validation images
     can_evaluate: bool  # it classifies, and there are test images
+
+
+def open_display(
+    recipe: Recipe, title: str, step: int, *, device: torch.device, precision: Precision
+) -> TrainingDisplay | None:
+    """Return the display of a training from a step, if progress is shown."""
+    bar = open_bar()
+    if bar is None:
+        return None
+    steps, peak = recipe.train.steps, peak_flops(device, precision)
+    resumed = f"{recipe.name}, from step {step} of {steps}, {describe_devices(device)}"
+    return TrainingDisplay(
+        bar,
+        title or resumed,
+        steps,
+        flops=recipe_cost(recipe).training_flops,
+        peak=peak and peak * ranks.num_ranks(),
+    )

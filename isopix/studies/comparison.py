@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from isopix.core.command_line import command_line
 from isopix.core.measurement import Measurement
 from isopix.core.overrides import flatten
 from isopix.core.stats import CrossedMean, crossed_mean
+from isopix.core.text import command_line
 from isopix.data.measurement import described_differences
+from isopix.runs.state import read_environment
 from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
-from isopix.storage.record_types import Types, check_types, read_environment
 from isopix.storage.run_folder import RunFolder
 
 VARIED = ("train.seed", "data.seed", "data.subset", "data.source")  # a source is compared by its fingerprint
-SEEDS: Types = {"train.seed": int, "data.seed": int, "data.subset": int}
 TESTED = {"accuracy", "images"}  # in the log record of the test images
 MAX_LISTED = 8  # differing settings that a note lists
 
@@ -156,7 +155,7 @@ def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGrou
 
     Raises ValueError without one of them, and what `read_group` raises.
     """
-    origins = {path: "pretrained" in read_environment(RunFolder(path).environment) for path in paths}
+    origins = {path: read_environment(RunFolder(path)).pretrained is not None for path in paths}
     tuned, scratch = ([path for path in paths if origins[path] is wanted] for wanted in (True, False))
     if not tuned or not scratch:
         missing = "from scratch" if tuned else "of a pre-trained network"
@@ -167,8 +166,7 @@ def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGrou
 def read_finished_run(path: Path) -> FinishedRun:
     """Read a run folder. Raises ValueError for a run without a test accuracy."""
     folder = RunFolder.open(path)
-    settings, environment = flatten(read_json(folder.recipe)), read_environment(folder.environment, "data")
-    check_types(settings, SEEDS, str(folder.recipe), tuple(SEEDS))
+    settings, environment = flatten(read_json(folder.recipe)), read_environment(folder)
     tests = [each for each in read_log(folder.log) if each.get("split") == "test" and each.keys() >= TESTED]
     if not tests:
         raise ValueError(f"{path} has no test accuracy yet; resume it with: {command_line('resume', path)}")
@@ -177,11 +175,11 @@ def read_finished_run(path: Path) -> FinishedRun:
         seed=settings["train.seed"],
         draw=LabelDraw(settings["data.seed"], settings["data.subset"]),
         settings={name: value for name, value in settings.items() if name not in VARIED},
-        data=environment["data"],
+        data=environment.data,
         accuracy=tests[-1]["accuracy"],
         num_images=tests[-1]["images"],
         images=load_test_images(path),
-        pretrained=environment.get("pretrained", {}).get("run"),
+        pretrained=str(environment.pretrained["run"]) if environment.pretrained else None,
         measurement=Measurement.from_dict(record) if (record := tests[-1].get("measurement")) else None,
     )
 

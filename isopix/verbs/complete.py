@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 from cyclopts import Parameter
 
-from isopix.core.ranges import Count as Positive
+from isopix.core.choices import Count as Positive
 from isopix.core.verb import Flat, verb
 from isopix.generate.config import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, SamplingConfig
 from isopix.generate.results import CompletionResult, ReconstructionResult

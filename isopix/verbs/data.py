@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.choices import EXAMINED_IMAGES
-from isopix.core.ranges import Count
+from isopix.core.choices import EXAMINED_IMAGES, Count
 from isopix.core.text import printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
@@ -79,7 +78,7 @@ def _draw(folder: Path, result: DataResult) -> None:
 
 def _list(folder: Path, survey: "Survey") -> None:
     """Write all duplicates and all unreadable images."""
-    from isopix.storage.csv_file import write_csv
+    from isopix.storage.atomic import write_csv
 
     def rows() -> Iterator[Sequence[object]]:
         for number, group in enumerate(survey.duplicates):

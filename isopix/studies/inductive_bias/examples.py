@@ -14,8 +14,8 @@ from isopix.analysis.similarity import LevelSimilarity, stem_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.runs.load import LoadedRun
+from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.storage.npy import read_arrays
 from isopix.studies.inductive_bias.metrics import BIAS_IMAGES, reconstruct_masked
 from isopix.studies.inductive_bias.trials import Architecture
 

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isopix.core.config import from_dict, to_dict
-from isopix.runs.pretrain import check_same_settings
+from isopix.runs.resume import check_same_settings
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.provenance import with_provenance
-from isopix.storage.record_types import Types, read_record
 from isopix.studies.protocols.setup import Setup
 from isopix.studies.protocols.trials import Commands, ProtocolTrial
 
 FILE = "reproduction.json"
-SAVED: Types = {"setup": dict[str, Any]}  # in it
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Reproduction:
             if (path / FILE).is_file():
                 check_same_settings(
                     f"folder {path}",
-                    read_record(path / FILE, SAVED, *SAVED)["setup"],
+                    read_json(path / FILE)["setup"],
                     to_dict(setup),
                 )
             else:

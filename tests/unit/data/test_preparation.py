@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.core.progress import Count
+from isopix.core.progress import CountDone
 from isopix.data import cache
 from isopix.data.cache import CachedSource, cached_source
 from isopix.data.preprocess import Encode, PreprocessConfig, PreprocessedImage, preprocess
@@ -156,7 +156,7 @@ def test_the_images_that_are_done_are_counted(tmp_path: Path, monkeypatch: pytes
         def __init__(self, description: str, total: int, done: int):
             shown.append((description, total, done))
 
-        def __enter__(self) -> Count:
+        def __enter__(self) -> CountDone:
             return shown.append
 
         def __exit__(self, *_: object) -> None:

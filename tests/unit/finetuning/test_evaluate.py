@@ -15,10 +15,10 @@ from isopix.finetuning.evaluate import default_masks, evaluate_finetuned, predic
 from isopix.probing.features import draw_masks
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import FineTunedModel, load_finetuned
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.storage import log
+from tests.finetuned import FineTunedModel, load_finetuned
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "batch_size=16", "steps=60", "evaluate_every=20", "data.augment=none"]

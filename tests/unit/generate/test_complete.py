@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isopix.codecs import PaletteSpec
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
 from isopix.generate.complete import PartialCompletions, Prompt, complete_images, completion_steps

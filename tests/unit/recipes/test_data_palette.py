@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.codecs import PaletteSpec
 from isopix.codecs.palette_file import PaletteFile, write_palette
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import to_dict
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry

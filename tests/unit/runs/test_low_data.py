@@ -17,7 +17,7 @@ from isopix.runs.pretrain import train_recipe
 from isopix.runs.probe import feature_sources
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
-from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -169,6 +169,6 @@ def test_a_run_interrupted_before_the_first_checkpoint_is_replaced(
     [one] = finetune_low_data(job, LowDataProtocol((1,), 1))
     folder = folder_of(tmp_path, 1, 0)
     shutil.rmtree(folder)
-    RunFolder.create(folder)
+    create_run(folder)
     (folder / "lock").touch()
     assert finetune_low_data(job, LowDataProtocol((1,), 1)) == [one]
