@@ -140,7 +140,7 @@ def probe(run: RunFolder, found: ProbeReport, name: str = "probe", **facts: Any)
 def drawing(run: RunFolder, verb: str, step: int = 100, data: str = "photos") -> Path:
     path = run.samples / f"{verb}-{step}.png"
     Image.new("RGBA", (64, 32)).save(path)
-    call = {"verb": verb, "arguments": {}, "command": ["isopix", verb, data]}
+    call = {"verb": verb, "arguments": {}}
     measured = Measurement(data=data, split="test", images=8, available=8, images_hash="")
     common: dict[str, Any] = {"call": call, "measurement": measured, "step": step, "seed": 3}
     sampling = SamplingConfig(temperature=0.9)
