@@ -14,14 +14,14 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isopix.api.arguments import NonNegative, checked
 from isopix.core.choices import Count, Range
 from isopix.core.device import autocast
 from isopix.core.memory import report_memory
 from isopix.core.random import generator
 from isopix.core.types import Logits
 from isopix.core.verb import Flat, checked
-from isopix.finetuning.evaluate import default_masks, ensemble_logits
-from isopix.finetuning.metrics import EnsembleLogits, majority_vote
+from isopix.finetuning.evaluate import EnsembleLogits, default_masks, ensemble_logits, majority_vote
 from isopix.generate.complete import (
     Completions,
     PartialCompletions,

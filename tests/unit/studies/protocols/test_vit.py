@@ -3,8 +3,7 @@
 from isopix.studies.protocols import vit
 from isopix.studies.protocols.setup import Setup
 from isopix.studies.protocols.trials import FineTune
-from isopix.train.optim import SGD
-from isopix.train.schedule import WarmupCosineSchedule
+from isopix.train.optim import SGD, WarmupCosineSchedule
 
 
 def test_fine_tuning_is_as_published() -> None:
