@@ -14,7 +14,6 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.api.arguments import NonNegative, checked
 from isopix.core.choices import Count, Range
 from isopix.core.device import autocast
 from isopix.core.memory import report_memory
