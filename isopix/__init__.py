@@ -19,20 +19,19 @@ if TYPE_CHECKING:
     from isopix import parts
     from isopix.api import study
     from isopix.api.comparison import compare
-    from isopix.api.completion import complete_steps
     from isopix.api.feature_neighbors import neighbors
-    from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan
-    from isopix.api.notebook import make_grid
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.pretrained.features import Features
+    from isopix.pretrained.images import make_grid
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
+    from isopix.verbs.complete import complete, reconstruct
     from isopix.verbs.convert import (
         convert_huggingface,
         convert_huggingface_vit,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from isopix.verbs.probe import probe
     from isopix.verbs.publish import publish
     from isopix.verbs.report import report
+    from isopix.verbs.sample import sample
     from isopix.verbs.studio import open_studio
     from isopix.verbs.verify import verify
 
@@ -63,7 +63,6 @@ __all__ = [
     "analyze",
     "compare",
     "complete",
-    "complete_steps",
     "convert_huggingface",
     "convert_huggingface_vit",
     "convert_mae",
@@ -108,13 +107,11 @@ __all__ = [
 # module that ends in an exported name is that name.
 _MODULES = {
     "isopix.api.comparison": ("compare",),
-    "isopix.api.completion": ("complete_steps",),
     "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.pretrained.features": ("Features",),
-    "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan"),
     "isopix.pretrained.loading": ("load", "save"),
-    "isopix.api.notebook": ("make_grid",),
+    "isopix.pretrained.images": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
     "isopix.core.progress": ("show_progress",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),

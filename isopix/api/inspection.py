@@ -10,7 +10,6 @@ from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPo
 from isopix.analysis.cluster import parse_cluster
 from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import PathLike, checked
-from isopix.api.image_selection import select_split
 from isopix.api.results import AnalysisOutput, PlanOutput
 from isopix.api.starts import resolve_recipe
 from isopix.core import device as hardware
@@ -19,6 +18,7 @@ from isopix.core.device import DeviceLike
 from isopix.core.device_specs import GB
 from isopix.core.memory import free_memory
 from isopix.plots import style
+from isopix.pretrained.images import select_split
 from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.parallel_plan import parallel_plans

@@ -32,9 +32,6 @@ COMMANDS = {
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
     "finetune": ("isopix.cli.finetune:finetune", "Fine-tune a run to classify labeled images."),
-    "sample": ("isopix.cli.sample:sample", "Sample images from a run."),
-    "complete": ("isopix.cli.complete:complete", "Fill in what a mask hides of images."),
-    "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Reconstruct masked pixels or patches of images."),
     "score": (
         "isopix.cli.score:score",
         "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",

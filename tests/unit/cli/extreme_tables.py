@@ -16,7 +16,7 @@ from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutp
 from isopix.api.reproduction import PlannedTrial
 from isopix.api.results import PlanOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.cli import analyze, compare, complete, neighbors, plan, reproduce, score, search_lr
+from isopix.cli import analyze, compare, neighbors, plan, reproduce, score, search_lr
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
 from isopix.runs.model_list import ShippedModel
@@ -79,15 +79,6 @@ def show_compare(patch: Patch) -> None:
     compare.compare("runs")
 
 
-def show_complete(patch: Patch) -> None:
-    completions = SimpleNamespace(likelihood="path")
-    likelihoods = torch.full((8, 16), -1234567.8)
-    masks = torch.ones(8, 2, 2, dtype=torch.bool)
-    found = SimpleNamespace(
-        completions=completions, log_likelihood=likelihoods, mask=masks, record={}, path="p.png"
-    )
-    patch.setattr("isopix.api.generation.complete", lambda *args, **options: found)
-    complete.complete(Path("run"))
 
 
 def show_models(patch: Patch) -> None:
