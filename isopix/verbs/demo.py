@@ -49,11 +49,12 @@ def demo(
 
     Example: isopix demo
     """
-    from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.starts import resolve_recipe
+    from isopix.verbs.complete import complete, reconstruct
     from isopix.verbs.low_data import low_data
     from isopix.verbs.probe import probe
     from isopix.verbs.report import report
+    from isopix.verbs.sample import sample
 
     folder = demo_folder(out)
     announce(f"demo in {folder}: about five minutes on two CPU cores with the default settings")

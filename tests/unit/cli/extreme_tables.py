@@ -79,8 +79,6 @@ def show_compare(patch: Patch) -> None:
     compare.compare("runs")
 
 
-
-
 def show_models(patch: Patch) -> None:
     baseline = (NAME, 12.3456)
     one = ShippedModel(LONG_RECIPE, NAME, NAME, BIG, BIG, 12.3456, baseline, 1.0, (NAME, 1.0), "", Path())
