@@ -17,7 +17,7 @@ from isopix.data.measurement import Measurement
 from isopix.display.formats import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
-from isopix.papers.published import PublishedResult
+from isopix.recipes.published import PublishedLoss
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.parallel_plan import ParallelPlan, fastest
@@ -238,7 +238,7 @@ class VerifyOutput:
     palette_is_openai: bool
     loss_nats: float
     uniform_nats: float | None
-    published: PublishedResult | None
+    published: PublishedLoss | None
     data: str
     images: int
     record: Mapping[str, Any]

@@ -13,8 +13,7 @@ from isopix.api.run import DataLike, evaluation_images, load_network, save_recor
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.ranges import Count
-from isopix.papers.igpt import TEST_LOSSES
-from isopix.papers.published import find_published
+from isopix.recipes.igpt import published_loss
 from isopix.runs.load import newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.provenance import settings_hash
@@ -52,7 +51,7 @@ def verify(
     task, done = PretrainTask(loaded.model), count_progress(progress, len(test))
     nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     codec, categorical = loaded.network.codec, loaded.recipe.model.head.categorical
-    claim = find_published(TEST_LOSSES, loaded.recipe, codec)
+    claim = published_loss(loaded.recipe, codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
     published = claim and {"nats": claim.value, "source": claim.source, "step": claim.step}
     values: dict[str, Any] = {

@@ -22,7 +22,7 @@ from isopix.cli.console import (
 )
 from isopix.core.choices import Precision
 from isopix.data.measurement import Measurement
-from isopix.papers.published import PublishedResult
+from isopix.recipes.published import PublishedLoss
 
 Values = Mapping[str, Any]
 
@@ -60,7 +60,7 @@ def verify(
         _print_values(found.record, found.published)
 
 
-def _print_values(values: Values, claim: PublishedResult | None) -> None:
+def _print_values(values: Values, claim: PublishedLoss | None) -> None:
     origin = f", imported from {values['imported']}" if values["imported"] else ""
     say_wrapped(f"{values['recipe']}, step {_step(values)}{origin}")
     files = values["files"]

@@ -10,7 +10,7 @@ import torch
 
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.reporting import page
 from isopix.runs.data_sample import save_data_sample
 from isopix.storage.atomic import write_json
@@ -67,8 +67,8 @@ def labeled(folder: Path) -> str:
 
 
 def several(folder: Path) -> str:
-    other = whole(folder / "bert", tiny.digits_bert(), evidence([0.2, 0.6, 0.3]))
-    wide = whole(folder / "wide", replace(tiny.digits(), name="wide"), evidence([0.3, 0.4, 0.7]))
+    other = whole(folder / "bert", igpt.digits_bert(), evidence([0.2, 0.6, 0.3]))
+    wide = whole(folder / "wide", replace(igpt.digits(), name="wide"), evidence([0.3, 0.4, 0.7]))
     return page.build([everything(folder / "photos"), other, wide, fine_tuned(folder / "tuned")])
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from isopix.papers import igpt_tables as published
-from isopix.papers.igpt_tables import (
+from isopix.recipes import published
+from isopix.recipes.published import (
     ACCURACY,
     BEST_LAYER,
     DROP,
@@ -51,7 +51,7 @@ FINETUNE_NOTE = (
     "igpt.table1",
     "Linear probes on CIFAR-10, CIFAR-100 and STL-10",
     units=PERCENT,
-    published=published.TABLE_1,
+    published=published.IGPT_TABLE_1,
     note=REFIT_NOTE,
 )
 def table1(setup: Setup) -> Sequence[MeasuredRow]:
@@ -68,7 +68,7 @@ def table1(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.table2",
     "Linear probes on ImageNet",
     units={IR: "", PARAMETERS: "", FEATURES: "", ACCURACY: "%"},
-    published=published.TABLE_2,
+    published=published.IGPT_TABLE_2,
     note="SGD with momentum 0.9 and cosine decay, learning rates 30, 10, 3, ... (section 3.4). Five layers "
     "are concatenated around the best one.",
 )
@@ -98,7 +98,7 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.table3",
     "Fine-tuning on CIFAR-10 and CIFAR-100",
     units=PERCENT,
-    published=published.TABLE_3,
+    published=published.IGPT_TABLE_3,
     note=FINETUNE_NOTE,
 )
 def table3(setup: Setup) -> Sequence[MeasuredRow]:
@@ -116,7 +116,7 @@ def table3(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.imagenet-finetuning",
     "Fine-tuning on ImageNet (section 4.5)",
     units={IR: "", ACCURACY: "%"},
-    published=published.IMAGENET_FINETUNING,
+    published=published.IGPT_IMAGENET_FINETUNING,
     note=f"{FINETUNE_NOTE} From scratch: the classification loss alone, with dropout 0.1 (the rate is our "
     "choice).",
 )
@@ -146,7 +146,7 @@ def imagenet_finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.table4",
     "Error with 40, 250 and 4,000 labels of CIFAR-10",
     units={f"{count:,} labels": "%" for count in NUM_LABELS},
-    published=published.TABLE_4,
+    published=published.IGPT_TABLE_4,
     note="Logistic regression on the features of one layer: mean and standard deviation over five random "
     "subsets with equally many images of each class, without augmentation (section 4.7). Layer and L2 "
     "penalty are selected on all validation images. The columns are labels of ten classes.",
@@ -183,7 +183,7 @@ def table4(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.figure2",
     "Probe accuracy by layer",
     units={BEST_LAYER: "%", LAST_LAYER: "%", DROP: "points"},
-    published=published.FIGURE_2,
+    published=published.IGPT_FIGURE_2,
     note="The figure has no numbers in print; those of its text and of table 1 are shown.",
     draw=igpt_figures.draw_layers,
 )
@@ -208,7 +208,7 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.figure3",
     "Probe accuracy against validation loss during pre-training",
     units={STEPS: "", LOSS: "nats", ACCURACY: "%"},
-    published=published.FIGURE_3,
+    published=published.IGPT_FIGURE_3,
     note="The figure has no numbers in print; those of its models on ImageNet are shown. Measured accuracies "
     "are of a smaller probe that runs in training, on validation images of the data of pre-training other "
     "than those that select its layer; losses are of validation images too.",
@@ -234,7 +234,7 @@ def figure3(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.figure4",
     "Autoregressive and BERT pre-training",
     units={PROBE: "%", PROBE_VOTE: "%", FINETUNED: "%", FINETUNED_VOTE: "%"},
-    published=published.FIGURE_4,
+    published=published.IGPT_FIGURE_4,
     note=f"A single mask is the mean over five. {FINETUNE_NOTE}",
     draw=igpt_figures.draw_objectives,
 )

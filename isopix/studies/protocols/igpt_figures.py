@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from isopix.papers.igpt_tables import FINETUNED, FINETUNED_VOTE, PROBE, PROBE_VOTE
-from isopix.papers.tables import Value
+from isopix.recipes.published import FINETUNED, FINETUNED_VOTE, PROBE, PROBE_VOTE
+from isopix.recipes.published import Value
 from isopix.plots.bars import Bar, plot_accuracy_bars
 from isopix.plots.curves import plot_probe_accuracy
 from isopix.plots.representation import plot_accuracy_vs_loss, probe_points

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from isopix.model.blocks import TransformerSpec
 from isopix.objectives.masked import Masked
-from isopix.papers.igpt_tables import FEATURES, IR, PARAMETERS
+from isopix.recipes.published import FEATURES, IR, PARAMETERS
 from isopix.probing.evaluators import LinearProbe
-from isopix.recipes import igpt, tiny
+from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 from isopix.studies.protocols.setup import Setup, slug
 from isopix.studies.protocols.trials import FineTune, Pretrain, Probe, network_cost
@@ -17,7 +17,7 @@ CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkp
 
 
 def _tiny(depth: int, width: int, side: int = 14) -> Recipe:
-    recipe = tiny.digits().updated(
+    recipe = igpt.digits().updated(
         depth=depth, width=width, steps=600, batch_size=64, evaluate_every=100, evaluate_images=450
     )
     return replace(
@@ -26,7 +26,7 @@ def _tiny(depth: int, width: int, side: int = 14) -> Recipe:
 
 
 def _small(depth: int, width: int, side: int = 32) -> Recipe:
-    recipe = tiny.tiny().updated(depth=depth, width=width, block=TransformerSpec(heads=2))
+    recipe = igpt.tiny().updated(depth=depth, width=width, block=TransformerSpec(heads=2))
     data = replace(recipe.data, rows=side, cols=side)
     return replace(recipe, name=f"igpt.tiny, {depth} blocks", data=data)
 

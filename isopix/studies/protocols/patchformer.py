@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isopix.papers.patchformer import FRACTIONS, TOP_1, TOP_5
+from isopix.recipes.published import FRACTIONS, PATCHFORMER_TOP_1, PATCHFORMER_TOP_5
 from isopix.recipes import patchformer
 from isopix.recipes.recipe import Recipe
 from isopix.studies.protocols import readers
@@ -55,7 +55,7 @@ def _rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
     "patchformer.table1",
     "Top-1 accuracy with 1, 10 and 20 % of the labels",
     units=PERCENT,
-    published=TOP_1,
+    published=PATCHFORMER_TOP_1,
     note=NOTE,
 )
 def top_1(setup: Setup) -> Sequence[MeasuredRow]:
@@ -67,7 +67,7 @@ def top_1(setup: Setup) -> Sequence[MeasuredRow]:
     "patchformer.table2",
     "Top-5 accuracy with 1, 10 and 20 % of the labels",
     units=PERCENT,
-    published=TOP_5,
+    published=PATCHFORMER_TOP_5,
     note=NOTE,
 )
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from isopix.papers.tables import Value
+from isopix.recipes.published import Value
 from isopix.plots.representation import ProbePoint, probe_points
 
 Record = Mapping[str, Any]

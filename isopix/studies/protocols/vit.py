@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isopix.papers.vit import SELF_SUPERVISED
+from isopix.recipes.published import VIT_SELF_SUPERVISED
 from isopix.recipes import vit
 from isopix.recipes.recipe import Recipe
 from isopix.studies.protocols import readers
@@ -49,7 +49,7 @@ def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
     "vit.finetuning",
     "Fine-tuning on ImageNet at 384 pixels",
     units={ACCURACY: "%"},
-    published=SELF_SUPERVISED,
+    published=VIT_SELF_SUPERVISED,
     note="SGD with momentum 0.9, batch size 512, cosine decay, no weight decay, gradients clipped at norm 1, "
     "position embeddings interpolated to larger images; 1 % of the training images selects the learning "
     "rate, then all are trained on (appendix B.1.1). The paper pre-trains on JFT, and trains from scratch "

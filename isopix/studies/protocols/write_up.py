@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.text import printable_lines
-from isopix.papers.tables import Value
+from isopix.recipes.published import Value
 from isopix.plots import svg
 from isopix.plots.style import write_figure
 from isopix.reporting import template

@@ -21,7 +21,7 @@ from isopix.model.stems import PatchEmbedSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 
 PATCH, SIDE = 8, 32
@@ -114,7 +114,7 @@ class HalfMasked(Masked):
 def test_what_is_masked_shown_and_scored_is_what_the_objective_says(stem: str) -> None:
     made = model(LinearHeadSpec(), GrayThumbnailSpec(patch_size=PATCH))
     if stem == "token_embedding":
-        recipe = tiny.digits_bert().updated(data=DataConfig(rows=SIDE, cols=SIDE), width=16, depth=1)
+        recipe = igpt.digits_bert().updated(data=DataConfig(rows=SIDE, cols=SIDE), width=16, depth=1)
         made = PretrainModel(recipe.build(recipe.model.codec.placeholder(recipe.grid)), recipe.objective)
     net, images = made.network, example_image()
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
@@ -165,7 +165,7 @@ def test_only_masked_patches_of_the_photograph_are_replaced() -> None:
 
 
 def test_the_original_of_a_palette_network_is_quantized() -> None:
-    recipe = tiny.digits_bert().updated(
+    recipe = igpt.digits_bert().updated(
         data=DataConfig(rows=8, cols=8),
         width=16,
         depth=1,
@@ -189,7 +189,7 @@ def test_all_pixels_of_a_patch_with_a_masked_code_are_masked() -> None:
 
 def test_exact_matches_stand_beside_those_of_predictions_without_learning() -> None:
     """Of a black image with a white row, whose most frequent value is black."""
-    recipe = tiny.digits_bert().updated(data=DataConfig(rows=8, cols=8), width=16, depth=1)
+    recipe = igpt.digits_bert().updated(data=DataConfig(rows=8, cols=8), width=16, depth=1)
     net = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     images = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
     images[:, :, 2] = 255

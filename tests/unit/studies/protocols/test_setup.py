@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from isopix.core.overrides import parse
-from isopix.recipes import igpt, tiny
+from isopix.recipes import igpt
 from isopix.studies.protocols.setup import Setup
 
 
@@ -16,17 +16,17 @@ def test_the_data_of_pre_training_and_of_labels() -> None:
     assert Setup("paper", data="cifar100").network("l", igpt.l()).recipe.data.source == "imagenet-1k"
     assert Setup("tiny").datasets("cifar10", "stl10") == ("translated-digits",)
     both = Setup("tiny", data="digits")
-    assert (both.datasets("cifar10"), both.network("d", tiny.tiny()).recipe.data.source) == (
+    assert (both.datasets("cifar10"), both.network("d", igpt.tiny()).recipe.data.source) == (
         ("digits",),
         "digits",
     )
-    other = Setup("tiny", data="digits", pretrain_data="stl10").network("d", tiny.tiny())
+    other = Setup("tiny", data="digits", pretrain_data="stl10").network("d", igpt.tiny())
     assert other.recipe.data.source == "stl10"
 
 
 def test_the_data_of_pre_training_are_not_read_anew() -> None:
     setup = Setup("tiny")
-    network = setup.network("d", tiny.digits())
+    network = setup.network("d", igpt.digits())
     assert setup.probe_data(network, "translated-digits") is None
     assert setup.probe_data(network, "cifar10") == "cifar10"
 

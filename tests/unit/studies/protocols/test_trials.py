@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.recipes.cost import recipe_cost
 from isopix.storage.atomic import read_json
 from isopix.studies.protocols import trials
@@ -22,7 +22,7 @@ def score(settings: Sequence[str]) -> tuple[float, float]:
 
 
 def finetune(**changes: object) -> FineTune:
-    network = Pretrain("net", tiny.digits())
+    network = Pretrain("net", igpt.digits())
     values = {"settings": ("steps=30",), "grid": GRID, **changes}
     return FineTune("tuned", network, **values)
 
@@ -92,7 +92,7 @@ def test_without_a_selected_checkpoint_the_last_step_counts(tmp_path: Path) -> N
 
 
 def test_the_cost_is_that_of_every_training() -> None:
-    recipe = tiny.digits()
+    recipe = igpt.digits()
     per_image = recipe_cost(recipe).training_flops
     assert Pretrain("net", recipe).training_flops() == per_image * 400 * 128
     assert finetune(refit=True, settings=("steps=30", "batch_size=8")).training_flops() == (
