@@ -31,7 +31,7 @@ import numpy as np
 from scipy.special import ndtri
 from study_spreads import Components, Spread, image_noise, measured_spread
 
-from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.grid import SCALES, Scale

@@ -19,7 +19,7 @@ from isopix.core import device as devices
 from isopix.storage.atomic import read_json
 from isopix.studies.inductive_bias.grid import Study
 from isopix.studies.inductive_bias.trials import mean_std
-from isopix.studies.trial import TrialResult
+from isopix.studies.inductive_bias.trial import TrialResult
 
 
 def main() -> None:

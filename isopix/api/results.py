@@ -23,9 +23,9 @@ from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.parallel_plan import ParallelPlan, fastest
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow
-from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.claims import ClaimResult
 from isopix.studies.comparison import Comparison
-from isopix.studies.trial import TrialResult
+from isopix.studies.inductive_bias.trial import TrialResult
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,7 +15,7 @@ from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor,
 from isopix.studies.inductive_bias.grid import FILE, Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import write_up
 from isopix.studies.slurm import SlurmExecutor
-from isopix.studies.trial import TrialSpec, mark_failed, run_trial
+from isopix.studies.inductive_bias.trial import TrialSpec, mark_failed, run_trial
 from isopix.train.signals import stop_requested
 
 Scale = Literal["tiny", "small", "paper"]
@@ -101,7 +101,7 @@ def _executor(
                 raise ValueError(f"{name} is {given[name]}; a trial is one process with one GPU: allowed: 1")
         size = jobs or max(1, count)
         return SlurmExecutor(run_trial, study.path / "slurm", given, size=size)
-    return ProcessExecutor(run_trial, slots_on(device, jobs), modules=["isopix.studies.trial"])
+    return ProcessExecutor(run_trial, slots_on(device, jobs), modules=["isopix.studies.inductive_bias.trial"])
 
 
 def _run(

@@ -22,8 +22,8 @@ from isopix.cli.slurm import SlurmParameters
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
 from isopix.display.formats import format_duration
-from isopix.studies.claim_tests import Contrast
-from isopix.studies.trial import TrialResult
+from isopix.studies.claims import Contrast
+from isopix.studies.inductive_bias.trial import TrialResult
 
 app = App(
     name="study",

@@ -9,10 +9,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from isopix.core.choices import Pool
 from isopix.core.config import from_dict
 from isopix.core.registry import kinds_of
 from isopix.data.dataset import load_dataset
-from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import RidgeProbe
@@ -23,8 +23,9 @@ from isopix.runs.pretrain import require_validation, with_absolute_paths
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.provenance import with_provenance
-from isopix.studies.inductive_bias.trials import Architecture
-from isopix.studies.trial import TrialResult, TrialSpec
+from isopix.studies.inductive_bias.evidence import Architecture
+from isopix.studies.inductive_bias.measure import Example, read_example
+from isopix.studies.inductive_bias.trial import TrialResult, TrialSpec
 from isopix.train.lr_search import lr_grid
 
 FILE = "study.json"
@@ -235,6 +236,14 @@ class Study:
         """Return the status of every trial, by its name, in the order of the plan."""
         specs = {spec.name: spec for spec in self.specs}
         return {each: specs[each].read() for each in _trial_names(self.plan)}
+
+    def examples(self) -> list[Example]:
+        """Return the pictures of the networks that may represent their blocks."""
+        return [
+            read_example(spec.example, spec.architecture)
+            for spec in self.specs
+            if spec.example.is_file() and spec.read().status == "done"
+        ]
 
     def _spec(self, architecture: Architecture, seed: int) -> TrialSpec:
         scale, trial_name = SCALES[self.plan.scale], _trial_name(architecture, seed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isopix.studies.claim_tests import ClaimResult, Contrast, Verdict, adjust
+from isopix.studies.claims import ClaimResult, Contrast, Verdict, adjust
 from isopix.studies.estimates import ErrorSource, Estimate, crossed_estimate
 
 

@@ -24,7 +24,7 @@ from isopix.studies import trial
 from isopix.studies.inductive_bias import pixel_probes, probes
 from isopix.studies.inductive_bias.examples import read_example
 from isopix.studies.inductive_bias.grid import Study, plan_study
-from isopix.studies.trial import TrialSpec, run_trial
+from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
 
 SMALL = [
     "steps=12",

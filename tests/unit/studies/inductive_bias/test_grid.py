@@ -11,7 +11,7 @@ from PIL import Image
 
 from isopix.recipes.isotropic import BLOCKS, CELLS, DEPTHS, ENCODINGS
 from isopix.studies.inductive_bias.grid import SCALES, Study, name, plan_study
-from isopix.studies.trial import run_trial
+from isopix.studies.inductive_bias.trial import run_trial
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from isopix.recipes.isotropic import ENCODINGS
-from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import claim_results
 from isopix.studies.inductive_bias.trials import (
     Architecture,

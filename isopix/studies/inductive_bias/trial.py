@@ -13,7 +13,7 @@ import torch
 from isopix.core.config import from_dict
 from isopix.core.device import select_device
 from isopix.data.dataset import ImageDataset, load_dataset
-from isopix.model.pool import Pool
+from isopix.core.choices import Pool
 from isopix.probing.config import ProbeConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
@@ -27,25 +27,14 @@ from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.inductive_bias.examples import is_example, save_example
-from isopix.studies.inductive_bias.metrics import measure
-from isopix.studies.inductive_bias.probes import probe_pools
-from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, Trial
+from isopix.studies.inductive_bias.evidence import Architecture, PoolProbes, Trial
+from isopix.studies.inductive_bias.measure import is_example, measure, probe_pools, save_example
 from isopix.train.lr_search import LRTrial
 from isopix.train.signals import raise_on_signals
 
 Status = Literal["not run", "done", "failed"]
 ENVIRONMENT = (
-    "isopix",
-    "commit",
-    "device",
-    "threads",
-    "precision",
-    "torch",
-    "pillow",
-    "python",
-    "platform",
-    "data",
+    *("isopix", "commit", "device", "threads", "precision", "torch", "pillow", "python", "platform", "data"),
 )
 
 
@@ -74,6 +63,12 @@ class TrialResult:
         """The time of training and probes."""
         return self.training_seconds + self.probing_seconds
 
+    def measured(self) -> Trial:
+        """Return the finished trial with its measurements."""
+        assert self.trial is not None, "the trial is done"
+        unigram = self.metrics["loss_measurement"]["baselines"]
+        return replace(self.trial, measurements={**self.metrics["measurements"], **unigram})
+
 
 class TrialSpec(NamedTuple):
     """What a process needs to run a trial; it can be pickled.
@@ -97,28 +92,15 @@ class TrialSpec(NamedTuple):
         if not self.result.is_file():
             return TrialResult()
         try:
-            values = read_json(self.result)
-            unknown = values.keys() - {"kind", *TrialResult.__dataclass_fields__}
-            if unknown:
-                raise ValueError(f"unknown {', '.join(sorted(unknown))}, as of another version of isopix")
-            found = from_dict(TrialResult, {name: each for name, each in values.items() if name != "kind"})
-            if found.status == "done":
-                _check_result(found, self.pools)
-                self._check_network(found)
+            values = {name: each for name, each in read_json(self.result).items() if name != "kind"}
+            return from_dict(TrialResult, values)
         except (ValueError, KeyError) as error:
             reason = f"{self.result} cannot be read: {error}"
             raise ValueError(f"{reason}; delete it, and the trial is probed again") from None
-        return found
-
-    def _check_network(self, found: TrialResult) -> None:
-        """Raises ValueError for the result of another network or seed."""
-        own, trial = (self.architecture, self.recipe.train.seed), found.trial
-        if trial is not None and (trial.architecture, trial.seed) != own:
-            raise ValueError(f"it is of {'-'.join(map(str, trial.architecture))}, seed {trial.seed}")
 
     def write(self, result: TrialResult) -> None:
         """Write the status of the trial."""
-        write_json(self.result, {"kind": "trial result", **asdict(result)})
+        write_json(self.result, {"kind": "trial result", **to_dict(result)})
 
     def run(self, lr: float) -> Path:
         """Return the run folder of a learning rate."""
@@ -128,31 +110,6 @@ class TrialSpec(NamedTuple):
     def example(self) -> Path:
         """The file of the trial's pictures, if it is an example of its block."""
         return self.result.with_suffix(".npz")
-
-    @property
-    def pixel_probes(self) -> Path:
-        """The file of the probes of raw pixels, which all trials of the study share."""
-        return self.result.parent.parent / "pixel-probes.json"
-
-
-def _check_result(found: TrialResult, pools: Sequence[Pool]) -> None:
-    """Raises ValueError or KeyError for a finished trial that lacks what claims and figures need."""
-    if found.trial is None:
-        raise ValueError("it has no trial")
-    for pool in pools:
-        if pool not in found.trial.probes:
-            raise ValueError(f"it has no probes of pool {pool}")
-        probes = found.trial.probes[pool]
-        for probed in (probes.network, *probes.baselines.values()):
-            probed.check()
-        if len(probes.network.test_accuracies) != found.trial.depth + 1:
-            raise ValueError(
-                f"it has {len(probes.network.test_accuracies)} layers of {found.trial.depth + 1}"
-            )
-    measured, _ = found.metrics["measurements"], found.metrics["loss_measurement"]["baselines"]
-    for name in ("color_error", "distance_preservation", "translation_error", "receptive_field_mean"):
-        if not measured[name]:
-            raise ValueError(f"{name} is empty")
 
 
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
@@ -197,7 +154,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     loaded = load_run(folder.path, device=device)
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data), spec.probe_images)
-    probes = probe_pools(loaded, data, spec.probe, spec.pools, spec.pixel_probes)
+    probes = probe_pools(loaded, data, spec.probe, spec.pools)
     environment, groups = read_environment(folder.environment), data.test.groups
     if is_example(spec.architecture, spec.recipe.train.seed):
         save_example(spec.example, loaded, data.test.images[:])

@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, NamedTuple
-
+from dataclasses import dataclass, field, fields, replace
 from isopix.studies.estimates import POWER, Estimate
+from isopix.studies.results import ClaimRecord, ContrastRecord, Verdict
 
-Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
 LEVEL = 0.05  # of all refutations of a study under one pool
 
 
@@ -83,28 +81,9 @@ class Contrast:
     def _shown(self, value: float) -> float:
         return math.tanh(value) if self.fisher else value
 
-    def on_fishers_scale(self) -> "Contrast":
-        """Return the contrast of a correlation that is estimated as its inverse hyperbolic tangent."""
-        return replace(self, fisher=True)
 
-    def not_judged(self) -> "Contrast":
-        """Return the contrast as one that is shown and decides nothing."""
-        return replace(self, counted=False)
-
-    def as_record(self) -> dict[str, Any]:
-        """Return plain values."""
-        estimate = self.estimate
-        return {
-            **asdict(self),
-            "estimate": None if estimate is None else {**estimate._asdict(), "sources": _sources(estimate)},
-            "mean": self.mean,
-            "interval": self.interval,
-            "verdict": self.verdict,
-            "needed": self.needed,
-        }
-
-
-class ClaimResult(NamedTuple):
+@dataclass(frozen=True)
+class ClaimResult:
     """A claim and its contrasts."""
 
     letter: str
@@ -125,10 +104,12 @@ class ClaimResult(NamedTuple):
         found = (contrast.needed for contrast in self.contrasts if contrast.counted)
         return list(dict.fromkeys(each for each in found if each))
 
-    def as_record(self) -> dict[str, Any]:
-        """Return plain values, with the mean and the interval of every contrast."""
-        contrasts = [each.as_record() for each in self.contrasts]
-        return {**self._asdict(), "verdict": self.verdict, "needed": self.needed, "contrasts": contrasts}
+    def record(self) -> ClaimRecord:
+        """Return plain values, with the mean, the interval and the verdict of every contrast."""
+        names = [each.name for each in fields(ContrastRecord)]
+        contrasts = [ContrastRecord(**{name: getattr(each, name) for name in names}) for each in self.contrasts]
+        own = (self.letter, self.claim, self.source, self.verdict)
+        return ClaimRecord(*own, tuple(self.needed), tuple(contrasts))
 
 
 def adjust(claims: Sequence[ClaimResult]) -> list[ClaimResult]:
@@ -150,15 +131,12 @@ def adjust(claims: Sequence[ClaimResult]) -> list[ClaimResult]:
         largest = max(largest, min(1.0, (len(order) - rank) * p))
         adjusted[claim, index] = largest
     return [
-        result._replace(
+        replace(
+            result,
             contrasts=tuple(
                 replace(contrast, adjusted_p=adjusted.get((number, index), 1.0))
                 for index, contrast in enumerate(result.contrasts)
-            )
+            ),
         )
         for number, result in enumerate(claims)
     ]
-
-
-def _sources(estimate: Estimate) -> list[dict[str, Any]]:
-    return [{**each._asdict(), "freedom": min(each.freedom, 1e9)} for each in estimate.sources]
