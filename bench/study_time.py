@@ -17,8 +17,8 @@ from measure import print_result
 
 from isopix.core import device as devices
 from isopix.storage.atomic import read_json
+from isopix.studies.inductive_bias.figures import mean_std
 from isopix.studies.inductive_bias.grid import Study
-from isopix.studies.inductive_bias.trials import mean_std
 from isopix.studies.inductive_bias.trial import TrialResult
 
 

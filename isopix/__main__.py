@@ -4,9 +4,8 @@ import importlib
 import sys
 
 from isopix.cli.output import replace_closed_streams
-from isopix.cli.stop_signals import exit_code, handle_stop_signals, ignore_stop_signals
 from isopix.core.ranks import end_process
-from isopix.train.signals import errors_as_stops
+from isopix.core.signals import errors_as_stops, exit_code, handle_stop_signals, ignore_stop_signals
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from torch import Tensor
 
-from isopix.core.bootstrap import CONFIDENCE_LEVEL, ResampleCounts, resample_counts
 from isopix.core.random import generator
+from isopix.core.stats import CONFIDENCE_LEVEL, ResampleCounts, resample_counts
 
 NUM_RESAMPLES = 1000
 RESAMPLES_AT_A_TIME = 50  # for memory: of 100,000 images 40 MB

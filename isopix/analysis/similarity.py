@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.correlation import pearson_coefficient, rankdata
+from isopix.core.stats import pearson_coefficient, rankdata
 from isopix.model.stems.base import ValueTable
 from isopix.model.stems.pixel_embedding import LEVELS
 

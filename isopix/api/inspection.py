@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from isopix.analysis import cost
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
 from isopix.analysis.cluster import parse_cluster
 from isopix.analysis.run import run_analyses, select_analyses
@@ -32,8 +31,8 @@ from isopix.core.memory import free_memory
 from isopix.core.ranges import Count
 from isopix.plots import style
 from isopix.recipes.cost import recipe_cost, recipe_memory
-from isopix.recipes.parallel_plan import parallel_plans
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.sharding_memory import parallel_plans
 from isopix.reporting import headline, page
 from isopix.reporting.baselines import baseline_rows
 from isopix.reporting.probe_section import primary_probes, probe_differences
@@ -41,6 +40,7 @@ from isopix.reporting.run_record import RunRecord
 from isopix.storage.atomic import replace_file
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
+from isopix.studies.inductive_bias.grid import cost
 
 
 @checked

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from isopix.analysis.cost import DeviceCost
 from isopix.api.notebook import ResultTable, TableOutput
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
@@ -17,11 +16,12 @@ from isopix.data.measurement import Measurement
 from isopix.display.formats import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
-from isopix.recipes.published import PublishedLoss
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
-from isopix.recipes.parallel_plan import ParallelPlan, fastest
+from isopix.recipes.parallel_plan import fastest
+from isopix.recipes.published import PublishedLoss
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import DeviceCost, ParallelPlan
 from isopix.reporting.baselines import BaselineRow
 from isopix.studies.claims import ClaimResult
 from isopix.studies.comparison import Comparison

@@ -11,12 +11,12 @@ from isopix.api.run import Interrupted
 from isopix.core.device import DeviceLike
 from isopix.core.overrides import parse
 from isopix.core.progress import long_step
+from isopix.core.signals import stop_requested
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import FILE, Study, cost, plan_study
+from isopix.studies.inductive_bias.trial import TrialSpec, mark_failed, run_trial
 from isopix.studies.inductive_bias.write_up import write_up
 from isopix.studies.slurm import SlurmExecutor
-from isopix.studies.inductive_bias.trial import TrialSpec, mark_failed, run_trial
-from isopix.train.signals import stop_requested
 
 Scale = Literal["tiny", "small", "paper"]
 

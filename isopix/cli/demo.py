@@ -16,9 +16,9 @@ from isopix.cli.reconstruct import reconstruct
 from isopix.cli.report import report
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.sample import sample
-from isopix.cli.stop_signals import STOPPED
 from isopix.cli.training_jobs import TrainingJob, train_side_by_side
 from isopix.core.command_line import command_line
+from isopix.core.signals import STOPPED
 from isopix.data.dataset import load_dataset
 from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.load import find_checkpoint

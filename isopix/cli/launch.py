@@ -14,10 +14,9 @@ from cyclopts import Parameter
 
 from isopix.cli.console import warn
 from isopix.cli.rank_errors import STOP_FILE
-from isopix.cli.stop_signals import STOPPED
 from isopix.core import ranks
 from isopix.core.device import available_cores, list_devices, select_device
-from isopix.train.signals import STOP_SIGNALS
+from isopix.core.signals import STOP_SIGNALS, STOPPED
 
 Devices = Annotated[
     int | None,

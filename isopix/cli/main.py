@@ -11,10 +11,9 @@ from isopix.cli.errors import format_error, with_option_names
 from isopix.cli.outline import outlines
 from isopix.cli.output import open_console
 from isopix.cli.rank_errors import check_command, of_rank, say_error, say_stop
-from isopix.cli.stop_signals import exit_code, stop_message
 from isopix.core import ranks
+from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable
-from isopix.train.signals import errors_as_stops
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {

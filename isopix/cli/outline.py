@@ -20,9 +20,9 @@ OPTIONS = (
     "isopix.core.registry",
     "isopix.core.suggestions",
     "isopix.core.text",
-    "isopix.train.signals",
+    "isopix.core.signals",
 )
-PACKAGES = ("isopix.core", "isopix.train")  # of some of these modules
+PACKAGES = ("isopix.core",)  # of some of these modules
 OUTLINED = ("isopix", "torch")
 
 

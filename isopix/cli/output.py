@@ -8,7 +8,7 @@ from typing import IO, Any, Literal, Protocol, cast, runtime_checkable
 
 from rich.console import Console
 
-from isopix.train.signals import active_request
+from isopix.core.signals import active_request
 
 StreamName = Literal["stdout", "stderr"]
 

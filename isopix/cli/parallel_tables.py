@@ -9,7 +9,8 @@ from isopix.core.command_line import command_line
 from isopix.core.device_specs import GB
 from isopix.display.formats import format_duration
 from isopix.recipes.cost import WARN_ABOVE
-from isopix.recipes.parallel_plan import ParallelPlan, fastest, remedies
+from isopix.recipes.parallel_plan import fastest, remedies
+from isopix.recipes.results import ParallelPlan
 
 PARTS = {
     "weights": "weights",

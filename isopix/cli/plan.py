@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.analysis import cost
 from isopix.api import inspection
 from isopix.cli.console import (
     Device,
@@ -25,6 +24,7 @@ from isopix.core.text import format_bytes
 from isopix.display.formats import spell_duration
 from isopix.papers import vit
 from isopix.recipes.recipe import Recipe
+from isopix.studies.inductive_bias.grid import cost
 
 Clusters = Annotated[
     list[str] | None,

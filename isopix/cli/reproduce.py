@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from isopix.analysis.cost import device_costs
 from isopix.api.reproduction import PlannedTrial, plan_reproduction
 from isopix.api.reproduction import reproduce as run_protocol
 from isopix.api.run import Interrupted
@@ -23,9 +22,10 @@ from isopix.cli.console import (
 )
 from isopix.cli.parallel_tables import format_amount
 from isopix.cli.run_display import RunDisplay, with_resume_hint
-from isopix.cli.stop_signals import STOPPED
 from isopix.core.choices import MFU
 from isopix.core.command_line import command_line
+from isopix.core.signals import STOPPED
+from isopix.recipes.cost import device_costs
 from isopix.studies.protocols.protocol import PROTOCOLS, find_protocol
 from isopix.studies.protocols.reproduction import TrialState
 from isopix.studies.protocols.write_up import ProtocolTable

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from isopix.api.run import Interrupted, Run
 from isopix.cli.console import console, say, show_json, warn
-from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
+from isopix.core.signals import STOPPED
 from isopix.data.measurement import Measurement
 from isopix.display.bars import console_bar
 from isopix.display.formats import format_loss

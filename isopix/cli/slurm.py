@@ -13,12 +13,12 @@ from typing import Annotated, Any, NamedTuple, cast
 from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json, warn
-from isopix.cli.stop_signals import STOPPED, handle_stop_signals
 from isopix.cluster.executor import Cluster, job_executor
 from isopix.cluster.job import join_ranks, requeue
 from isopix.core import ranks
 from isopix.core.command_line import command_line
 from isopix.core.overrides import parse
+from isopix.core.signals import STOPPED, handle_stop_signals
 
 SlurmParameters = Annotated[
     list[str] | None,

@@ -19,8 +19,8 @@ from isopix.cli.console import (
 )
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.slurm import SlurmParameters
-from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
+from isopix.core.signals import STOPPED
 from isopix.display.formats import format_duration
 from isopix.studies.claims import Contrast
 from isopix.studies.inductive_bias.trial import TrialResult

@@ -13,14 +13,13 @@ from rich.progress import BarColumn, Progress, TextColumn
 from isopix.api import training
 from isopix.api.run import Interrupted
 from isopix.cli.console import console, say
-from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
 from isopix.core.registry import load_plugin
+from isopix.core.signals import STOPPED, handle_stop_signals, stop_requested
 from isopix.display.bars import Lines
 from isopix.display.formats import format_loss
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.executor import ExecutorObserver, ProcessExecutor, Slot, run_all, slots_on
-from isopix.train.signals import raise_on_signals, stop_requested
 from isopix.train.trainer import Record
 
 TAIL = 4096  # bytes of a log that have its last line
@@ -70,7 +69,7 @@ def _slots(device: str, jobs: int, count: int | None) -> list[Slot]:
 
 def _train(job: TrainingJob, device: str, threads: int | None) -> None:
     """Train or resume a job; the exit code is 75 after a stop, and 1 after an error of one line."""
-    raise_on_signals()
+    handle_stop_signals()
     if threads is not None:
         torch.set_num_threads(threads)
     try:

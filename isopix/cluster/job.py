@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from isopix.train.signals import stopped_by
+from isopix.core.signals import stopped_by
 
 PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
 

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core import bootstrap
+from isopix.core import stats
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels
 from isopix.probing import mask_ensemble
@@ -50,7 +50,7 @@ def evaluate_predictions(
     labels, predictions = labels.cpu(), logits.cpu().argmax(-1)
     voted = majority_vote(predictions, seed=seed)
     probabilities = exact.softmax(-1)
-    [interval] = bootstrap.accuracy_interval((voted == labels)[None], groups)
+    [interval] = stats.accuracy_interval((voted == labels)[None], groups)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
     averaged = mask_ensemble.mean_probability(probabilities)
     confused = confusion_matrix(voted, labels, num_classes)

@@ -14,7 +14,7 @@ from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
 from isopix.interop.mmap_alloc import mmap_alloc
 from isopix.interop.name_tables import TensorReport, WeightMapping
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.base import ObjectiveSpec

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isopix.core.correlation import Correlation, spearman
+from isopix.core.stats import Correlation, spearman
 from isopix.plots import style
 from isopix.plots.curves import HEIGHT, WIDTH, CurveLabel, LogRecord, label_curves, percent_label, ring_point
 

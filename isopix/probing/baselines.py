@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from isopix.core.bootstrap import Z_95, percentile_interval
 from isopix.core.random import generator
+from isopix.core.stats import Z_95, percentile_interval
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe, fit_probe, refit_on_validation

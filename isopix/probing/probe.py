@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from isopix.core import bootstrap
+from isopix.core import stats
 from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.data.splits import majority_accuracy
@@ -28,7 +28,7 @@ class EvaluatedProbe(NamedTuple):
 
     result: ProbeResult
     correct: Bool[Tensor, "F B"]
-    resamples: bootstrap.ResampleCounts
+    resamples: stats.ResampleCounts
 
     @property
     def best_correct(self) -> Bool[Tensor, " B"]:
@@ -95,7 +95,7 @@ class _Evaluator:
         self.config, self.device = config, device
         self.classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
         random = generator(config.seed, "probe.bootstrap")
-        self.resamples = bootstrap.resample_counts(
+        self.resamples = stats.resample_counts(
             len(splits.test), config.num_resamples, random, splits.test.groups
         )
 
@@ -126,7 +126,7 @@ class _Evaluator:
         ensembles: list[EnsembleAccuracy],
     ) -> list[LayerScore]:
         accuracy = correct.double().mean(1)
-        intervals = bootstrap.accuracy_interval(correct, splits.test.groups)
+        intervals = stats.accuracy_interval(correct, splits.test.groups)
         absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
         return [
             LayerScore(

@@ -11,7 +11,6 @@ from isopix.core.choices import MFU
 from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.network import Network
 from isopix.model.profiling import activation_bytes
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
@@ -28,7 +27,7 @@ def recipe_cost(recipe: Recipe) -> ModelCost:
 
     Training takes three times the forward pass, and that of the blocks once more where they are recomputed.
     All blocks are counted in full, although a masked objective computes the last transformer block only at
-    the positions in the loss. The head runs at those; with token dropping, stem and blocks at the visible ones.
+    the positions in the loss. The head runs at those; with token dropping, stem and blocks at visible ones.
     """
     network = recipe.outline()
     codec, width, grid, spec = network.codec, recipe.model.width, recipe.grid, recipe.model
@@ -49,7 +48,7 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     The sum of 16 bytes per parameter, all tensors saved for the backward pass, and the gradient of the head's
     float32 outputs at the positions in the loss, which is allocated while all activations are still held. Of
     blocks that are recomputed, the inputs of all and the other tensors of one. The step is a CPU's; GPU
-    kernels and compiled code save other tensors. Gradients of other layers and allocator overhead come on top.
+    kernels and compiled code save other tensors. Other gradients and allocator overhead come on top.
     """
     with FakeTensorMode(allow_non_fake_inputs=True):  # only masks and codes are computed
         network = recipe.assemble(recipe.model.codec.placeholder(recipe.grid))
@@ -136,7 +135,7 @@ def device_costs(
     flops: int | float, precision: Precision, *, mfu: float = MFU, price_per_hour: float | None = None
 ) -> list[DeviceCost]:
     """Return the cost of this many FLOPs on each known device: FLOPs / (data-sheet peak at this precision *
-    mfu) / 3600 hours. The number of device-hours is the same for several devices if communication costs nothing.
+    mfu) / 3600 hours.
     """
     peaks = peak_flops_by_device(precision)
     hours = {name: flops / (peak * mfu) / 3600 for name, peak in peaks.items()}

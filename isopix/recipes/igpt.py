@@ -27,7 +27,7 @@ from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.config import to_dict
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
 from isopix.recipes.published import TEST_LOSSES, PublishedLoss
@@ -36,7 +36,6 @@ from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 
 CIFAR_AUGMENT = "data.augment=pad_crop_flip"  # iGPT section 3.1
-
 
 
 def s() -> Recipe:

@@ -26,17 +26,17 @@ from itertools import product
 
 from isopix.codecs import BytesSpec
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import BlockSpec, ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.blocks.base import BlockSpec
+from isopix.model.blocks.convolution import ConvolutionSpec
+from isopix.model.blocks.mixer import MixerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.norms import LayerNormSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import (
-    FourierPixelEmbeddingSpec,
-    LinearPixelEmbeddingSpec,
-    StemSpec,
-    TokenEmbeddingSpec,
-)
+from isopix.model.stems.base import StemSpec
+from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
+from isopix.model.stems.token_embedding import TokenEmbeddingSpec
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig

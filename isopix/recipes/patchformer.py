@@ -15,14 +15,14 @@ is decoded from u + X[row] + Y[column], each after a norm: norm(u) + norm'(X[row
 from isopix.codecs import GrayThumbnailSpec
 from isopix.data.dataset import DataConfig
 from isopix.data.patch_augment import RandomPatchAugment
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.heads import UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.norms import LayerNormSpec
 from isopix.model.positions import FactorizedPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import PatchEmbedSpec, ResNetPatchEmbedSpec
+from isopix.model.stems.patch_embed import PatchEmbedSpec, ResNetPatchEmbedSpec
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BlockMask
 from isopix.recipes.recipe import Recipe

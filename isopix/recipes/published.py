@@ -61,7 +61,11 @@ BEST_LAYER, LAST_LAYER, DROP = "best layer", "last layer", "drop at the last lay
 STEPS, LOSS = "steps", "validation loss"
 NUM_LABELS = (40, 250, 4000)
 
-TEST_LOSSES = (PublishedLoss("igpt.s", 2.0895), PublishedLoss("igpt.m", 2.0614), PublishedLoss("igpt.l", 2.0466))
+TEST_LOSSES = (
+    PublishedLoss("igpt.s", 2.0895),
+    PublishedLoss("igpt.m", 2.0614),
+    PublishedLoss("igpt.l", 2.0466),
+)
 
 IGPT_TABLE_1 = single_column(
     ACCURACY,
@@ -128,7 +132,9 @@ LOW_DATA = (  # table 4, with 40, 250 and 4,000 labeled images
 IGPT_TABLE_4 = (
     *(
         PublishedRow(
-            each.method, "cifar10", {f"{count:,} labels": Value(*error) for count, error in each.errors.items()}
+            each.method,
+            "cifar10",
+            {f"{count:,} labels": Value(*error) for count, error in each.errors.items()},
         )
         for each in LOW_DATA
     ),
@@ -162,7 +168,10 @@ IGPT_FIGURE_4 = (
         "section 4.6",
     ),
     PublishedRow(
-        "autoregressive", "imagenet-1k", {PROBE: Value(60.3), FINETUNED: Value(66.3)}, "table 2 and section 4.5"
+        "autoregressive",
+        "imagenet-1k",
+        {PROBE: Value(60.3), FINETUNED: Value(66.3)},
+        "table 2 and section 4.5",
     ),
     PublishedRow(
         "BERT",

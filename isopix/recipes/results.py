@@ -1,10 +1,9 @@
 """Results of `recipe` and `plan`, without PyTorch."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from isopix.core.device_specs import DEVICE_SPECS
-from isopix.recipes.published import Value  # noqa: F401
 
 
 class ModelCost(NamedTuple):

@@ -1,6 +1,6 @@
 """Memory of a training step on several devices by DDP and FSDP2, before training, and what fits.
 
-The counts are those of `train.parallel` and `train.sharded`: which tensors each device holds, in which precision.
+Which tensors each device holds, and in which precision, is that of `train.parallel` and `train.sharded`.
 """
 
 import re
@@ -137,8 +137,8 @@ def device_memory(job: TrainingWork, strategy: Strategy, count: int, *, accumula
 def parallel_plans(
     recipe: Recipe, devices: str, words: Sequence[object], *, own_device: str | None = None, mfu: float = MFU
 ) -> list[ParallelPlan]:
-    """Return the strategies on devices such as `64xH100`, or a number of `own_device`: DDP and FSDP, each with
-    all activations and with recomputation, with the fewest chunks of the batch that fit. `words` are the
+    """Return the strategies on devices such as `64xH100`, or a number of `own_device`: DDP and FSDP, with all
+    activations and with recomputation, with the fewest chunks of the batch that fit. `words` are the
     recipe and the options of its command.
 
     Raises ValueError for unknown devices and a batch that cannot be split over them.
@@ -173,7 +173,13 @@ def _fewest_chunks(
     limit, share = round(WARN_ABOVE * DEVICE_SPECS[device].memory), job.batch_size // count
     plans = [
         ParallelPlan(
-            device, count, strategy, chunks, share // chunks, device_memory(job, strategy, count, accumulate=chunks), limit
+            device,
+            count,
+            strategy,
+            chunks,
+            share // chunks,
+            device_memory(job, strategy, count, accumulate=chunks),
+            limit,
         )
         for chunks in divisors(share)
         if chunks % accumulate == 0
@@ -200,7 +206,7 @@ def _parse_devices(text: str, precision: Precision, own_device: str | None) -> t
     allowed, name = ", ".join(known.values()), found[2] or own_device
     if name is None:
         raise ValueError(
-            f"devices '{text}' names no device, and this machine's is not known; allowed: {text}xNAME, of {allowed}"
+            f"devices '{text}' names no device, and this one is not known; allowed: {text}xNAME, of {allowed}"
         )
     if _plain(name) not in known:
         raise ValueError(f"devices '{text}': no {precision} peak of '{name}' is known; allowed: {allowed}")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from isopix.core.bootstrap import wilson_interval
+from isopix.core.stats import wilson_interval
 from isopix.data.measurement import Measurement, differences
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.train.evaluator import HeldOutLoss

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from isopix.core.bootstrap import accuracy_interval
+from isopix.core.stats import accuracy_interval
 from isopix.core.types import Groups
 from isopix.data.splits import Hashes, Split
 from isopix.storage.atomic import replace_file

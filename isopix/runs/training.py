@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from isopix.core.config import to_dict
+from isopix.core.signals import stop_requested
 from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, majority_baseline, measurement_of
@@ -37,7 +38,6 @@ from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.parallel import barrier, whole_weights
-from isopix.train.signals import stop_requested
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer

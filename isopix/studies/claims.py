@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+
 from isopix.studies.estimates import POWER, Estimate
 from isopix.studies.results import ClaimRecord, ContrastRecord, Verdict
 
@@ -107,7 +108,9 @@ class ClaimResult:
     def record(self) -> ClaimRecord:
         """Return plain values, with the mean, the interval and the verdict of every contrast."""
         names = [each.name for each in fields(ContrastRecord)]
-        contrasts = [ContrastRecord(**{name: getattr(each, name) for name in names}) for each in self.contrasts]
+        contrasts = [
+            ContrastRecord(**{name: getattr(each, name) for name in names}) for each in self.contrasts
+        ]
         own = (self.letter, self.claim, self.source, self.verdict)
         return ClaimRecord(*own, tuple(self.needed), tuple(contrasts))
 

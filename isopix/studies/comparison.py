@@ -11,7 +11,7 @@ import torch
 
 from isopix.core.command_line import command_line
 from isopix.core.overrides import flatten
-from isopix.core.paired import CrossedMean, crossed_mean
+from isopix.core.stats import CrossedMean, crossed_mean
 from isopix.data.measurement import Measurement, described_differences
 from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json

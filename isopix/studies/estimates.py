@@ -9,8 +9,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import fdtri, stdtr, stdtrit
 
-from isopix.core.bootstrap import CONFIDENCE_LEVEL
-from isopix.core.paired import Groups, Values, mean_standard_error
+from isopix.core.stats import CONFIDENCE_LEVEL, GroupLabels, Values, mean_standard_error
 
 Crossed = Float[np.ndarray, "S K"]  # a value for each seed (rows) and each kind of network (columns)
 PerImage = Float[np.ndarray, " B"]  # the mean over seeds and kinds, of each test image
@@ -116,7 +115,7 @@ class Estimate(NamedTuple):
 def crossed_estimate(
     values: Crossed,
     images: PerImage | None = None,
-    groups: Groups | None = None,
+    groups: GroupLabels | None = None,
     noise: Noise | None = None,
     encodings: Sequence[str] = (),
 ) -> Estimate | None:
@@ -156,7 +155,7 @@ def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> Er
     return max(found, key=lambda source: stdtrit(source.freedom, tail) * source.standard_error)
 
 
-def _source(name: str, values: Values, groups: Groups | None = None) -> ErrorSource:
+def _source(name: str, values: Values, groups: GroupLabels | None = None) -> ErrorSource:
     """Return the error of the mean of two values or more."""
     found = mean_standard_error(values, groups)
     assert found is not None, "two groups or more"

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from isopix.cluster.executor import Cluster, job_executor
 from isopix.cluster.job import requeue
-from isopix.train.signals import stopped_by
+from isopix.core.signals import stopped_by
 
 T = TypeVar("T")
 

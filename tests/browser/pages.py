@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from isopix.studies.inductive_bias.page import render_study
 
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
@@ -16,7 +17,6 @@ from isopix.runs.data_sample import save_data_sample
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.figures import draw
-from isopix.studies.inductive_bias.page import render_study
 from tests.unit.reporting.cases import bare, drawing, evidence, records, whole
 from tests.unit.reporting.test_finetuning_section import fine_tuned
 from tests.unit.reporting.test_low_data_section import result

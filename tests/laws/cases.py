@@ -25,7 +25,10 @@ from isopix.codecs.base import Codec
 from isopix.core.registry import Part, kinds_of
 from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import AxialSpec, BlockSpec, MixerSpec, TransformerSpec
+from isopix.model.blocks.axial import AxialSpec
+from isopix.model.blocks.base import BlockSpec
+from isopix.model.blocks.mixer import MixerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.heads import HeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
 from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec
@@ -34,15 +37,14 @@ from isopix.model.no_head import NoHeadSpec
 from isopix.model.norms import LayerNormSpec, RMSNormSpec
 from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import (
+from isopix.model.stems.base import StemSpec
+from isopix.model.stems.patch_embed import (
     ConvPatchEmbedSpec,
-    FourierPixelEmbeddingSpec,
     PatchEmbedSpec,
+    PatchStemSpec,
     ResNetPatchEmbedSpec,
-    StemSpec,
 )
-from isopix.model.stems.patch_embed import PatchStemSpec
-from isopix.model.stems.pixel_embedding import PixelStemSpec
+from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, PixelStemSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masked import Masked

@@ -7,7 +7,7 @@ import pytest
 
 from isopix.codecs import PaletteSpec
 from isopix.core import registry
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import MaskSpec

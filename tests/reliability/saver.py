@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
+from isopix.core.signals import stop_requested
 from isopix.storage import checkpoint
 from isopix.storage.log import RunLog
 from isopix.storage.run_folder import RunFolder
-from isopix.train.signals import stop_requested
 
 ASKED_TO_STOP = 75
 

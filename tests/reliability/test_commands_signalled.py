@@ -5,7 +5,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
@@ -15,22 +14,6 @@ pytestmark = pytest.mark.integration
 WORDS = ["igpt.digits", "depth=1", "width=16", "steps=300", "batch_size=4", "log_every=1", "data.limit=80"]
 WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "checkpoint_every=50"]
 SIGNALS = [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT]
-
-SLOW_STEP = """
-import torch
-from isopix import parts
-
-class Slow(torch.optim.SGD):
-    def step(self):
-        torch.ones(9000, 9000) @ torch.ones(9000, 9000)  # one call into C of many seconds
-        super().step()
-
-@parts.register("slow")
-class SlowSpec(parts.OptimizerSpec):
-    lr: float = 0.1
-    def build(self, parameters):
-        return Slow(parameters, self.lr)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -81,31 +64,3 @@ def test_a_signal_at_any_moment(one: Server) -> None:
 @pytest.mark.timeout(1800)
 def test_signals_at_a_hundred_moments(one: Server) -> None:
     run_all(one, 100, seed=2)
-
-
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_is_answered_and_a_second_one_ends_a_long_step_at_once(
-    one: Server, sent: signal.Signals
-) -> None:
-    """While a single call into C runs, in which Python's signal handlers do not."""
-    (one.folder / "slow.py").write_text(SLOW_STEP)
-    one.output.unlink()
-    words = ["--plugin", "slow.py", "optimizer=slow", "--out", f"slow-{sent.name}"]
-    pid = one.start("pretrain", *WORDS, *words)
-    wait_for((one.folder / f"slow-{sent.name}").exists)
-    time.sleep(0.5)
-    one.send(pid, sent)
-    wait_for(lambda: "stopping after this step; a second one stops at once" in one.output.read_text())
-    time.sleep(0.7)
-    one.send(pid, sent)
-    asked = time.monotonic()
-    assert one.read() == 128 + sent
-    sys.stdout.write(f"a second {sent.name} ended it after {time.monotonic() - asked:.2f} s\n")
-    assert newest_step(one.folder / f"slow-{sent.name}") == 0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

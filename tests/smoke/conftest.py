@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isopix.analysis import cost
 from isopix.api import evaluation, few_labels
 from isopix.cli.main import main
 from isopix.display.bars import Lines
 from isopix.plots import style
 from isopix.probing.config import ProbeConfig
+from isopix.studies.inductive_bias.grid import cost
 
 QUICK = [
     "steps=2",

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +14,6 @@ import torch
 import isopix as package
 from isopix.api import verification
 from isopix.recipes.published import PublishedLoss
-from isopix.runs.load import load_run
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 from tests.unit.interop import bundles, models, variables

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from isopix.analysis.parallel_cost import traffic
 
-from isopix.analysis.parallel_cost import device_memory, traffic
 from isopix.recipes import registry
-from isopix.recipes.parallel_plan import training_work
+from isopix.recipes.sharding_memory import device_memory, training_work
 
 pytestmark = pytest.mark.integration
 

@@ -4,7 +4,8 @@ import pytest
 
 import isopix.parts  # noqa: F401  registers all parts
 from isopix.core.registry import Part, kinds, nouns
-from isopix.model.blocks import MixerSpec, TransformerSpec
+from isopix.model.blocks.mixer import MixerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask

@@ -14,7 +14,7 @@ from isopix.interop.huggingface.folder import PROCESSOR
 from isopix.interop.imported_model import grid_of
 from isopix.interop.name_tables import ACTIVATION_NAMES
 from isopix.interop.weight_files import quote
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.norms import RMSNormSpec
 

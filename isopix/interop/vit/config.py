@@ -9,7 +9,7 @@ from isopix.data.dataset import DataConfig
 from isopix.data.resize import Resample
 from isopix.finetuning.config import FineTuneConfig
 from isopix.interop.weight_files import quote
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.masking import DropMaskingSpec
 from isopix.model.mlp import Activation, TwoLayerMLPSpec
 from isopix.model.no_head import NoHeadSpec
@@ -20,7 +20,7 @@ from isopix.model.positions import (
     SinCosPositionEmbeddingSpec,
 )
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import PatchEmbedSpec
+from isopix.model.stems.patch_embed import PatchEmbedSpec
 from isopix.objectives import Masked, NoObjective
 from isopix.objectives.masks import exact_ratio_mask
 from isopix.recipes.recipe import Recipe

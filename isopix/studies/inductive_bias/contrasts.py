@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from isopix.core.bootstrap import Z_95
+from isopix.core.stats import Z_95
 from isopix.studies.claims import Contrast
 from isopix.studies.inductive_bias.evidence import Mean, StudyEvidence, Term, Trial, kind_name
 

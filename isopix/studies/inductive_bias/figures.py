@@ -17,7 +17,7 @@ from isopix.analysis.similarity import (
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.pool import Pool
-from isopix.model.stems import FourierPixelEmbeddingSpec
+from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec
 from isopix.plots import study, style
 from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.forest import ForestRow, Mark, plot_forest
@@ -25,7 +25,6 @@ from isopix.plots.images import reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
 from isopix.plots.study_marks import block_order, display_name
-from isopix.plots.style import Figure
 from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.studies.inductive_bias.evidence import Architecture, Trial
 from isopix.studies.inductive_bias.measure import Example
@@ -66,7 +65,10 @@ def study_figures(
     """Yield every figure that the trials and examples allow, in the paper's order, then those of inductive
     biases and of claims.
     """
-    shown, pools = _comparable(examples), [_results(trials, pool) for pool in trials[0].probes] if trials else []
+    shown, pools = (
+        _comparable(examples),
+        [_results(trials, pool) for pool in trials[0].probes] if trials else [],
+    )
     if shown:
         yield _reconstructions(shown)
     yield from _encodings()
@@ -77,27 +79,18 @@ def study_figures(
         named = {display_name(each.block): each.encoding for each in shown}
         caption = "Figure 5. Cosine similarity of the learned vectors of each pair of levels of red."
         yield PageFigure("figure-5", caption, plot_level_similarity(named), _similarities(named))
-    if any(trial.block == "conv" for trial in trials):
-        for each in pools:
-            caption = f"Figure 6, {display_name(each.pool)}. Test accuracy by depth, and by layer of convolutions."
-            yield PageFigure(f"figure-6-{each.pool}", caption, study.plot_study_depth(each), _numbers([each]))
-    shallow = {trial.block for trial in trials if trial.depth <= LAYERS_DEPTH}
-    blocks = [block for block in LAYERS_BLOCKS if block in shallow]
-    for each in pools if blocks else ():
-        drawn = study.plot_study_layers(each, blocks, LAYERS_DEPTH)
-        caption = f"Figure 7, {display_name(each.pool)}. Test accuracy by layer and encoding."
-        yield PageFigure(f"figure-7-{each.pool}", caption, drawn, _numbers([each]))
+    yield from _layers(pools, trials)
     if shown:
         yield _biases(shown, trials)
         yield _receptive_fields(shown)
     if rows := claim_rows(claims):
-        caption = "Contrasts of the claims with 95 % intervals; each is positive if its claim (letter) is true."
+        caption = (
+            "Contrasts of the claims with 95 % intervals; each is positive if its claim (letter) is true."
+        )
         yield PageFigure("claims", caption, plot_forest(rows), _row_numbers(rows))
 
 
-def group_trials(
-    trials: Sequence[Trial], pool: Pool, *, untrained: bool = False
-) -> list[TrialGroup]:
+def group_trials(trials: Sequence[Trial], pool: Pool, *, untrained: bool = False) -> list[TrialGroup]:
     """Return the mean over seeds of each architecture, in the order of first appearance."""
     groups: dict[Architecture, list[Trial]] = {}
     for trial in trials:
@@ -174,8 +167,23 @@ def _reconstructions(networks: Sequence[Example]) -> PageFigure:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(picture, interpolation="none")
     axes.set_axis_off()
-    caption = f"Figure 1. Test images, inputs with masked pixels, and reconstructions by networks of depth {first.depth}."
+    caption = f"Figure 1. Test images, masked inputs, and reconstructions by networks of depth {first.depth}."
     return PageFigure("figure-1", caption, figure, {each.block: each.exact for each in networks})
+
+
+def _layers(pools: Sequence[PoolResults], trials: Sequence[Trial]) -> Iterator[PageFigure]:
+    """Draw accuracies by depth and by layer."""
+    for each in pools if any(trial.block == "conv" for trial in trials) else ():
+        caption = (
+            f"Figure 6, {display_name(each.pool)}. Test accuracy by depth, and by layer of convolutions."
+        )
+        yield PageFigure(f"figure-6-{each.pool}", caption, study.plot_study_depth(each), _numbers([each]))
+    shallow = {trial.block for trial in trials if trial.depth <= LAYERS_DEPTH}
+    blocks = [block for block in LAYERS_BLOCKS if block in shallow]
+    for each in pools if blocks else ():
+        drawn = study.plot_study_layers(each, blocks, LAYERS_DEPTH)
+        caption = f"Figure 7, {display_name(each.pool)}. Test accuracy by layer and encoding."
+        yield PageFigure(f"figure-7-{each.pool}", caption, drawn, _numbers([each]))
 
 
 def _encodings() -> Iterator[PageFigure]:
@@ -185,7 +193,7 @@ def _encodings() -> Iterator[PageFigure]:
         "Fourier, σ = 1": fourier_similarity(draws),
         "continuous": continuous_similarity(),
     }
-    caption = "Figure 2. Cosine similarity of each pair of the 256 levels of a channel as encoded, before any learned layer."
+    caption = "Figure 2. Cosine similarity of the levels of a channel as encoded, before any learned layer."
     yield PageFigure("figure-2", caption, plot_level_similarity(named), _similarities(named))
     swept = {f"σ = {sigma:g}": fourier_similarity(sigma * draws) for sigma in SIGMAS}
     caption = "Figure 3. Cosine similarity of Fourier features with the same random frequencies times σ."
@@ -202,7 +210,8 @@ def _biases(networks: Sequence[Example], trials: Sequence[Trial]) -> PageFigure:
             for layer in range(each.depth + 1)
         ]
         means[each.block] = [
-            {"layer": i, **{name: value.mean for name, value in layer.items()}} for i, layer in enumerate(layers)
+            {"layer": i, **{name: value.mean for name, value in layer.items()}}
+            for i, layer in enumerate(layers)
         ]
         stds[each.block] = [{name: value.std for name, value in layer.items()} for layer in layers]
     rows, cols = ((side + 1) // 2 for side in networks[0].receptive_field.fractions.shape)
@@ -214,13 +223,17 @@ def _biases(networks: Sequence[Example], trials: Sequence[Trial]) -> PageFigure:
 
 def _receptive_fields(networks: Sequence[Example]) -> PageFigure:
     fields = {each.block: each.receptive_field for each in networks}
-    caption = "Where a change of the center pixel shows after the last block; gray offsets were never sampled."
+    caption = (
+        "Where a change of the center pixel shows after the last block; gray offsets were never sampled."
+    )
     numbers = {block: each.fractions.tolist() for block, each in fields.items()}
     return PageFigure("receptive_fields", caption, plot_receptive_fields(fields), numbers)
 
 
 def _similarities(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:
-    return {name: each._replace(similarity=each.similarity.tolist())._asdict() for name, each in named.items()}
+    return {
+        name: each._replace(similarity=each.similarity.tolist())._asdict() for name, each in named.items()
+    }
 
 
 def _numbers(pools: Sequence[PoolResults]) -> dict[str, Any]:

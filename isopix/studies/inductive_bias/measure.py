@@ -1,5 +1,5 @@
-"""What a study measures of a trained network: probes under several pools, color errors, encodings and inductive
-biases; and the pictures of the networks that represent their blocks in its figures.
+"""What a study measures of a trained network: probes under several pools, color errors, encodings and biases;
+and the pictures of the networks that represent their blocks in its figures.
 """
 
 import io

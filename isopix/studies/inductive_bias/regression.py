@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from isopix.core.correlation import MIN_POINTS, pearson_coefficient, rankdata
+from isopix.core.stats import MIN_POINTS, pearson_coefficient, rankdata
 from isopix.studies.estimates import ErrorSource, Estimate
 from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, StudyEvidence, Term, Trial
 

@@ -92,7 +92,7 @@ class StudyResult(Result):
         return f"pool {pool}: " + ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
 
     def tables(self) -> list[Table]:
-        """Return the claims with their contrasts, the networks, their biases, and what they have in common."""
+        """Return the claims with their contrasts, the networks, and what they have in common."""
         claims = [_claims_table(pool, found) for pool, found in self.claims.items()]
         return [*claims, self._networks(), self._biases(), Table("Study", ["", ""], list(self.facts.items()))]
 
@@ -102,8 +102,8 @@ class StudyResult(Result):
 
     def _networks(self) -> Table:
         caption = (
-            "Networks: mean ± standard deviation over seeds; validation loss in nats per masked sub-pixel; test "
-            "accuracy of the layer chosen on validation images in per cent, and of the untrained network"
+            "Networks, mean ± standard deviation over seeds: validation loss in nats per masked sub-pixel, test "
+            "accuracy in % of the layer chosen on validation images, and of the untrained network"
         )
         columns = ["network", "loss"]
         for pool in self.claims:
@@ -114,8 +114,8 @@ class StudyResult(Result):
 
     def _biases(self) -> Table:
         caption = (
-            "Inductive biases of the last layer, encoding of red, and errors of reconstructed levels in per cent of "
-            "their range; means over seeds"
+            "Inductive biases of the last layer, encoding of red, and errors of reconstructed levels in % of "
+            "their range, means over seeds"
         )
         columns = ["network", *(title for title, *_ in BIASES), "error", "misplaced"]
         return Table(caption, columns, [row for row in self._rows(_bias_row) if len(row) > 1])
@@ -123,13 +123,13 @@ class StudyResult(Result):
     def _rows(self, row: Callable[[Sequence[TrialRow]], list[str]]) -> list[list[str]]:
         """Return a row for the trials of each architecture."""
         ordered = sorted(self.trials, key=lambda trial: (trial.block, trial.encoding, trial.depth))
-        return [
-            [name, *row(list(same))] for name, same in groupby(ordered, key=lambda trial: trial.network)
-        ]
+        return [[name, *row(list(same))] for name, same in groupby(ordered, key=lambda trial: trial.network)]
 
 
 def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
-    caption = f"Claims of the paper, pool {pool} ({POOL_DESCRIPTIONS[pool]}): positive differences support them"
+    caption = (
+        f"Claims of the paper, pool {pool} ({POOL_DESCRIPTIONS[pool]}): positive differences support them"
+    )
     rows = list[tuple[str, ...]]()
     for claim in claims:
         rows.append((claim.letter, claim.claim, "", "", claim.verdict))

@@ -2,18 +2,19 @@
 
 import multiprocessing
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import format_exc
 from typing import Any, Literal, NamedTuple
 
 import torch
 
-from isopix.core.config import from_dict
-from isopix.core.device import select_device
-from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.core.choices import Pool
+from isopix.core.config import from_dict, to_dict
+from isopix.core.device import select_device
+from isopix.core.signals import handle_stop_signals
+from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.probing.config import ProbeConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
@@ -30,7 +31,6 @@ from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.evidence import Architecture, PoolProbes, Trial
 from isopix.studies.inductive_bias.measure import is_example, measure, probe_pools, save_example
 from isopix.train.lr_search import LRTrial
-from isopix.train.signals import raise_on_signals
 
 Status = Literal["not run", "done", "failed"]
 ENVIRONMENT = (
@@ -120,7 +120,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
     number.
     """
     if multiprocessing.parent_process() is not None:
-        raise_on_signals()
+        handle_stop_signals()
     if threads is not None:
         torch.set_num_threads(threads)
     try:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from isopix.recipes.published import FINETUNED, FINETUNED_VOTE, PROBE, PROBE_VOTE
-from isopix.recipes.published import Value
 from isopix.plots.bars import Bar, plot_accuracy_bars
 from isopix.plots.curves import plot_probe_accuracy
 from isopix.plots.representation import plot_accuracy_vs_loss, probe_points
 from isopix.plots.style import Figure
 from isopix.probing.results import ProbeReport
+from isopix.recipes.published import FINETUNED, FINETUNED_VOTE, PROBE, PROBE_VOTE, Value
 from isopix.studies.protocols.protocol import Cell, MeasuredRow, Records
 from isopix.studies.protocols.readers import Record
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.masked import Masked
-from isopix.recipes.published import FEATURES, IR, PARAMETERS
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt
+from isopix.recipes.published import FEATURES, IR, PARAMETERS
 from isopix.recipes.recipe import Recipe
 from isopix.studies.protocols.setup import Setup, slug
 from isopix.studies.protocols.trials import FineTune, Pretrain, Probe, network_cost

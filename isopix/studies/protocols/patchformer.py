@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isopix.recipes.published import FRACTIONS, PATCHFORMER_TOP_1, PATCHFORMER_TOP_5
 from isopix.recipes import patchformer
+from isopix.recipes.published import FRACTIONS, PATCHFORMER_TOP_1, PATCHFORMER_TOP_5
 from isopix.recipes.recipe import Recipe
 from isopix.studies.protocols import readers
 from isopix.studies.protocols.protocol import Cell, MeasuredRow, protocol

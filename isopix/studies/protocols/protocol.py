@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from isopix.core.suggestions import did_you_mean
-from isopix.recipes.published import PublishedRow, Value
 from isopix.plots.style import Figure
+from isopix.recipes.published import PublishedRow, Value
 from isopix.studies.protocols.readers import Read, Record
 from isopix.studies.protocols.setup import Setup
 from isopix.studies.protocols.trials import Pretrain, ProtocolTrial

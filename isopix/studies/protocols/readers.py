@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from isopix.recipes.published import Value
 from isopix.plots.representation import ProbePoint, probe_points
+from isopix.recipes.published import Value
 
 Record = Mapping[str, Any]
 Read = Callable[[Record], Value | None]  # None: the record has no such number

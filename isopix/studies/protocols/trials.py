@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from isopix.analysis.cost import ModelCost
 from isopix.core.overrides import override, parse
 from isopix.data.dataset import DataConfig
 from isopix.probing.low_data import LowDataProtocol
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import ModelCost
 from isopix.runs.finetune import finetune_recipe
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isopix.recipes.published import VIT_SELF_SUPERVISED
 from isopix.recipes import vit
+from isopix.recipes.published import VIT_SELF_SUPERVISED
 from isopix.recipes.recipe import Recipe
 from isopix.studies.protocols import readers
 from isopix.studies.protocols.protocol import Cell, MeasuredRow, protocol

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.text import printable_lines
-from isopix.recipes.published import Value
 from isopix.plots import svg
 from isopix.plots.style import write_figure
+from isopix.recipes.published import Value
 from isopix.reporting import template
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Table
 from isopix.storage.atomic import replace_file, write_json

@@ -6,8 +6,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from isopix.analysis.auroc import AUROC, auroc
-from isopix.core.bootstrap import resample_counts
 from isopix.core.random import generator
+from isopix.core.stats import resample_counts
 
 FIRST = np.round(np.random.default_rng(0).normal(0, 1, 80), 1)  # rounded, so that some are equal
 SECOND = np.round(np.random.default_rng(1).normal(0.7, 1, 50), 1)

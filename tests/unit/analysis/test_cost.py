@@ -2,13 +2,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from isopix.analysis import cost
 from isopix.core import device
 from isopix.core.device_specs import DEVICE_SPECS
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost, recipe_memory
+from isopix.studies.inductive_bias.grid import cost
 from tests.laws import cases
 
 CPU = torch.device("cpu")

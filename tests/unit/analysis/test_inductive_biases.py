@@ -11,11 +11,13 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.blocks.convolution import ConvolutionSpec
+from isopix.model.blocks.mixer import MixerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.norms import LayerNormSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
-from isopix.model.stems import TokenEmbeddingSpec
+from isopix.model.stems.token_embedding import TokenEmbeddingSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.recipes import registry
 from isopix.recipes.isotropic import BLOCKS

@@ -11,7 +11,8 @@ from isopix.analysis import similarity
 from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
+from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
+from isopix.model.stems.token_embedding import TokenEmbeddingSpec
 
 
 def random(count: int) -> torch.Tensor:

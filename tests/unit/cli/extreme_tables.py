@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from isopix.analysis.auroc import AUROC
-from isopix.analysis.parallel_cost import DeviceMemory
 from isopix.analysis.scores import SCORES
 from isopix.api import inspection
 from isopix.api.model_list import ShippedModel
@@ -42,12 +41,13 @@ from isopix.cli import (
 )
 from isopix.codecs.palette_file import PaletteFile
 from isopix.core.check import Check
-from isopix.core.paired import CrossedMean
+from isopix.core.stats import CrossedMean
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ConcatResult, EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
+from isopix.recipes.results import DeviceMemory
 from isopix.reporting.baselines import BaselineRow
 from isopix.studies.comparison import Comparison, LabelDraw
 from isopix.studies.protocols.write_up import ProtocolTable

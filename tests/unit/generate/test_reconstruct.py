@@ -11,13 +11,13 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec
 from isopix.model.masking import MaskTokenMaskingSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.norms import LayerNormSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import PatchEmbedSpec
+from isopix.model.stems.patch_embed import PatchEmbedSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from isopix.core.random import generator
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.init import InitTable, Ones, Zeros, initialize
 from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.network import Network

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from isopix.codecs import BytesSpec
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import ConvolutionSpec
+from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.objectives.masked import Masked

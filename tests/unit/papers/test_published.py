@@ -2,16 +2,16 @@
 
 import pytest
 import torch
+from isopix.papers.published import PublishedResult, find_published
 
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.types import Grid
 from isopix.interop.imported_model import igpt_recipe
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
-from isopix.papers.igpt import TEST_LOSSES
-from isopix.papers.published import PublishedResult, find_published
+from isopix.recipes.published import TEST_LOSSES
 
 COLORS = torch.cartesian_prod(*[torch.linspace(0, 255, 8)] * 3)
 SIZES = {"s": (24, 512, 8, 2.0895), "m": (36, 1024, 8, 2.0614), "l": (48, 1536, 16, 2.0466)}

@@ -1,7 +1,8 @@
 """Published numbers, typed again from the papers' text."""
 
 from isopix.papers import igpt_tables, patchformer, vit
-from isopix.papers.tables import PublishedRow, Value
+
+from isopix.recipes.published import PublishedRow, Value
 
 
 def number(rows: tuple[PublishedRow, ...], method: str, data: str, column: str) -> Value | str:

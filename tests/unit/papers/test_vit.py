@@ -1,7 +1,6 @@
 """The review's cost table, to the dollar."""
 
 import pytest
-
 from isopix.papers import vit
 
 

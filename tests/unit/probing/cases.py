@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Grid, Images, Labels
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked

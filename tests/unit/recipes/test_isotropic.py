@@ -4,8 +4,11 @@ import math
 
 import pytest
 
-from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
-from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
+from isopix.model.blocks.convolution import ConvolutionSpec
+from isopix.model.blocks.mixer import MixerSpec
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
+from isopix.model.stems.token_embedding import TokenEmbeddingSpec
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe

@@ -1,12 +1,14 @@
 """Plans of recipes on clusters: what fits, with how many chunks, and which is recommended."""
 
 import pytest
-
 from isopix.analysis.cluster import parse_cluster
+from isopix.recipes.parallel_plan import fastest, remedies
+
 from isopix.recipes import registry
 from isopix.recipes.cost import WARN_ABOVE
-from isopix.recipes.parallel_plan import ParallelPlan, fastest, parallel_plans, remedies, training_work
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import ParallelPlan
+from isopix.recipes.sharding_memory import parallel_plans, training_work
 
 GB = 10**9
 

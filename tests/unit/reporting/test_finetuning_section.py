@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.core.bootstrap import wilson_interval
 from isopix.core.config import to_dict
+from isopix.core.stats import wilson_interval
 from isopix.finetuning.config import FineTuneConfig
 from isopix.finetuning.metrics import evaluate_predictions
 from isopix.recipes import igpt

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from isopix.studies.claims import ClaimResult, Contrast, Verdict, adjust
+from isopix.studies.claims import ClaimResult, Contrast, adjust
 from isopix.studies.estimates import ErrorSource, Estimate, crossed_estimate
+from isopix.studies.results import Verdict
 
 
 def contrast(mean: float, error: float = 1.0, **more: object) -> Contrast:

@@ -20,10 +20,9 @@ from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
-from isopix.studies import trial
-from isopix.studies.inductive_bias import pixel_probes, probes
-from isopix.studies.inductive_bias.examples import read_example
+from isopix.studies.inductive_bias import pixel_probes, probes, trial
 from isopix.studies.inductive_bias.grid import Study, plan_study
+from isopix.studies.inductive_bias.measure import read_example
 from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
 
 SMALL = [

@@ -11,7 +11,7 @@ from isopix.core.types import Grid
 from isopix.interop import imported_model as imports
 from isopix.interop.name_tables import OPENAI_START, WeightMapping, openai_table
 from isopix.interop.openai.convert import read_checkpoint
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 from tests.unit.interop import bundles, variables

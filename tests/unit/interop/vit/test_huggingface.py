@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
-from isopix.model.blocks import TransformerSpec
+from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from tests.unit.data.refusal import refusal
 from tests.unit.interop.vit.models import change, huggingface_folder

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks import Block, BlockSpec
+from isopix.model.blocks.base import Block, BlockSpec
 
 GRID = Grid(3, 4)
 WIDTH = 5

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks import ConvolutionSpec
+from isopix.model.blocks.convolution import ConvolutionSpec
 from tests.unit.model.blocks.cases import GRID, decoded, draw, gelu, normed, tokens
 
 PRECEDING = [(-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 0)]

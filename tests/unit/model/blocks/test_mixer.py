@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
-from isopix.model.blocks import MixerSpec
+from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from tests.unit.model.blocks.cases import GRID, WIDTH, decoded, draw, gelu, normed, tokens
 

@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
-from isopix.model.blocks import TransformerSpec
-from isopix.model.blocks.transformer import TransformerBlock
+from isopix.model.blocks.transformer import TransformerBlock, TransformerSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.norms import LayerNormSpec
 

@@ -9,7 +9,8 @@ from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.conv_layers import GroupNormReLU, StdConv2d
-from isopix.model.stems import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec, StemSpec
+from isopix.model.stems.base import StemSpec
+from isopix.model.stems.patch_embed import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec
 
 WIDTH, PATCH_SIZE = 6, 8
 GRID = Grid(2, 3)

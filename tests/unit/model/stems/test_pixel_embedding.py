@@ -12,8 +12,12 @@ from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.init import initialize
 from isopix.model.masking import sum_components
-from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
-from isopix.model.stems.pixel_embedding import FourierFeatures, PixelEmbedding
+from isopix.model.stems.pixel_embedding import (
+    FourierFeatures,
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    PixelEmbedding,
+)
 
 GRID, WIDTH = Grid(3, 4), 5
 MANY = 20_000  # frequencies, at which a mean of cosines strays by less than 0.04 (eight standard deviations)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from isopix.core.stats import Cells
 from isopix.studies.inductive_bias import regime
 from isopix.studies.inductive_bias.contrasts import difference, range_terms
-from isopix.studies.inductive_bias.evidence import Cells, StudyEvidence, Term, largest_design
-from isopix.studies.inductive_bias.trials import ProbedLayers, Trial
+from isopix.studies.inductive_bias.evidence import ProbedLayers, StudyEvidence, Term, Trial, largest_design
 from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, pool_probes, probed, trial, world
 
 
@@ -46,7 +46,7 @@ def test_groups_of_test_images_widen_the_interval() -> None:
     copies = np.repeat(np.arange(100), 4)
     correct = own.correct_images(0)
     assert correct is not None
-    from isopix.studies.inductive_bias.trials import pack_correct  # noqa: PLC0415
+    from isopix.studies.inductive_bias.evidence import pack_correct
 
     many = replace(own, correct=(pack_correct(correct[copies]),), num_images=400)
     cells = Cells([[[Term(1, many)]]] * 2, ["one"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from isopix.studies.inductive_bias.claims_figure import row_numbers
 from matplotlib.figure import Figure
 
 from isopix.analysis.inductive_biases import BiasMeasurements, ReceptiveField
@@ -16,10 +17,9 @@ from isopix.plots import style, svg
 from isopix.plots.forest import ForestRow, Mark
 from isopix.storage.atomic import write_json
 from isopix.studies.inductive_bias import captions
-from isopix.studies.inductive_bias.claims_figure import claim_rows, row_numbers
-from isopix.studies.inductive_bias.examples import Example
-from isopix.studies.inductive_bias.figures import draw
-from isopix.studies.inductive_bias.trials import PoolProbes, Trial, group_trials
+from isopix.studies.inductive_bias.evidence import PoolProbes, Trial
+from isopix.studies.inductive_bias.figures import claim_rows, draw, group_trials
+from isopix.studies.inductive_bias.measure import Example
 from tests.unit.plots.readable import check_readable
 from tests.unit.studies.inductive_bias.worlds import probed
 

@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 import pytest
-
-from isopix.recipes import registry
 from isopix.studies.inductive_bias.page import render_study
 from isopix.studies.inductive_bias.summary import baselines_lead, effects_headline, verdicts_lead
+
+from isopix.recipes import registry
 
 STUDY: dict[str, Any] = {
     "scale": "tiny",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.papers.tables import Value
+from isopix.recipes.published import Value
 from isopix.studies.protocols import igpt, readers
 from isopix.studies.protocols.igpt_networks import igpt_network
 from isopix.studies.protocols.setup import Setup

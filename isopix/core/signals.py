@@ -1,11 +1,15 @@
-"""Stop signals: the first ends training after its step, a second one at once; elsewhere the first ends it."""
+"""Stop signals: in training the first ends it after its step, a second one at once; elsewhere the first."""
 
+import multiprocessing
+import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+from isopix.core import ranks
 
 # Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal; submitit's
 # notice of the time limit or of a preemption.
@@ -13,6 +17,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, si
 # Seconds within which a signal is the same notice: batch systems and `timeout` send one to the process and
 # one to its group.
 REPEATED = 0.5
+STOPPED = 75  # exit code EX_TEMPFAIL of sysexits.h: nothing is lost, and batch systems requeue the job
 
 
 class StopSignal(KeyboardInterrupt):
@@ -30,11 +35,16 @@ class StopRequest:
         self.signal, self._since = received, time.monotonic()
 
     def receive(self, number: int, frame: FrameType | None = None) -> None:
-        """Handle a signal: record the first; raises StopSignal on a later one that is no repetition."""
+        """Handle a signal: record the first; raises StopSignal on a later one that is no repetition.
+
+        SIGUSR2 is none: in a preemption, it follows SIGTERM.
+        """
+        repeated = time.monotonic() - self._since <= REPEATED or number == signal.SIGUSR2
         if self.signal is None:
             self.signal, self._since = signal.Signals(number), time.monotonic()
             _Process.received = self.signal
-        elif is_second(number, time.monotonic() - self._since):
+            _announce(self.signal)
+        elif number == signal.SIGINT or not repeated:
             raise StopSignal(number, at_once=True)
 
 
@@ -44,6 +54,7 @@ class _Process:
     request: StopRequest | None = None
     raised: signal.Signals | None = None
     received: signal.Signals | None = None
+    announces: bool = False
 
 
 def active_request() -> StopRequest | None:
@@ -52,25 +63,24 @@ def active_request() -> StopRequest | None:
 
 
 def stopped_by() -> signal.Signals | None:
-    """Return the stop signal that training in this process has received; None if there was none."""
+    """Return the stop signal that this process has received; None if there was none."""
     return _Process.received
 
 
-def is_second(number: int, seconds: float) -> bool:
-    """Return whether a signal so long after the first asks to stop at once, and does not repeat the first.
-
-    SIGUSR2 never does: in a preemption, it follows SIGTERM.
-    """
-    return number == signal.SIGINT or (number != signal.SIGUSR2 and seconds > REPEATED)
-
-
-def raise_on_signals() -> None:
+def handle_stop_signals() -> None:
     """Let each stop signal raise StopSignal from now on, except while `stop_requested` records it.
 
     One that is ignored, as by `nohup`, or has a handler already, keeps that.
     """
     ordinary = (signal.SIG_DFL, signal.default_int_handler)
     _install({number: _raise for number in STOP_SIGNALS if signal.getsignal(number) in ordinary})
+    _Process.announces = multiprocessing.parent_process() is None
+
+
+def ignore_stop_signals() -> None:
+    """Ignore stop signals from now on: the work is done, and Python would die of one while it ends."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
@@ -105,16 +115,39 @@ def errors_as_stops() -> Iterator[None]:
         raise StopSignal(_Process.raised, at_once=False) from error
 
 
+def exit_code(stopped: KeyboardInterrupt) -> int:
+    """Return 75 for a batch system's first signal, and 128 + the number of Ctrl-C and of a second signal."""
+    number = stopped.signal if isinstance(stopped, StopSignal) else signal.SIGINT
+    by_system = isinstance(stopped, StopSignal) and not stopped.at_once and number is not signal.SIGINT
+    return STOPPED if by_system else 128 + number
+
+
+def stop_message(stopped: KeyboardInterrupt) -> str:
+    """Return the error message of a stop signal."""
+    if str(stopped):
+        return str(stopped)
+    if exit_code(stopped) == STOPPED and isinstance(stopped, StopSignal):
+        return f"stopped by {stopped.signal.name}; the same command starts again"
+    return "interrupted"
+
+
+def _announce(number: signal.Signals) -> None:
+    """Say in the process of a command that training stops after its step."""
+    if _Process.announces and ranks.rank() == 0:
+        name = "Ctrl-C" if number is signal.SIGINT else number.name
+        with suppress(OSError):  # the terminal is gone
+            os.write(2, f"\n{name}: stopping after this step; a second one stops at once\n".encode())
+
+
 def _raise(number: int, frame: FrameType | None) -> None:
-    _Process.raised = signal.Signals(number)
+    _Process.raised = _Process.received = signal.Signals(number)
     raise StopSignal(number, at_once=False)
 
 
 def _install(handlers: dict[signal.Signals, "signal._HANDLER"]) -> dict[signal.Signals, "signal._HANDLER"]:
     """Set the handlers of the signals that are not ignored, and return those of before."""
-    accepted = {
-        number: handler
+    return {
+        number: signal.signal(number, handler)
         for number, handler in handlers.items()
         if signal.getsignal(number) is not signal.SIG_IGN
     }
-    return {number: signal.signal(number, handler) for number, handler in accepted.items()}

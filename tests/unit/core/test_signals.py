@@ -1,3 +1,5 @@
+"""Stop signals are recorded in training and raised elsewhere, and end with their exit codes."""
+
 import signal
 import subprocess
 import sys
@@ -6,12 +8,19 @@ import time
 
 import pytest
 
-from isopix.train.signals import STOP_SIGNALS, StopSignal, stop_requested, stopped_by
+from isopix.core.signals import (
+    STOP_SIGNALS,
+    StopSignal,
+    exit_code,
+    stop_message,
+    stop_requested,
+    stopped_by,
+)
 
 # One long step that only a second Ctrl-C cuts short, or `quick` steps that end when a stop is asked for.
 WORKER = """
 import sys, time
-from isopix.train.signals import stop_requested
+from isopix.core.signals import stop_requested
 with stop_requested() as request:
     print("ready", flush=True)
     heard = False
@@ -114,8 +123,8 @@ def test_other_threads_hear_nothing_and_disturb_nothing():
 # What NumPy and Cyclopts make of an exception that a signal handler raises while they import.
 CONVERTED = """
 import os, signal, sys
-from isopix.train.signals import StopSignal, errors_as_stops, raise_on_signals
-raise_on_signals()
+from isopix.core.signals import StopSignal, errors_as_stops, handle_stop_signals
+handle_stop_signals()
 try:
     with errors_as_stops():
         try:
@@ -135,3 +144,18 @@ def test_an_error_after_a_signal_is_the_signal(event, stopped):
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert (done.stdout == "SIGTERM\n") == stopped
     assert ("half imported" in done.stderr) != stopped
+
+
+@pytest.mark.parametrize(
+    ("stopped", "code"),
+    [
+        (StopSignal(signal.SIGTERM, at_once=False), 75),
+        (StopSignal(signal.SIGHUP, at_once=False), 75),
+        (StopSignal(signal.SIGINT, at_once=False), 130),
+        (StopSignal(signal.SIGTERM, at_once=True), 143),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_a_batch_systems_first_signal_ends_with_75_and_others_with_128_and_their_number(stopped, code):
+    assert exit_code(stopped) == code
+    assert ("SIGTERM" in stop_message(stopped)) == (code == 75 and stopped.signal is signal.SIGTERM)

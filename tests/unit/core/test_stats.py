@@ -1,0 +1,188 @@
+"""Intervals agree with SciPy's and cover the truth by simulation; correlations are SciPy's."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats as scipy_stats
+
+from isopix.core import stats
+from isopix.core.random import generator
+from isopix.core.stats import CrossedMean, crossed_mean, mean_half_width, rankdata, spearman
+
+SEEDS, DRAWS = 3, 5  # the smallest design of the documentation
+NUM_DESIGNS = 1000
+OFFSET = 0.5
+LOWEST = 0.95 - 3 * math.sqrt(0.95 * 0.05 / NUM_DESIGNS)  # three standard errors of a simulated coverage
+
+
+def test_a_resample_holds_all_images_of_a_group_equally_often() -> None:
+    groups = torch.tensor([7, 3, 7, 7, 9, 3])
+    counts = stats.resample_counts(6, 50, generator(0, "test"), groups)
+    assert torch.equal(counts[:, [0, 0, 1]], counts[:, [2, 3, 5]])
+    assert (counts[:, 0] + counts[:, 1] + counts[:, 4]).tolist() == [3.0] * 50
+
+
+def test_the_interval_of_a_difference_is_that_of_scipy_on_pairs() -> None:
+    draw = generator(0, "test")
+    one = torch.rand(500, generator=draw) < 0.7
+    other = torch.where(torch.rand(500, generator=draw) < 0.8, one, ~one)
+    counts = stats.resample_counts(500, 9999, generator(0, "resamples"))
+    low, high = stats.percentile_interval((one.double() - other.double())[None], counts)
+    found = scipy_stats.bootstrap(
+        (one.numpy(), other.numpy()),
+        lambda a, b, axis: a.mean(axis) - b.mean(axis),
+        paired=True,
+        method="percentile",
+        rng=0,
+    )
+    assert low.item() == pytest.approx(found.confidence_interval.low, abs=0.004)
+    assert high.item() == pytest.approx(found.confidence_interval.high, abs=0.004)
+
+
+def test_the_interval_of_an_accuracy_is_wilsons() -> None:
+    for right, count in ((0, 10), (7, 10), (180, 180), (412, 1000)):
+        correct = (torch.arange(count) < right)[None]
+        theirs = scipy_stats.binomtest(right, count).proportion_ci(method="wilson")
+        [found] = stats.accuracy_interval(correct)
+        assert found == pytest.approx((theirs.low, theirs.high), abs=1e-4)
+        assert stats.accuracy_interval(correct, torch.arange(count)) == [pytest.approx(found, abs=0.01)]
+    assert stats.accuracy_interval(torch.ones(1, 6).bool(), torch.zeros(6).long()) == [
+        stats.wilson_interval(1.0, 1)
+    ]
+
+
+@pytest.mark.parametrize("easy", [0.6, 0.97])
+def test_intervals_of_groups_cover_as_often_as_they_say(easy: float) -> None:
+    """60 originals with three images each, which are almost always all correct or all wrong."""
+    trials, originals, copies = 1000, 60, 3
+    draw = generator(0, "test")
+    chances = torch.where(torch.rand(trials, originals, generator=draw) < easy, 0.99, 0.05)
+    chances = chances.repeat_interleave(copies, 1)
+    correct = torch.rand(chances.shape, generator=draw) < chances
+    truth, groups = 0.99 * easy + 0.05 * (1 - easy), torch.arange(originals).repeat_interleave(copies)
+
+    def resampled(groups: torch.Tensor | None) -> Sequence[tuple[float, float]]:
+        counts = stats.resample_counts(originals * copies, 1000, generator(0, "resamples"), groups)
+        low, high = stats.percentile_interval(correct, counts)
+        return list(zip(low.tolist(), high.tolist(), strict=True))
+
+    def coverage(intervals: Sequence[tuple[float, float]]) -> float:
+        return sum(low <= truth <= high for low, high in intervals) / trials
+
+    assert 0.92 < coverage(stats.accuracy_interval(correct, groups)) < 0.985
+    assert coverage(stats.accuracy_interval(correct)) < 0.9
+    assert 0.85 < coverage(resampled(groups)) < 0.98  # too narrow where nearly all are correct
+    assert coverage(resampled(None)) < 0.85
+
+
+# Standard deviations of seeds, of draws, and of single runs.
+@pytest.mark.parametrize("deviations", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1), (2, 1, 1), (1, 2, 1)])
+def test_the_interval_covers_the_mean_over_seeds_and_draws(deviations: tuple[float, float, float]) -> None:
+    random, hits = np.random.default_rng(1), 0
+    for _ in range(NUM_DESIGNS):
+        cells = 0.3 + sum(
+            deviation * random.normal(size=shape)
+            for deviation, shape in zip(deviations, [(SEEDS, 1), (1, DRAWS), (SEEDS, DRAWS)], strict=True)
+        )
+        found = crossed_mean(cells)
+        assert found.half_width is not None
+        hits += abs(found.mean - 0.3) <= found.half_width
+    assert hits / NUM_DESIGNS >= LOWEST
+
+
+# Spread of images, seeds and draws, on the scale of the logit of the probability that an image is right.
+@pytest.mark.parametrize("spread", [(3.0, 0.0, 0.0), (3.0, 0.3, 0.3), (0.0, 0.3, 0.0), (1.0, 0.0, 0.5)])
+def test_the_interval_for_new_images_covers_the_mean_over_images_too(spread: tuple[float, ...]) -> None:
+    found = [_simulated(np.random.default_rng(number), *spread) for number in range(300)]
+    truth = _expected(OFFSET, math.hypot(*spread))
+    hits = [abs(each.mean - truth) <= (each.half_width_new_images or 0) for each in found]
+    assert np.mean(hits) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 300)
+    if spread[1:] == (0, 0):
+        assert np.mean([abs(each.mean - truth) <= (each.half_width or 0) for each in found]) < 0.9
+
+
+def _simulated(random: np.random.Generator, of_image: float, of_seed: float, of_draw: float) -> CrossedMean:
+    """A design with 60 new images: each right or wrong at random, as its image, seed and draw make likely."""
+    logits = (
+        OFFSET
+        + of_image * random.normal(size=60)
+        + of_seed * random.normal(size=(SEEDS, 1, 1))
+        + of_draw * random.normal(size=(DRAWS, 1))
+    )
+    right = (random.random((SEEDS, DRAWS, 60)) < 1 / (1 + np.exp(-logits))).astype(float)
+    return crossed_mean(right.mean(2), right)
+
+
+def _expected(mean: float, deviation: float) -> float:
+    """The mean of the logistic function of a normal variable, by quadrature."""
+    points, weights = np.polynomial.hermite_e.hermegauss(99)
+    return float((weights / (1 + np.exp(-(mean + deviation * points)))).sum() / weights.sum())
+
+
+# Images of each group: as the placements of a digit, and of different sizes.
+@pytest.mark.parametrize("sizes", [[3] * 70, [1, 2, 3, 6] * 18], ids=["equal", "different"])
+def test_the_interval_for_new_images_takes_whole_groups(sizes: list[int]) -> None:
+    """The images of a group are alike; those of large groups are easier, and count in proportion."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    easier = 0.1 * (np.array(sizes) - np.mean(sizes))
+    truth = float(np.average(0.3 + easier, weights=sizes))
+
+    def covers(random: np.random.Generator, *, grouped: bool) -> bool:
+        of_group = 0.3 + easier + random.normal(size=len(sizes))
+        images = (of_group[groups] + 0.3 * random.normal(size=len(groups)))[None, None]
+        found = crossed_mean(images.mean(2), images, groups if grouped else None)
+        return abs(found.mean - truth) <= (found.half_width_new_images or 0)
+
+    shares = {
+        grouped: np.mean([covers(np.random.default_rng(n), grouped=grouped) for n in range(NUM_DESIGNS)])
+        for grouped in (True, False)
+    }
+    assert abs(shares[True] - 0.95) <= 3 * math.sqrt(0.95 * 0.05 / NUM_DESIGNS) + 0.005
+    assert shares[False] < 0.85, "the simulation sees an interval that takes images for independent"
+
+
+def test_the_half_width_of_equal_groups_is_that_of_their_means_by_scipy() -> None:
+    random = np.random.default_rng(3)
+    values, order = random.normal(size=24), random.permutation(24)
+    groups = np.repeat([5, 9, -2, 0, 7, 8], 4)
+    for grouped, found in (
+        (values.reshape(6, 4).mean(1), (values[order], groups[order])),
+        (values, (values,)),
+    ):
+        expected = scipy_stats.ttest_1samp(grouped, 0).confidence_interval(0.95)
+        assert mean_half_width(*found) == pytest.approx((expected.high - expected.low) / 2, rel=1e-12)
+    assert mean_half_width(values[:1]) is None
+    assert mean_half_width(values, np.zeros(24, dtype=int)) is None
+
+
+def test_half_widths_add_in_quadrature_and_say_what_they_leave_out() -> None:
+    cells = np.array([[0.1, 0.2, 0.4], [0.0, 0.3, 0.3]])
+    by_seed, by_draw = scipy_stats.t.ppf(0.975, [1, 2]) * [
+        np.std([0.7 / 3, 0.2], ddof=1) / math.sqrt(2),
+        np.std([0.05, 0.25, 0.35], ddof=1) / math.sqrt(3),
+    ]
+    found = crossed_mean(cells)
+    np.testing.assert_allclose([found.seeds, found.draws], [by_seed, by_draw], rtol=1e-12)
+    assert found.half_width == pytest.approx(math.hypot(by_seed, by_draw))
+    assert found.half_width_new_images is None
+    assert crossed_mean(cells[:1]).half_width == crossed_mean(cells[:1]).draws
+    assert crossed_mean(cells[:1, :1]).half_width is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranks_and_their_correlation_are_scipys(seed: int) -> None:
+    one, other = np.random.default_rng(seed).normal(size=(2, 9)).round(1)  # with ties
+    assert np.array_equal(rankdata(one), scipy_stats.rankdata(one))
+    found = spearman(one, other)
+    assert found is not None
+    assert found.rho == pytest.approx(scipy_stats.spearmanr(one, other).statistic)
+    assert found.low < found.rho < found.high
+
+
+def test_too_few_points_or_equal_numbers_have_no_correlation() -> None:
+    assert spearman(np.zeros(0), np.zeros(0)) is None
+    assert spearman(np.arange(4.0), np.arange(4.0)) is None
+    assert spearman(np.arange(9.0), np.full(9, 0.5)) is None
