@@ -42,6 +42,11 @@ def recipe_cost(recipe: Recipe) -> ModelCost:
     return ModelCost(parameters, forward, 3 * forward + (blocks if recipe.train.recompute else 0))
 
 
+def training_flops(recipe: Recipe) -> int:
+    """Return the FLOPs of a training."""
+    return recipe_cost(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
+
+
 def recipe_memory(recipe: Recipe) -> TrainingMemory:
     """Estimate the memory of training with Adam in float32, without allocating it.
 

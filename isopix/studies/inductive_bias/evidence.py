@@ -1,109 +1,19 @@
 """The trials of a study as evidence: which are paired, and means over seeds, kinds and test images."""
 
-import base64
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
 from isopix.core.choices import Pool
-from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
+from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial
 
-Architecture = tuple[str, str, int]  # block, encoding, depth
-Correct = Bool[np.ndarray, " B"]
 K, T = TypeVar("K", bound=Hashable), TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ProbedLayers:
-    """Probes of some layers; accuracies in [0, 1].
-
-    `correct` says of each of `num_images` test images whether a layer classifies it correctly, as
-    `pack_correct` writes it: of every layer of a trained network, of the best layer of a baseline.
-    """
-
-    test_accuracies: tuple[float, ...]
-    validation_accuracies: tuple[float, ...]  # everything is chosen by these alone
-    best_layer: int
-    correct: tuple[str, ...] = ()
-    num_images: int = 0
-
-    @property
-    def test_accuracy(self) -> float:
-        """The test accuracy of the best layer."""
-        return self.test_accuracies[self.best_layer]
-
-    @property
-    def validation_accuracy(self) -> float:
-        """The validation accuracy of the best layer."""
-        return self.validation_accuracies[self.best_layer]
-
-    def correct_images(self, layer: int) -> Correct | None:
-        """Return whether a layer classifies each test image correctly; None if that is not known."""
-        if not self.correct:
-            return None
-        return unpack_correct(self.correct[layer if len(self.correct) > 1 else 0], self.num_images)
-
-
-@dataclass(frozen=True)
-class PoolProbes:
-    """The probes of a network and of its baselines under one pool; `pixel_components` are as many principal
-    components of the pixels as the network has features, None if these are not fewer than the pixels.
-    """
-
-    network: ProbedLayers
-    untrained: ProbedLayers
-    raw_pixels: ProbedLayers
-    pixel_components: ProbedLayers | None
-    majority: float
-
-    @property
-    def baselines(self) -> dict[str, ProbedLayers]:
-        """What an accuracy that is learned from pixels must exceed: as many features, or more."""
-        found = {"untrained": self.untrained, PIXEL_COMPONENTS: self.pixel_components}
-        known = {name: probed for name, probed in found.items() if probed is not None}
-        return known if self.pixel_components else {**known, RAW_PIXELS: self.raw_pixels}
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A trained and probed network; loss in nats per masked sub-pixel."""
-
-    block: str  # conv, mixer, transformer-1, ...
-    encoding: str  # pix2vec, fourier, continuous
-    depth: int
-    seed: int
-    loss: float  # on validation images at the end of training; nothing is chosen by it
-    probes: Mapping[Pool, PoolProbes] = field(default_factory=dict)
-    measurements: Mapping[str, Any] = field(default_factory=dict)
-    """What `measure` measures, and `unigram`, the loss of predicting the frequencies of levels."""
-
-    @property
-    def architecture(self) -> Architecture:
-        """Block, encoding and depth."""
-        return self.block, self.encoding, self.depth
-
-    @property
-    def kind(self) -> tuple[str, int]:
-        """Encoding and depth: what networks of different blocks have in common."""
-        return self.encoding, self.depth
-
-
-def pack_correct(correct: Correct) -> str:
-    """Return a bit for each image in base 64."""
-    return base64.b64encode(np.packbits(correct).tobytes()).decode()
-
-
-@cache
-def unpack_correct(packed: str, num_images: int) -> Correct:
-    """Return what `pack_correct` packed."""
-    bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
-    return np.unpackbits(bits, count=num_images).astype(bool)
 
 
 class Term(NamedTuple):

@@ -32,7 +32,7 @@ from isopix.probing.probe import EvaluatedProbe, evaluate_probe
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file
 from isopix.storage.npy import read_arrays
-from isopix.studies.inductive_bias.evidence import Architecture, PoolProbes, ProbedLayers, pack_correct
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, pack_correct
 
 RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)

@@ -3,10 +3,10 @@
 import multiprocessing
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from traceback import format_exc
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,46 +28,13 @@ from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.inductive_bias.evidence import Architecture, PoolProbes, Trial
 from isopix.studies.inductive_bias.measure import is_example, measure, probe_pools, save_example
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, Trial, TrialResult
 from isopix.train.lr_search import LRTrial
 
-Status = Literal["not run", "done", "failed"]
 ENVIRONMENT = (
     *("isopix", "commit", "device", "threads", "precision", "torch", "pillow", "python", "platform", "data"),
 )
-
-
-@dataclass(frozen=True)
-class TrialResult:
-    """The status of a trial: its run folder, the learning rates that were tried (the last one is that of a
-    finished trial), and its metrics. Seconds are wall-clock time.
-
-    It is all that the claims and the page of a study need of the trial: the run folder may be elsewhere.
-    """
-
-    status: Status = "not run"
-    reason: str = ""  # of a failure
-    traceback: str = ""
-    run: str = ""
-    lr_trials: tuple[LRTrial, ...] = ()
-    training_seconds: float = 0.0
-    probing_seconds: float = 0.0
-    trial: Trial | None = None  # the losses and accuracies of a finished trial
-    metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
-    environment: dict[str, Any] = field(default_factory=dict)  # versions, device and fingerprint of the data
-    test_groups: tuple[int, ...] = ()  # of the test images that were probed; empty if each is its own
-
-    @property
-    def seconds(self) -> float:
-        """The time of training and probes."""
-        return self.training_seconds + self.probing_seconds
-
-    def measured(self) -> Trial:
-        """Return the finished trial with its measurements."""
-        assert self.trial is not None, "the trial is done"
-        unigram = self.metrics["loss_measurement"]["baselines"]
-        return replace(self.trial, measurements={**self.metrics["measurements"], **unigram})
 
 
 class TrialSpec(NamedTuple):

@@ -7,11 +7,10 @@ import numpy as np
 from isopix.core.choices import Pool
 from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import evaluate_claims
-from isopix.studies.inductive_bias.evidence import PoolProbes, StudyEvidence
+from isopix.studies.inductive_bias.evidence import StudyEvidence
 from isopix.studies.inductive_bias.figures import study_figures
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
-from isopix.studies.inductive_bias.results import PoolRow, StudyResult, TrialRow
-from isopix.studies.inductive_bias.trial import TrialResult, TrialSpec
+from isopix.studies.inductive_bias.results import StudyResult, TrialResult
 from isopix.studies.page import write_page
 
 TITLE = "Inductive biases of small isotropic networks"
@@ -19,14 +18,15 @@ TITLE = "Inductive biases of small isotropic networks"
 
 def write_up(study: Study) -> StudyResult:
     """Test the claims, draw the figures and write the page, from the trials that are done."""
-    results, specs = study.results(), {spec.name: spec for spec in study.specs}
+    results = study.results()
     done = {name: result for name, result in results.items() if result.status == "done"}
     _check_same_images(done)
     found = evaluate_trials(list(done.values()), SCALES[study.plan.scale].effects)
     claims = {pool: tuple(claim.record() for claim in own) for pool, own in found.items()}
-    rows = tuple(_row(specs[name], result) for name, result in results.items())
     result = StudyResult(
-        scale=study.plan.scale, facts=_facts(study, list(done.values())), claims=claims, trials=rows
+        facts=_facts(study, list(done.values())),
+        claims=claims,
+        trials={name: each.summary() for name, each in results.items()},
     ).saved(study.path / "report.html")
     write_page(
         study.path / "report.html",
@@ -74,36 +74,3 @@ def _facts(study: Study, done: Sequence[TrialResult]) -> dict[str, str]:
             for name in names
         },
     }
-
-
-def _row(spec: TrialSpec, result: TrialResult) -> TrialRow:
-    block, encoding, depth = spec.architecture
-    probes: Mapping[Pool, PoolProbes] = {} if result.trial is None else result.trial.probes
-    return TrialRow(
-        name=spec.name,
-        block=block,
-        encoding=encoding,
-        depth=depth,
-        seed=spec.recipe.train.seed,
-        status=result.status,
-        reason=result.reason,
-        run=result.run,
-        learning_rate=result.lr_trials[-1].lr if result.lr_trials else None,
-        diverged=tuple(each.lr for each in result.lr_trials if each.loss is None),
-        seconds=result.seconds,
-        loss=None if result.trial is None else result.trial.loss,
-        pools={pool: _pool_row(each) for pool, each in probes.items()},
-        metrics=result.metrics,
-    )
-
-
-def _pool_row(probes: PoolProbes) -> PoolRow:
-    return PoolRow(
-        best_layer=probes.network.best_layer,
-        test_accuracies=probes.network.test_accuracies,
-        validation_accuracies=probes.network.validation_accuracies,
-        untrained=probes.untrained.test_accuracy,
-        raw_pixels=probes.raw_pixels.test_accuracy,
-        pixel_components=probes.pixel_components and probes.pixel_components.test_accuracy,
-        majority=probes.majority,
-    )
