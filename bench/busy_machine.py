@@ -19,8 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from measure import print_result
-
-from isopix.benchmarks.timing import spread
+from speed.timing import spread
 
 OWN, SLEEPING, SPINNING = "isopix", "threads that sleep at once", "threads that spin for long"
 POLICIES = {OWN: {}, SLEEPING: {"GOMP_SPINCOUNT": "0"}, SPINNING: {"GOMP_SPINCOUNT": "300000"}}

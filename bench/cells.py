@@ -5,6 +5,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+PEAK_MEMORY = "peak memory, "  # begins the names of its values in a record
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -22,3 +24,25 @@ def mean_std(values: list[float]) -> str:
     """Format the mean and standard deviation: `41.2% ± 0.6%`; the mean alone of a single value."""
     std = f" ± {statistics.stdev(values):.1%}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.1%}{std}"
+
+
+def format_ratio(ratio: float) -> str:
+    """Format a ratio with two significant digits: `0.94×`, `1.3×`, `216×`."""
+    return f"{ratio:.2g}×" if ratio < 100 else f"{ratio:.0f}×"
+
+
+def format_seconds(seconds: float) -> str:
+    """Format a time with three digits and its unit: `1.25 ms`."""
+    scale, unit = next((each for each in UNITS if seconds >= each[0]), UNITS[-1])
+    return f"{seconds / scale:.3g} {unit}"
+
+
+def recorded_peak_memories(values: dict[str, float | int | None]) -> dict[str, float | int]:
+    """Return the peak memories in the values of a record, in bytes by variant; systems that do not count them
+    have none.
+    """
+    return {
+        name.removeprefix(PEAK_MEMORY): value
+        for name, value in values.items()
+        if name.startswith(PEAK_MEMORY) and value is not None
+    }

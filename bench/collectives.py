@@ -18,8 +18,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from measure import print_result
+from speed.timing import spread
 
-from isopix.benchmarks.timing import spread
 from isopix.train.parallel import barrier, process_group
 
 NUMEL, CALLS = 2**24, 5  # 64 MiB

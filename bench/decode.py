@@ -22,11 +22,11 @@ import torch
 from measure import print_result
 from PIL import Image
 from sklearn.datasets import load_sample_images
+from speed.timing import Stopwatch, Work, spread
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 import isopix
-from isopix.benchmarks.timing import Stopwatch, Work, spread
 from isopix.data.augment import NoAugmentation, ScaleCrop
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset

@@ -12,8 +12,8 @@ from pathlib import Path
 import PIL
 import torch
 from measure import print_result
+from speed.timing import Stopwatch, spread
 
-from isopix.benchmarks.timing import Stopwatch, spread
 from isopix.data.augment import NoAugmentation, PadCropFlip
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset

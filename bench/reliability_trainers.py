@@ -16,13 +16,13 @@ import torch
 import transformers
 from reliability_process import MARKS
 from safetensors.torch import load_file
+from speed import image_gpt
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers.trainer_utils import get_last_checkpoint
 
 import isopix
 from isopix.__main__ import main as isopix_main
-from isopix.benchmarks import image_gpt
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs.checkpoint_writer import CheckpointWriter

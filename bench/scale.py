@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import print_result
-
-from isopix.benchmarks.timing import spread
+from speed.timing import spread
 
 SETTINGS = ["data.source=translated-digits", "log_every=1", "evaluate_images=16", "num_test_images=16"]
 WARM_UP = 3  # steps

@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cells import RESULTS, read, threads
+from cells import RESULTS, format_ratio, format_seconds, read, recorded_peak_memories, threads
 
-from isopix.benchmarks.training import recorded_peak_memories
-from isopix.cli.bench import format_ratio, format_seconds
 from isopix.core.text import format_bytes
 
 OWN = "isopix"
@@ -66,7 +64,7 @@ def measured(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def comparisons(found: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each comparison and its item, of a file of `isopix bench` or of a single benchmark."""
+    """Yield each comparison and its item, of a file of run.py or of a single benchmark."""
     yield from ((each, "") for each in found.get("comparisons", ()))
     for record in measured(found):
         yield from ((each, f"/{record['item']}") for each in record["comparisons"])

@@ -33,15 +33,9 @@ from study_spreads import Components, Spread, image_noise, measured_spread
 
 from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
-from isopix.studies.inductive_bias.evidence import (
-    Architecture,
-    PoolProbes,
-    ProbedLayers,
-    StudyEvidence,
-    Term,
-    Trial,
-)
+from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.grid import SCALES, Scale
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
 
 RESULT = Path(__file__).parent / "results" / "study-simulation.json"
 LETTERS = tuple(claim.letter for claim in CLAIMS)

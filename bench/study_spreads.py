@@ -11,9 +11,8 @@ from cells import RESULTS
 from jaxtyping import Float
 from scipy.special import ndtr, ndtri
 
-from isopix.studies.inductive_bias.evidence import ProbedLayers, Trial
 from isopix.studies.inductive_bias.grid import Study
-from isopix.studies.inductive_bias.trial import TrialResult
+from isopix.studies.inductive_bias.results import ProbedLayers, Trial, TrialResult
 
 POOL = "grid4"  # under which most claims can be judged
 

@@ -10,7 +10,7 @@ from cells import RESULTS, mean_std, read
 
 from isopix.studies.claims import Contrast
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
-from isopix.studies.inductive_bias.trial import TrialResult
+from isopix.studies.inductive_bias.results import TrialResult
 from isopix.studies.inductive_bias.write_up import evaluate_trials
 
 CIFAR10 = "study-tiny-cifar10"

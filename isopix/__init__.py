@@ -13,34 +13,40 @@ Arguments of these types are
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from isopix.core.version import __version__
+
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api import convert, palette, study
-    from isopix.api.comparison import compare
+    from isopix.api import convert, palette
     from isopix.api.completion import complete_steps
-    from isopix.api.evaluation import evaluate, probe
+    from isopix.api.evaluation import probe
     from isopix.api.feature_neighbors import neighbors
-    from isopix.api.features import Features
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
-    from isopix.api.inspection import analyze, plan, report
-    from isopix.api.loading import load, save
+    from isopix.api.inspection import analyze, report
     from isopix.api.machine import doctor
-    from isopix.api.model_list import list_models
     from isopix.api.notebook import make_grid
-    from isopix.api.pretrained import PretrainedModel
     from isopix.api.progress import show_progress
     from isopix.api.publishing import publish
-    from isopix.api.reproduction import plan_reproduction, reproduce
-    from isopix.api.run import Interrupted, Run
     from isopix.api.scoring import score
     from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.registry import load_plugin
+    from isopix.core.signals import Interrupted
+    from isopix.pretrained.features import Features
+    from isopix.pretrained.loading import load, save
+    from isopix.pretrained.model import PretrainedModel
+    from isopix.pretrained.run import Run
     from isopix.studio.server import open_studio
+    from isopix.verbs.compare import compare
+    from isopix.verbs.evaluate import evaluate
+    from isopix.verbs.models import list_models
+    from isopix.verbs.plan import plan
+    from isopix.verbs.recipe import list_recipes, show_recipe
+    from isopix.verbs.reproduce import list_protocols, plan_reproduction, reproduce
+    from isopix.verbs.study import study_inductive_bias
 
-__version__ = "0.2.0.dev0"
 __all__ = [
     "Features",
     "Interrupted",
@@ -57,6 +63,8 @@ __all__ = [
     "evaluate",
     "finetune",
     "list_models",
+    "list_protocols",
+    "list_recipes",
     "load",
     "load_plugin",
     "low_data",
@@ -79,34 +87,32 @@ __all__ = [
     "score",
     "search_lr",
     "show_progress",
-    "study",
+    "show_recipe",
+    "study_inductive_bias",
     "verify",
 ]
 
 # The module that defines each name, imported on first use, so that `import isopix` does not import torch; a
 # module that ends in an exported name is that name.
 _MODULES = {
-    "isopix.api.comparison": ("compare",),
     "isopix.api.completion": ("complete_steps",),
     "isopix.api.convert": ("convert",),
-    "isopix.api.evaluation": ("evaluate", "probe"),
+    "isopix.api.evaluation": ("probe",),
     "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.api.few_labels": ("low_data",),
-    "isopix.api.features": ("Features",),
+    "isopix.pretrained.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
-    "isopix.api.inspection": ("analyze", "plan", "report"),
+    "isopix.api.inspection": ("analyze", "report"),
     "isopix.api.palette": ("palette",),
-    "isopix.api.loading": ("load", "save"),
+    "isopix.pretrained.loading": ("load", "save"),
     "isopix.api.machine": ("doctor",),
-    "isopix.api.model_list": ("list_models",),
     "isopix.api.notebook": ("make_grid",),
-    "isopix.api.pretrained": ("PretrainedModel",),
+    "isopix.pretrained.model": ("PretrainedModel",),
     "isopix.api.progress": ("show_progress",),
     "isopix.api.publishing": ("publish",),
-    "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
-    "isopix.api.run": ("Interrupted", "Run"),
+    "isopix.core.signals": ("Interrupted",),
+    "isopix.pretrained.run": ("Run",),
     "isopix.api.scoring": ("score",),
-    "isopix.api.study": ("study",),
     "isopix.api.survey": ("data_show",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),
@@ -118,10 +124,18 @@ _EXPORTS = {name: module for module, names in _MODULES.items() for name in names
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
+    if name in _EXPORTS:
+        module = importlib.import_module(_EXPORTS[name])
+        return module if _EXPORTS[name].endswith(f".{name}") else getattr(module, name)
+    if name.startswith("_") or name not in _verbs():
         raise AttributeError(f"module 'isopix' has no attribute '{name}'")
-    module = importlib.import_module(_EXPORTS[name])
-    return module if _EXPORTS[name].endswith(f".{name}") else getattr(module, name)
+    return _verbs()[name]
+
+
+def _verbs() -> dict[str, Any]:
+    importlib.import_module("isopix.verbs")
+    verbs = importlib.import_module("isopix.core.verb").VERBS.values()
+    return {each.name: each.function for each in verbs}
 
 
 def __dir__() -> list[str]:

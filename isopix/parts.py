@@ -57,9 +57,8 @@ from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.heads import Categorical, HeadSpec, Likelihood
 from isopix.model.init import Constant, Draw, Glorot, InitScheme, InitTable, Normal, Ones, Uniform, Zeros
 from isopix.model.masking import Masking, MaskingSpec, ZeroMaskingSpec
-from isopix.model.mlp import MLP, MLPSpec
+from isopix.model.mlp import MLP, LayerNormSpec, MLPSpec, Norm, NormSpec, RMSNormSpec
 from isopix.model.network import Network
-from isopix.model.norms import LayerNormSpec, Norm, NormSpec, RMSNormSpec
 from isopix.model.positions import PositionEmbedding, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.base import Components, Inputs, Stem, StemSpec

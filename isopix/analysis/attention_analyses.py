@@ -30,8 +30,7 @@ from isopix.core.registry import register
 from isopix.model.attention import AttentionAxis
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
-from isopix.plots.attention import plot_attention_maps, plot_attention_rollout
-from isopix.plots.attention_distance import plot_attention_distance
+from isopix.plots.attention import plot_attention_distance, plot_attention_maps, plot_attention_rollout
 from isopix.plots.images import png_bytes
 from isopix.plots.style import Figure
 

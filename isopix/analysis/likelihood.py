@@ -17,12 +17,12 @@ from torch import Tensor
 from isopix.codecs.base import Codec
 from isopix.core.device import Precision, autocast
 from isopix.core.images import ImageSequence
+from isopix.core.memory import eval_batch_size
 from isopix.core.random import generator
 from isopix.core.types import Codes, Images
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel, TrainingBatch
 from isopix.objectives.baselines import code_map
-from isopix.probing.features import eval_batch_size
 
 MAX_LOGITS = 2**26  # computed at a time
 
@@ -110,7 +110,7 @@ def score_batches(model: PretrainModel, images: ImageSequence) -> Iterator[Image
     """Yield images on the model's device, as many as give at most MAX_LOGITS logits."""
     codec, device = model.network.codec, model.network.device
     most = MAX_LOGITS // (codec.grid.positions * codec.num_codes * codec.vocab_size)
-    size = max(1, min(eval_batch_size(model.network.backbone), most))
+    size = max(1, min(eval_batch_size(model.network.codec.grid.positions, model.network.device), most))
     for start in range(0, len(images), size):
         yield images[start : start + size].to(device)
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from isopix.core.stats import pearson_coefficient, rankdata
 from isopix.model.stems.base import ValueTable
-from isopix.model.stems.pixel_embedding import LEVELS
+from isopix.model.stems.pixels import LEVELS
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
 

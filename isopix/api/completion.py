@@ -4,21 +4,19 @@ from collections.abc import Iterator
 from functools import partial
 
 from isopix.api.arguments import checked
-from isopix.api.inference import inference
-from isopix.api.inputs import ImagesLike, require_images
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.memory import report_memory
 from isopix.core.ranges import Count
 from isopix.generate.complete import (
     PartialCompletions,
+    Prompt,
     completion_steps,
-    make_passes,
-    make_prompt,
-    require_completion,
 )
-from isopix.generate.completion_mask import MaskLike
-from isopix.generate.filling import Order
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.config import Order, Passes, SamplingConfig
+from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
+from isopix.generate.sample import require
+from isopix.pretrained.inference import inference
+from isopix.pretrained.inputs import ImagesLike, require_images
+from isopix.pretrained.model import PretrainedModel
 
 
 @checked
@@ -42,14 +40,16 @@ def complete_steps(
     The arguments are those of `PretrainedModel.complete`; the last pictures are its completions. Raises what
     it raises, at once, and RuntimeError if there is not enough memory.
     """
-    require_completion(model.loaded.model)
+    require(model.loaded.model, "complete")
     model.loaded.require_decoder("complete")
     inputs = require_images(model.preprocess(images))
+    chosen = chosen_mask(model.network.codec, rows=rows, mask=mask)
+    hidden = completion_mask(chosen, model.network.codec, len(inputs), seed=seed)
     steps = completion_steps(
         model.loaded.model,
-        make_prompt(inputs, model.network.codec, rows=rows, mask=mask, each=each, seed=seed),
+        Prompt(inputs, hidden, each),
         sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, precision=model.precision),
-        passes=make_passes(order, iterations),
+        passes=Passes(order=order or "inward", iterations=iterations or 24),
         seed=seed,
         context=partial(inference, model, "fp32"),
     )

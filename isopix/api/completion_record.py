@@ -5,7 +5,7 @@ from typing import Any
 
 from isopix.codecs.base import Codec
 from isopix.generate.complete import Completions
-from isopix.generate.completion_mask import MaskLike, PixelMask, mask_label
+from isopix.generate.mask import MaskLike, PixelMask, mask_label
 
 LATER_PIXELS = (
     "autoregressive models sample hidden pixels in raster order, each given the pixels before it; known "

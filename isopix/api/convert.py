@@ -9,7 +9,6 @@ from pathlib import Path
 from isopix.api.arguments import PathLike, checked
 from isopix.api.exporting import exported_model
 from isopix.api.results import ConvertOutput
-from isopix.api.run import load_network
 from isopix.codecs import palette_file
 from isopix.core.types import Grid
 from isopix.interop import hub
@@ -19,6 +18,7 @@ from isopix.interop.imported_model import ImportedModel, squashed
 from isopix.interop.openai.convert import read_checkpoint
 from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
 from isopix.interop.vit.timm import read_timm
+from isopix.pretrained.run import load_network
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.model_card import model_card
 from isopix.reporting.run_reader import read_run_or_model

@@ -2,12 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any
 
 from isopix.api.arguments import checked
 from isopix.api.progress import Progress, count_progress, shows_progress
-from isopix.api.results import EvaluationOutput, ProbeOutput
-from isopix.api.run import (
+from isopix.api.results import ProbeOutput
+from isopix.core import config
+from isopix.core.device import DeviceLike, Precision
+from isopix.core.overrides import parse
+from isopix.core.ranges import Count
+from isopix.core.registry import kinds_of
+from isopix.core.suggestions import did_you_mean
+from isopix.data.dataset import ImageDataset
+from isopix.model.backbone import FeatureKind
+from isopix.model.pool import Pool
+from isopix.pretrained.run import (
     DataLike,
     RunLike,
     default_precision,
@@ -16,26 +24,12 @@ from isopix.api.run import (
     logger,
     open_run,
     require_writable,
-    save_record,
 )
-from isopix.core import config
-from isopix.core.device import DeviceLike, Precision
-from isopix.core.overrides import parse
-from isopix.core.ranges import Count
-from isopix.core.registry import kinds_of
-from isopix.core.suggestions import did_you_mean
-from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import majority_baseline, unknown_images_warning
-from isopix.data.missing_classes import missing_class_notes
-from isopix.finetuning.evaluate import check_masks, default_masks, evaluate_finetuned
-from isopix.model.backbone import FeatureKind
-from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import L2_EXTRA, L2_GRID, ProbeConfig
 from isopix.probing.results import ProbeReport
 from isopix.runs.load import LoadedRun
 from isopix.runs.probe import probe_run, save_report
-from isopix.storage.provenance import settings_hash
 from isopix.train.parallel import process_group
 
 
@@ -98,55 +92,6 @@ def probe(
     facts: dict[str, object] = {"data": images.name, "limit": limit}
     path = None if folder is None else save_report(folder, loaded.step, report, facts)
     return ProbeOutput(report, images.name, loaded.step, path)
-
-
-@checked
-@shows_progress("evaluation")
-def evaluate(
-    run: RunLike,
-    *,
-    data: DataLike | None = None,
-    mask_ensemble: int | None = None,
-    limit: Count | None = None,
-    precision: Precision | None = None,
-    seed: int = 0,
-    device: DeviceLike = "auto",
-    progress: Progress | None = None,
-) -> EvaluationOutput:
-    """Evaluate a fine-tuned run on the test images of its dataset, or of another with the same classes.
-
-    `mask_ensemble` is the number of masks per image whose predictions are combined by majority vote; 0 masks
-    nothing; None is the run's own setting. The metrics are saved in the run's `evaluations` folder. Raises
-    ValueError for a run that is not fine-tuned and for other classes.
-    """
-    with open_run(run, device) as (folder, model):
-        if folder is not None:
-            require_writable(folder.evaluations)
-        loaded = model.loaded
-        tuned = loaded.finetuned(None if folder is None else folder.path)
-        masks = default_masks(tuned) if mask_ensemble is None else mask_ensemble
-        check_masks(tuned, masks)
-        images = evaluation_images(loaded, data, limit)
-        precision = precision or default_precision(run, model)
-        done = count_progress(progress, len(images.test) * max(1, masks))
-        metrics = evaluate_finetuned(
-            tuned, loaded.classes, images, masks=masks, seed=seed, precision=precision, progress=done
-        )
-    facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    notes = missing_class_notes(images, loaded.records["state"].get("training_classes"))
-    measurement = replace(
-        loaded.measure(images, "test"),
-        baselines=majority_baseline(images),
-        warnings=(*(each for each in notes if " test images " in each), *unknown_images_warning(images)),
-    )
-    facts |= {"precision": precision}
-    record = {"kind": "evaluation", "step": loaded.step, **facts, "classes": list(loaded.classes)}
-    record |= {**config.to_dict(metrics), "measurement": measurement.to_dict()}
-    suffix = settings_hash({**facts, "images": measurement.images_hash})
-    name = f"evaluate-{loaded.step:08d}-{images.name}-{suffix}.json"
-    path = None if folder is None else save_record(folder.evaluations / name, record)
-    output = (metrics, loaded.classes, images.name, loaded.step, masks, measurement, record, path)
-    return EvaluationOutput(*output)
 
 
 def _probe(

@@ -20,18 +20,8 @@ from isopix.api.neighbors_output import (
     Outlier,
     save_neighbors,
 )
-from isopix.api.pretrained import PretrainedModel
-from isopix.api.run import (
-    DataLike,
-    RunLike,
-    SplitName,
-    check_size,
-    evaluation_data,
-    load_images,
-    open_run,
-    sample_of_each,
-)
 from isopix.api.score_output import results_folder
+from isopix.core.choices import SplitName
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.progress import long_step
 from isopix.core.ranges import Count, Range
@@ -42,6 +32,16 @@ from isopix.data.image_names import image_names
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Split
 from isopix.model.pool import Pool
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import (
+    DataLike,
+    RunLike,
+    check_size,
+    evaluation_data,
+    load_images,
+    open_run,
+    sample_of_each,
+)
 from isopix.probing.features import iter_features
 from isopix.reporting.run_reader import read_run
 from isopix.runs.load import LoadedRun

@@ -13,7 +13,15 @@ from isopix.api.arguments import NonNegative, checked
 from isopix.api.evaluation import probe_method
 from isopix.api.progress import Progress, TrainingProgress, count_progress, shows_progress
 from isopix.api.results import LowDataOutput
-from isopix.api.run import (
+from isopix.core import device as devices
+from isopix.core.device import DeviceLike, Precision
+from isopix.core.measurement import Measurement
+from isopix.core.ranges import Count
+from isopix.core.text import printable
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import majority_baseline
+from isopix.model.pool import Pool
+from isopix.pretrained.run import (
     DataLike,
     RunLike,
     default_precision,
@@ -25,13 +33,6 @@ from isopix.api.run import (
     require_writable,
     save_record,
 )
-from isopix.core import device as devices
-from isopix.core.device import DeviceLike, Precision
-from isopix.core.ranges import Count
-from isopix.core.text import printable
-from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, majority_baseline
-from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import L2_GRID, ProbeConfig
 from isopix.probing.low_data import LowDataProtocol, LowDataResult, Selection, probe_low_data

@@ -18,30 +18,24 @@ from isopix.api.generation_results import (
     SampleOutput,
 )
 from isopix.api.image_selection import first_images, select_split
-from isopix.api.inputs import ImagesLike, as_images, require_images
 from isopix.api.nearest import compare_with_training
-from isopix.api.pretrained import PretrainedModel
 from isopix.api.progress import Progress, shows_progress
-from isopix.api.run import (
-    DataLike,
-    RunLike,
-    SplitName,
-    logger,
-    open_run,
-    require_writable,
-)
+from isopix.core.choices import SplitName
 from isopix.core.device import DeviceLike, Precision
+from isopix.core.measurement import Measurement
 from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, images_hash
+from isopix.data.measurement import images_hash
 from isopix.data.splits import Split
-from isopix.generate.complete import choose_mask, make_passes, require_completion
-from isopix.generate.completion_mask import MaskLike, nearest_visible_pixels
-from isopix.generate.filling import Order, Passes
-from isopix.generate.reconstruct import require_masked_inputs
+from isopix.generate.config import Order
+from isopix.generate.mask import MaskLike, chosen_mask, nearest_visible_pixels
+from isopix.generate.sample import require
 from isopix.objectives.visible_baselines import NearestVisible
 from isopix.plots import images as pictures
+from isopix.pretrained.inputs import ImagesLike, as_images, require_images
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import DataLike, RunLike, logger, open_run, require_writable
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import settings_hash, with_provenance
@@ -127,9 +121,9 @@ def complete(
     """
     with _opened(run, device) as (folder, model):
         loaded = model.loaded
-        require_completion(loaded.model)
+        require(loaded.model, "complete")
         loaded.require_decoder("complete")
-        chosen = choose_mask(loaded.network.codec, rows=rows, mask=mask)
+        chosen = chosen_mask(loaded.network.codec, rows=rows, mask=mask)
         inputs, origin, _ = _inputs(loaded, images, data, split, count, limit)
         sampling = _sampling(model, temperature, top_k, top_p, precision)
         found = model.complete(
@@ -154,7 +148,7 @@ def complete(
         **sampling,
     }
     if not loaded.recipe.objective.can_sample:
-        numbers |= (make_passes(order, iterations) or Passes())._asdict()
+        numbers |= {"order": order or "inward", "iterations": iterations or 24}
     nearest = nearest_visible_pixels(found.images[:, 0], found.mask)
     grid = pictures.completion_grid(
         inputs, found.mask, found.images, baselines={NearestVisible.name: nearest}
@@ -184,7 +178,7 @@ def reconstruct(
     """
     with _opened(run, device) as (folder, model):
         loaded = model.loaded
-        require_masked_inputs(loaded.model)
+        require(loaded.model, "reconstruct")
         loaded.require_decoder("reconstruct")
         inputs, origin, measured = _inputs(loaded, images, data, split, count, limit)
         result = model.reconstruct(inputs, seed=seed)

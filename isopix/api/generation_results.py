@@ -12,11 +12,11 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.api.notebook import display
+from isopix.core.measurement import Measurement
 from isopix.core.text import short_repr_of
 from isopix.core.types import Images
-from isopix.data.measurement import Measurement
 from isopix.generate.complete import CompletedImages, Completions, LogLikelihood
-from isopix.generate.completion_mask import PixelMask
+from isopix.generate.mask import PixelMask
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
 from isopix.plots.images import png_bytes

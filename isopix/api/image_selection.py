@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
-from isopix.api.run import (
+from isopix.core.choices import SplitName
+from isopix.core.types import Images
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import unknown_images_warning
+from isopix.pretrained.run import (
     DataLike,
-    SplitName,
     check_size,
     evaluation_data,
     is_own,
@@ -12,9 +15,6 @@ from isopix.api.run import (
     logger,
     sample_of_each,
 )
-from isopix.core.types import Images
-from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import unknown_images_warning
 from isopix.runs.load import LoadedRun
 from isopix.runs.seen import leave_out_seen
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isopix import __version__
 from isopix.api.arguments import checked
 from isopix.core.check import Check
 from isopix.core.installation import (
@@ -18,6 +17,7 @@ from isopix.core.installation import (
     wrong_versions,
 )
 from isopix.core.text import format_bytes
+from isopix.core.version import __version__
 from isopix.storage.cache_folder import default_cache
 from isopix.storage.folder_test import folder_problem, free_bytes, size_of
 

@@ -13,8 +13,8 @@ from isopix.api.notebook import ResultTable, TableOutput
 from isopix.core.types import Images
 from isopix.data.image_names import shared_folder, short_name
 from isopix.data.sources.base import SplitName
-from isopix.plots.duplicates import PairLabel, plot_pairs
 from isopix.plots.images import png_bytes
+from isopix.plots.sheets import PairLabel, plot_pairs
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.csv_file import write_csv
 

@@ -11,11 +11,11 @@ from einops import rearrange
 from PIL import Image
 
 from isopix.api.arguments import checked
-from isopix.api.inputs import ArrayLike
 from isopix.core.ranges import Count
 from isopix.core.text import printable
 from isopix.display.tables import format_table
 from isopix.plots.images import sample_grid
+from isopix.pretrained.inputs import ArrayLike
 
 
 @checked

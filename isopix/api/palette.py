@@ -6,7 +6,6 @@ from typing import Any
 
 from isopix.api.arguments import PathLike, checked
 from isopix.api.results import PaletteOutput
-from isopix.api.run import DataLike, load_images
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import PaletteFile, ValueRange
@@ -16,6 +15,7 @@ from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.plots import palette as plots
 from isopix.plots import style
+from isopix.pretrained.run import DataLike, load_images
 
 EXAMPLES = 10  # images in the figure of quantized images
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 from isopix.api.arguments import checked
 from isopix.api.exporting import exported_model
-from isopix.api.pretrained import PretrainedModel
 from isopix.api.results import PublishOutput
-from isopix.api.run import load_network
 from isopix.core.choices import ExportFormat
 from isopix.interop import hub
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import load_network
 from isopix.reporting.model_card import model_card
 from isopix.reporting.run_reader import read_run_or_model
 

@@ -12,12 +12,12 @@ from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES, Scores, Summary, summarize
 from isopix.api.arguments import PathLike
 from isopix.api.notebook import ResultTable, TableOutput
-from isopix.api.run import require_writable
+from isopix.core.measurement import Measurement
 from isopix.core.text import printable
 from isopix.core.types import Groups
 from isopix.data.image_names import shared_folder, short_name
-from isopix.data.measurement import Measurement
 from isopix.data.sources.base import SplitName
+from isopix.pretrained.run import require_writable
 
 
 @dataclass(frozen=True)

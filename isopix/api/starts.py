@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import PathLike
-from isopix.api.run import run_folder, shared_overrides
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
 from isopix.data.dataset import open_source
 from isopix.data.known_sources import require_known_source
+from isopix.pretrained.run import run_folder, shared_overrides
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of

@@ -16,9 +16,8 @@ from isopix.data.duplicates import DuplicateGroup
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.survey import Survey, survey_source
 from isopix.plots import style
-from isopix.plots.contact_sheet import SheetLine, class_lines, plot_contact_sheet
-from isopix.plots.image_sizes import plot_image_sizes
 from isopix.plots.images import png_bytes
+from isopix.plots.sheets import SheetLine, class_lines, plot_contact_sheet, plot_image_sizes
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.csv_file import write_csv
 from isopix.storage.provenance import with_provenance

@@ -10,14 +10,6 @@ import torch
 
 from isopix.api.arguments import PathLike, checked
 from isopix.api.progress import TrainingProgress, shows_training
-from isopix.api.run import (
-    Interrupted,
-    Run,
-    finished,
-    logger,
-    observer,
-    run_folder,
-)
 from isopix.api.starts import (
     LEARNING_RATE,
     check_new_run,
@@ -30,7 +22,9 @@ from isopix.core import ranks
 from isopix.core.device import DeviceLike
 from isopix.core.memory import free_memory, total_memory
 from isopix.core.overrides import override
+from isopix.core.signals import Interrupted
 from isopix.core.text import count_of
+from isopix.pretrained.run import Run, finished, logger, observer, run_folder
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of

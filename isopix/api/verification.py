@@ -9,10 +9,10 @@ from typing import Any
 from isopix.api.arguments import checked
 from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import VerifyOutput
-from isopix.api.run import DataLike, evaluation_images, load_network, save_record
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.ranges import Count
+from isopix.pretrained.run import DataLike, evaluation_images, load_network, save_record
 from isopix.recipes.igpt import published_loss
 from isopix.runs.load import newest_checkpoint
 from isopix.storage import checkpoint

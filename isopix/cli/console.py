@@ -14,6 +14,7 @@ from rich.text import Text
 from isopix.cli.output import open_console
 from isopix.core.progress import set_display
 from isopix.core.registry import load_plugin
+from isopix.core.table import Table
 from isopix.core.text import printable
 from isopix.display.bars import ProgressBar, console_bar, print_line
 from isopix.display.long_steps import long_step_display
@@ -177,6 +178,14 @@ set_display(partial(long_step_display, _open_bar))
 def show_json(values: Mapping[str, Any]) -> None:
     """Print values as JSON to standard output."""
     console.out(json.dumps(values, indent=2), highlight=False)
+
+
+def show(table: Table) -> None:
+    """Print a table; on a terminal as wide as that, elsewhere as wide as its values."""
+    _, *lines = table.text(_terminal_width(), ascii_only=console.options.ascii_only).split("\n")
+    say_wrapped(table.caption, style="bold")
+    for line in (*lines, ""):
+        console.print(Text(line), soft_wrap=True)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

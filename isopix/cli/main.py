@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cyclopts import App, CycloptsError
 
-from isopix import __version__
+from isopix.cli.command import add_verb
 from isopix.cli.errors import format_error, with_option_names
 from isopix.cli.outline import outlines
 from isopix.cli.output import open_console
@@ -14,6 +14,8 @@ from isopix.cli.rank_errors import check_command, of_rank, say_error, say_stop
 from isopix.core import ranks
 from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable
+from isopix.core.version import __version__
+from isopix.verbs import VERBS
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
@@ -21,8 +23,6 @@ COMMANDS = {
         "isopix.cli.demo:demo",
         "Pre-train, probe, sample and report on translated digits.",
     ),
-    "recipe": ("isopix.cli.recipe:app", "List recipes; show the settings of one and where each comes from."),
-    "plan": ("isopix.cli.plan:plan", "Estimate parameters, FLOPs, memory and training time of a recipe."),
     "data": (
         "isopix.cli.data:app",
         "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
@@ -40,10 +40,6 @@ COMMANDS = {
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
     "finetune": ("isopix.cli.finetune:finetune", "Fine-tune a run to classify labeled images."),
-    "evaluate": (
-        "isopix.cli.evaluate:evaluate",
-        "Evaluate a fine-tuned run on the test set: accuracy, loss, confusion matrix.",
-    ),
     "low-data": (
         "isopix.cli.low_data:low_data",
         "Measure few-label test error: linear probe and fine-tuning.",
@@ -68,16 +64,6 @@ COMMANDS = {
         "isopix.cli.verify:verify",
         "Check a model's files and compare its loss with the published one.",
     ),
-    "models": ("isopix.cli.models:models", "List the models that come with isopix."),
-    "study": ("isopix.cli.study:app", "Run a study: train, probe and compare many networks."),
-    "compare": (
-        "isopix.cli.compare:compare",
-        "Compare fine-tuned runs: paired differences over seeds and labels.",
-    ),
-    "reproduce": (
-        "isopix.cli.reproduce:reproduce",
-        "Run the experiment of a table or figure of a paper, next to the published numbers.",
-    ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
     "doctor": (
         "isopix.cli.doctor:doctor",
@@ -86,10 +72,6 @@ COMMANDS = {
     "studio": (
         "isopix.cli.studio:studio",
         "Try out runs on a local page: complete, compare and inspect images.",
-    ),
-    "bench": (
-        "isopix.cli.bench:bench",
-        "Measure speed next to other libraries, and check the results on this device.",
     ),
 }
 
@@ -100,8 +82,14 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
     os.environ.update(OMP_WAIT_POLICY="PASSIVE", GOMP_SPINCOUNT="2000")  # for GNU's OpenMP the second counts
 
 
+ORDER = """demo recipe plan data palette pretrain resume search-lr probe analyze finetune evaluate low-data
+sample complete reconstruct score neighbors convert publish verify models study compare reproduce report
+doctor studio bench"""
+"""The commands in the order in which a newcomer needs them."""
+
+
 def command_app() -> App:
-    """Return the commands, of which none is imported yet."""
+    """Return the commands, with those of verbs."""
     app = App(
         name="isopix",
         help="Pre-train image models by predicting pixels, measure what they have learned, and report it.",
@@ -112,10 +100,12 @@ def command_app() -> App:
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
     )
-    for i, (name, (target, text)) in enumerate(COMMANDS.items()):
+    for name, (target, text) in COMMANDS.items():
         # The list of commands needs no import; the help page of one command is its own docstring.
         selected = sys.argv[1:2] == [name]
-        app.command(target, name=name, help=None if selected else text, sort_key=i)
+        app.command(target, name=name, help=None if selected else text, sort_key=ORDER.split().index(name))
+    for each in VERBS.values():
+        add_verb(app, each, ORDER.split().index(each.command.split()[0]))
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
 
@@ -150,6 +140,13 @@ def _run(options: list[str]) -> None:
 
     Help is shown and wrong words are refused before the modules of the command, and PyTorch, are imported.
     """
+    if sys.argv[1:2] and sys.argv[1] in {each.split()[0] for each in VERBS}:
+        command, given, _ = command_app().parse_args(sys.argv[1:])
+        options += [
+            name for name, each in given.signature.parameters.items() if each.kind == each.KEYWORD_ONLY
+        ]
+        command(*given.args, **given.kwargs)
+        return
     with outlines():
         command, given, _ = command_app().parse_args(sys.argv[1:])
         if not command.__module__.startswith("isopix."):

@@ -8,14 +8,14 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from isopix.api.run import Interrupted, Run
 from isopix.cli.console import console, say, show_json, warn
 from isopix.core.command_line import command_line
-from isopix.core.signals import STOPPED
-from isopix.data.measurement import Measurement
+from isopix.core.formats import format_loss
+from isopix.core.measurement import Measurement
+from isopix.core.signals import STOPPED, Interrupted
 from isopix.display.bars import console_bar
-from isopix.display.formats import format_loss
 from isopix.display.training import TrainingDisplay
+from isopix.pretrained.run import Run
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.training import RunStatus

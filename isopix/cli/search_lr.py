@@ -31,8 +31,8 @@ from isopix.cli.run_display import RunDisplay, unless_stopped, with_resume_hint
 from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
 from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
+from isopix.core.formats import format_duration, format_loss
 from isopix.core.signals import STOPPED
-from isopix.display.formats import format_duration, format_loss
 from isopix.runs.lr_search import FILE, trial_folder
 from isopix.train.lr_search import LRSearch, LRTrial
 

@@ -11,13 +11,12 @@ import torch
 from rich.progress import BarColumn, Progress, TextColumn
 
 from isopix.api import training
-from isopix.api.run import Interrupted
 from isopix.cli.console import console, say
 from isopix.core import device as devices
+from isopix.core.formats import format_loss
 from isopix.core.registry import load_plugin
-from isopix.core.signals import STOPPED, handle_stop_signals, stop_requested
+from isopix.core.signals import STOPPED, Interrupted, handle_stop_signals, stop_requested
 from isopix.display.bars import Lines
-from isopix.display.formats import format_loss
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.executor import ExecutorObserver, ProcessExecutor, Slot, run_all, slots_on
 from isopix.train.trainer import Record

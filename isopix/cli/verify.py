@@ -21,7 +21,7 @@ from isopix.cli.console import (
     show_table,
 )
 from isopix.core.choices import Precision
-from isopix.data.measurement import Measurement
+from isopix.core.measurement import Measurement
 from isopix.recipes.published import PublishedLoss
 
 Values = Mapping[str, Any]

@@ -11,9 +11,19 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from isopix.core.ranges import check_ranges
 from isopix.core.registry import Part, kinds_of
@@ -85,7 +95,7 @@ def _build(hint: Any, values: Any, path: tuple[str, ...]) -> Any:
     if get_origin(hint) in (dict, Mapping) and _is_settings(inner[1]) and isinstance(values, Mapping):
         return {key: _build(inner[1], each, (*path, str(key))) for key, each in values.items()}
     settings = next((member for member in members if _is_settings(member)), None)
-    return _leaf(hint, values, path) if settings is None else _settings(settings, values, path)
+    return validated(".".join(path), hint, values) if settings is None else _settings(settings, values, path)
 
 
 def _is_settings(member: Any) -> bool:
@@ -145,22 +155,28 @@ def _with_kind(field: "dataclasses.Field[Any]", value: Any) -> Any:
     return {"kind": default.kind, **value} if isinstance(default, Part) else value
 
 
-def _leaf(hint: Any, value: Any, path: tuple[str, ...]) -> Any:
-    """One value, checked and converted. Raises ValueError with what was given and what is allowed."""
+def validated(name: str, hint: Any, value: Any) -> Any:
+    """Return one value, checked and converted by pydantic: of a setting, or an argument of a function.
+
+    Raises ValueError with what was given and what is allowed.
+    """
+    if getattr(value, "ndim", None) == 0:  # a number of NumPy or PyTorch
+        value = value.item()
     try:
         _check_value(hint, value)
         return _adapter(hint).validate_python(value)
-    except ValidationError:
-        problem = _expected(hint)
+    except ValidationError as error:
+        own = [str(each["ctx"]["error"]) for each in error.errors() if each["type"] == "value_error"]
+        problem = own[0] if own else f"it must be {_expected(hint)}"
     except ValueError as error:
-        problem = str(error)
-    raise ValueError(f"{'.'.join(path)} is {_shown(value)}; it must be {problem}") from None
+        problem = f"it must be {error}"
+    raise ValueError(f"{name} is {_shown(value)}; {problem}") from None
 
 
 @cache
 def _adapter(hint: Any) -> Any:
     """pydantic's checker of a type, whose making takes far longer than its use."""
-    return TypeAdapter(hint)
+    return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
 
 
 @cache
@@ -176,8 +192,10 @@ def _lower(message: str) -> str:
 def _expected(hint: Any) -> str:
     """Describe the values of a type: "an integer or null", "one of fp32, bf16", "a list of numbers"."""
     inner, origin = get_args(hint), get_origin(hint)
+    if origin is Annotated:
+        return _expected(inner[0])
     if origin in (Union, UnionType):
-        return " or ".join(map(_expected, inner))
+        return " or ".join(dict.fromkeys(map(_expected, inner)))
     if origin is Literal:
         words = [json.dumps(each) if each is None else str(each) for each in inner]
         return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
@@ -186,7 +204,9 @@ def _expected(hint: Any) -> str:
     words_by_type = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
     if isinstance(hint, type) and issubclass(hint, Part):
         return f"a {hint.noun}"
-    return {**words_by_type, NoneType: "null"}.get(hint, str(hint))
+    return {**words_by_type, NoneType: "null", Path: "a path"}.get(
+        hint
+    ) or f"a {getattr(hint, '__name__', hint)}"
 
 
 def _expected_items(inner: tuple[Any, ...]) -> str:
@@ -201,7 +221,7 @@ def _check_value(kind: Any, value: Any) -> None:
     """Raises ValueError, with what is expected, for values that pydantic takes and nobody means: true for 1,
     `yes` for true, infinity.
     """
-    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    members = _members(kind)
     if isinstance(value, str) and any(value in get_args(member) for member in members):
         return  # one of the words that a Literal allows
     if (
@@ -212,6 +232,15 @@ def _check_value(kind: Any, value: Any) -> None:
         raise ValueError(_expected(kind))
     if float in members and not _finite(value):
         raise ValueError("a finite number")
+
+
+def _members(hint: Any) -> list[Any]:
+    """The types that a type stands for: those of a union, without their annotations."""
+    if get_origin(hint) is Annotated:
+        return _members(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return [each for member in get_args(hint) for each in _members(member)]
+    return [hint]
 
 
 def _finite(value: Any) -> bool:
@@ -225,6 +254,8 @@ def _finite(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
+    if not isinstance(value, bool | int | float | str | list | tuple | dict | None):
+        return f"a {type(value).__name__}"
     text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
 

@@ -14,6 +14,8 @@ try:
 except ImportError:  # on Windows
     resource = None  # type: ignore[assignment]
 
+DEVICE_BATCH_SIZE = 128
+CPU_POSITIONS = 8192  # of a batch that stay in a CPU's caches, which is nearly twice as fast
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 2**30
 OLD_MAX_THRESHOLD = 2**25  # of older versions of glibc, which refuse a larger one
@@ -40,6 +42,11 @@ def free_memory(device: torch.device) -> int:
         return int(torch.cuda.mem_get_info(device)[0])
     total, available = total_memory(device), _stated_bytes("/proc/meminfo", "MemAvailable")
     return total if available is None else min(available, total)  # macOS has the total memory only
+
+
+def eval_batch_size(positions: int, device: torch.device) -> int:
+    """Return a fast number of images of this many positions for forward passes without gradients."""
+    return max(1, CPU_POSITIONS // positions) if device.type == "cpu" else DEVICE_BATCH_SIZE
 
 
 def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:

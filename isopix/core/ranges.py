@@ -3,7 +3,11 @@
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_after_validator_function
 
 Number = int | float
 
@@ -19,6 +23,15 @@ class Range:
 
     def __contains__(self, value: Number) -> bool:
         return self.low <= value <= self.high and self.above < value < self.below
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic check the range wherever it checks the type."""
+        return no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, value: Number) -> Number:
+        if value not in self:
+            raise ValueError(f"allowed: {self}")
+        return value
 
     def __str__(self) -> str:
         if math.isfinite(self.low) and math.isfinite(self.high):

@@ -1,13 +1,16 @@
 """Values as text: text of foreign origin, such as file names, is made safe to display."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 # Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
 # Python reads the bytes of a file name that are no UTF-8.
 UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
 )
+
+MAX_REASON = 1000  # characters
 
 
 def printable(text: str) -> str:
@@ -58,3 +61,19 @@ def _escaped(match: re.Match[str]) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # the byte code - 0xDC00 (PEP 383)
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def error_line(error: Exception) -> str:
+    """Return in one line, without memory addresses, why something failed."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split())[:MAX_REASON] or type(error).__name__
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Turn whatever a library raises about a file into a ValueError of one line that begins with its name."""
+    try:
+        yield
+    except Exception as error:  # damaged files raise a dozen types
+        raise ValueError(f"{file} cannot be read: {error_line(error)}") from error

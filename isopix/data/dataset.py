@@ -19,10 +19,15 @@ from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.resize import Resample
-from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName
-from isopix.data.sources.digits import Canvas
-from isopix.data.sources.hub import LOCAL_SOURCES
-from isopix.data.sources.read_source import DATASET_NAMES, find_reader
+from isopix.data.sources.base import (
+    DATASETS,
+    SPLIT_NAMES,
+    ReadOptions,
+    Source,
+    SplitName,
+    find_reader,
+    local_formats,
+)
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.data.store_choice import StoreChoice, choose_store
 from isopix.storage.cache_folder import default_cache
@@ -32,7 +37,7 @@ from isopix.storage.hashing import hash_bytes
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 MAX_WORKERS = 256
-FILE_INDEX = "file-index"  # the folder in the cache
+FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
@@ -42,10 +47,7 @@ class DataConfig:
     """The dataset, its resolution, and its training, validation and test splits."""
 
     source: str = "digits"
-    """Name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet), or path to a
-    folder of images, an .npz file, OpenAI's .npy files of palette codes, or Parquet, WebDataset tar or
-    Arrow files.
-    """
+    """Name, such as digits or cifar10, or path to a folder or file of images."""
     rows: Side = 32
     """Rows of pixels of the network's inputs."""
     cols: Side = 32
@@ -89,7 +91,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_ranges(self)
         if not self.source:
-            raise ValueError(f"source is empty; give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}")
+            raise ValueError(f"source is empty; give {local_formats()}, or one of: {', '.join(DATASETS)}")
         if self.subset < 0 or (self.subset and self.labels_per_class is None):
             raise ValueError(
                 f"subset is {self.subset}; allowed: 0 or more, and above 0 only with labels_per_class"
@@ -220,7 +222,7 @@ def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], S
     one is given. Raises ValueError if there is no such source.
     """
     index = None if cache is None else cache / FILE_INDEX
-    return find_reader(config.source, Canvas(config.rows, config.cols, config.placements), index)
+    return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index))
 
 
 def preprocess_config(config: DataConfig) -> PreprocessConfig:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from isopix.data.sources.base import RawImage
+from isopix.core import text
+
+RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
@@ -129,9 +131,7 @@ def failure_reason(error: Exception) -> str:
     """Return in one line, without memory addresses, why an image could not be decoded."""
     if isinstance(error, UnidentifiedImageError):
         return f"not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+    return text.error_line(error)
 
 
 def _read(path: Path) -> bytes:

@@ -7,13 +7,13 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from isopix.data.decode import (
+    RawImage,
     content_number,
     decode_image,
     failure_reason,
     image_header,
     read_content,
 )
-from isopix.data.sources.base import RawImage
 
 DECODED = 128  # pixels of the shorter side of a JPEG that is decoded at a fraction, at least
 THUMBNAIL = 8  # pixels of a side: also of small images, and too coarse for the marks of compression

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from isopix.core.command_line import command_line
-from isopix.data.sources.read_source import DATASET_NAMES
+from isopix.data.sources.base import DATASETS
 from isopix.storage.hashing import hash_bytes
 
 
@@ -33,7 +33,7 @@ def require_known_source(source: str) -> None:
 
 def is_known_source(source: str) -> bool:
     """Return whether a source is the name of a dataset, or a path that is in the list."""
-    if source in DATASET_NAMES:
+    if source in DATASETS:
         return True
     try:
         return _entry(source) in _list().read_text().split()

@@ -1,12 +1,10 @@
 """The measurement record of a number: the images, the labels and the choices that it depends on."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
-from isopix.core import config
 from isopix.core.images import image_batches
+from isopix.core.measurement import Measurement
 from isopix.data.dataset import ImageDataset
 from isopix.data.missing_classes import missing_class_notes
 from isopix.data.sources.base import SPLIT_NAMES, SplitName
@@ -21,85 +19,6 @@ COMPARED = {
     "selection": "selection",
 }
 DESCRIBED = ("labels_seen", "selection")  # those whose values say more than their names
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """What a loss or an accuracy was measured on. It is saved beside the number, as `measurement`.
-
-    `images` of the `available` images of `split` were used, or of those given if it is None; `left_out` ones
-    were not, as copies of images that the model was trained on or selected by. `images_hash` is a hash of the
-    content and the labels of the images used, before they are resized, and `fitted_hash` that of the training
-    and validation images of a classifier of frozen features, of which `fitted_images` are training images.
-    `classes` counts the classes present in each split. The model was trained on `labels_seen` labels; None is
-    unknown. `selection` says what was chosen, and by which images; `seeds` (None is unknown) and `baselines`
-    (in the unit of the number) are by name. `warnings` name the classes of validation and test that train
-    lacks, and say if the training images of the model are not known.
-    """
-
-    data: str
-    split: SplitName | None
-    images: int
-    available: int
-    images_hash: str
-    left_out: int = 0
-    fitted_images: int | None = None
-    fitted_hash: str = ""
-    classes: Mapping[str, int] = field(default_factory=dict)
-    labels_seen: int | None = 0
-    selection: str = ""
-    seeds: Mapping[str, int | None] = field(default_factory=dict)
-    baselines: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain nested values, ready for JSON."""
-        return config.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Measurement":
-        """Read the values of `to_dict`. Raises ValueError for anything else."""
-        return config.from_dict(cls, values)
-
-    @property
-    def count(self) -> str:
-        """The images, as `2,000 of 10,000 test images of cifar10`.
-
-        A dataset without splits has a training split only, also if nothing was trained on it: those of a
-        training split are `60 images of photos (training split)`.
-        """
-        used = (
-            f"{self.images:,}" if self.images == self.available else f"{self.images:,} of {self.available:,}"
-        )
-        noun = "image" if self.available == 1 else "images"
-        if self.split is None:
-            return f"{used} given {noun}"
-        return split_images(used, self.split, self.data, noun)
-
-    @property
-    def line(self) -> str:
-        """The record in one line: the images, the classes, what was selected, and the labels seen."""
-        parts = [self.count]
-        if self.left_out:
-            parts.append(f"{self.left_out:,} copies of training or validation images are left out")
-        if self.split is not None and self.split in self.classes:
-            parts.append(f"{self.classes[self.split]:,} classes")
-        if self.fitted_images is not None:
-            parts.append(f"fitted to {self.fitted_images:,} training images")
-        if self.selection:
-            parts.append(self.selection)
-        if self.labels_seen:
-            parts.append(f"the network was trained on the labels of {self.labels_seen:,} different images")
-        return "; ".join(parts)
-
-
-def split_images(count: str, split: str, data: str, noun: str = "images") -> str:
-    """Return `60 test images of photos`, or `60 images of photos (training split)`."""
-    return (
-        f"{count} {noun} of {data} (training split)"
-        if split == "train"
-        else f"{count} {split} {noun} of {data}"
-    )
 
 
 def measurement_of(data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:

@@ -15,7 +15,14 @@ from PIL import Image
 
 from isopix.core.config import config, to_dict
 from isopix.core.random import generator
-from isopix.data.decode import NEVER_REDUCED, content_number, decode_image, failure_reason, read_content
+from isopix.data.decode import (
+    NEVER_REDUCED,
+    RawImage,
+    content_number,
+    decode_image,
+    failure_reason,
+    read_content,
+)
 from isopix.data.resize import (
     CropPosition,
     Resample,
@@ -24,7 +31,7 @@ from isopix.data.resize import (
     resize_shorter_side,
     squash,
 )
-from isopix.data.sources.base import RawImage, SourceSplit
+from isopix.data.sources.base import SourceSplit
 from isopix.data.threads import map_images
 
 Job = tuple[RawImage, CropPosition | None]

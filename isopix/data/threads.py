@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from isopix.data.sources.base import RawImage
+from isopix.data.decode import RawImage
 
 T = TypeVar("T")
 R = TypeVar("R")

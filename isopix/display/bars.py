@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
+from isopix.core.formats import format_duration
 from isopix.core.text import printable
-from isopix.display.formats import format_duration
 
 
 @runtime_checkable

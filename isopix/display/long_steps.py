@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
+from isopix.core.formats import format_duration, format_rate
 from isopix.display.bars import ProgressBar
-from isopix.display.formats import format_duration, format_rate
 
 DELAY = 0.5  # seconds after which a step has a bar that changes in place
 

@@ -7,8 +7,8 @@ from typing import Any
 from isopix.core import device as devices
 from isopix.core import ranks
 from isopix.core.device import DeviceLike
+from isopix.core.formats import format_duration, format_loss, format_rate
 from isopix.display.bars import ProgressBar
-from isopix.display.formats import format_duration, format_loss, format_rate
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.train.trainer import Record

@@ -20,8 +20,8 @@ from isopix.model.init import initialize
 from isopix.model.pool import pool_tokens, pooled_width, require_pool
 from isopix.model.stems.base import Inputs
 from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
-from isopix.objectives.masked import Masked
 from isopix.objectives.masks import exact_ratio_mask
+from isopix.objectives.objectives import Masked
 from isopix.train.tasks import NO_PATCH_AUGMENT, Batch, Metric, augment_patches
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from isopix.core.config import config
 from isopix.model.pool import Pool
-from isopix.model.pos_embed_resize import Interpolation
+from isopix.model.positions import Interpolation
 
 
 @config

@@ -6,13 +6,15 @@ import torch
 
 from isopix.core.device import Precision, autocast
 from isopix.core.images import ImageSequence
+from isopix.core.memory import eval_batch_size
 from isopix.core.types import Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.metrics import ClassificationMetrics, EnsembleLogits, evaluate_predictions
+from isopix.finetuning.metrics import EnsembleLogits, evaluate_predictions
+from isopix.finetuning.results import ClassificationMetrics
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
-from isopix.probing.features import draw_masks, eval_batch_size
+from isopix.probing.features import draw_masks
 
 Progress = Callable[[int], None]  # called with the number of images done, each counted once per mask
 
@@ -94,7 +96,7 @@ def predict_logits(
 ) -> ClassLogits:
     """Return the class logits of images in float32 on the CPU, computed in batches on the model's device."""
     device = model.network.device
-    size, logits = eval_batch_size(model.network.backbone), []
+    size, logits = eval_batch_size(model.network.codec.grid.positions, model.network.device), []
     for start in range(0, len(images), size):
         batch = slice(start, start + size)
         masked = None if mask is None else mask[batch].to(device)

@@ -1,43 +1,21 @@
 """Metrics of a classifier on held-out images, unmasked or ensembled over several masks."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core import stats
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels
+from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing import mask_ensemble
-from isopix.probing.results import EnsembleAccuracy
 
 EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 
 TOP_K = 5
 VOTE_BATCH_SIZE = 256  # images that are voted on at once; no setting, as the random ties depend on it
-
-
-@dataclass(frozen=True)
-class ClassificationMetrics:
-    """`accuracy` is the fraction of images whose majority vote over all masks is correct (iGPT section 4.6),
-    `interval` its 95 % interval (`accuracy_interval`).
-
-    `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` is that of the mean
-    probability, None for five classes or fewer; `per_class_accuracy` is None for classes without images;
-    `confusion_matrix` [C C] counts images by class (rows) and prediction (columns). `ensemble` has the
-    accuracies of a single mask and of the mean probability.
-    """
-
-    num_images: int
-    accuracy: float
-    interval: tuple[float, float]
-    cross_entropy: float
-    top5_accuracy: float | None
-    per_class_accuracy: tuple[float | None, ...]
-    confusion_matrix: tuple[tuple[int, ...], ...]
-    ensemble: EnsembleAccuracy
 
 
 def evaluate_predictions(

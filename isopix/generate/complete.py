@@ -2,31 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float64, UInt8
 from torch import Tensor
 
-from isopix.codecs.base import Codec
 from isopix.core.text import short_repr_of
 from isopix.core.types import Images, Mask
-from isopix.generate.completion_mask import (
-    MaskLike,
-    PixelMask,
-    completion_mask,
-    hidden_pixels,
-    mask_label,
-    rows_mask,
-)
-from isopix.generate.filling import Filled, Order, Passes, Stream, fill_in_passes, fill_raster
+from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
+from isopix.generate.filling import Filled, Stream, fill_in_passes, fill_raster
+from isopix.generate.mask import PixelMask, hidden_pixels
 from isopix.generate.memory import images_at_once, images_per_forward
-from isopix.generate.sample import Progress, range_batches
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.sample import Progress, range_batches, require, sampling_autocast
 from isopix.objectives.base import PretrainModel
-
-T = TypeVar("T")
 
 CompletedImages = UInt8[Tensor, "B each 3 H W"]
 LogLikelihood = Float64[Tensor, "B each"]
@@ -40,36 +30,6 @@ class Prompt(NamedTuple):
     images: Images
     hidden: Mask
     samples_per_image: int = 1
-
-
-def make_prompt(
-    images: Images, codec: Codec, *, rows: int | None, mask: MaskLike | None, each: int, seed: int
-) -> Prompt:
-    """Return the prompt of which a mask is hidden, or all but the first `rows` rows, by default half of them.
-
-    Raises ValueError for both, and for a mask that hides nothing or everything.
-    """
-    chosen = choose_mask(codec, rows=rows, mask=mask)
-    return Prompt(images, completion_mask(chosen, codec, len(images), seed=seed), each)
-
-
-def choose_mask(codec: Codec, *, rows: int | None, mask: MaskLike | None) -> MaskLike:
-    """Return the mask, that of `rows`, or that of half the rows. Raises ValueError for both."""
-    if rows is not None and mask is not None:
-        raise ValueError(f"rows {rows} and mask {mask_label(mask)} are both given; give one of them")
-    if mask is not None:
-        return mask
-    given = codec.grid.rows // 2 if rows is None else rows
-    rows_mask(codec, given)  # says what is wrong with rows
-    return f"rows:{given}"
-
-
-def make_passes(order: Order | None, iterations: int | None) -> Passes | None:
-    """Return the passes of a masked model; None if neither is given."""
-    if order is None and iterations is None:
-        return None
-    default = Passes()
-    return Passes(order or default.order, iterations or default.iterations)
 
 
 class Completions(NamedTuple):
@@ -105,18 +65,6 @@ class PartialCompletions(NamedTuple):
     log_likelihood: LogLikelihood
 
 
-def require_completion(model: PretrainModel) -> None:
-    """Raise ValueError unless the network can sample, or fill in what is masked, code by code."""
-    objective = model.objective
-    model.network.head.require_codes()
-    if not (objective.can_sample or objective.masks_input):
-        raise ValueError(
-            f"this model (objective: {objective.label()}) neither samples images nor fills in masked inputs, "
-            "so it cannot complete images; it can be probed (isopix probe)"
-        )
-    model.network.head.require_logits()
-
-
 def likelihood_kind(model: PretrainModel) -> LikelihoodKind:
     """Return what the log-likelihood of a completion is given."""
     return "raster" if model.objective.can_sample else "path"
@@ -127,29 +75,31 @@ def complete_images(
     prompt: Prompt,
     *,
     sampling: SamplingConfig,
-    passes: Passes | None = None,
+    passes: Passes = DEFAULT_PASSES,
     seed: int = 0,
     batch_size: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> Completions:
     """Complete every image several times; results are on the CPU.
 
     Autoregressive models sample the hidden codes in raster order, given the codes before them only; masked
     models in `passes`, given all that is visible. Completion j of image i is a function of `seed`, i and j.
-    `batch_size` completions are computed at a time, by default as many as the free memory allows. `progress`
-    is called with the steps done and the total. Raises ValueError if the network can do neither, and for
-    passes of an autoregressive model.
+    `batch_size` completions are computed at a time, by default as many as the free memory allows. Raises
+    ValueError if the network can do neither, and for passes of an autoregressive model.
     """
-    images, log_likelihood = [], []
-    batches = _batches(model, prompt, batch_size or _batch_size(model, sampling))
+    images, log_likelihood, each = [], [], prompt.samples_per_image
+    size = batch_size or _batch_size(model, sampling)
+    batches = [
+        (batch, samples)
+        for batch in range_batches(len(prompt.images), max(1, size // each))
+        for samples in range_batches(each, size)
+    ]
     for number, (batch, samples) in enumerate(batches):
-        with sampling.autocast(model.network.device):
+        with sampling_autocast(model.network.device, sampling):
             for step in _steps(model, prompt, batch, samples, sampling=sampling, passes=passes, seed=seed):
-                if progress:
-                    progress(number * step.total + step.done, len(batches) * step.total)
+                progress(number * step.total + step.done, len(batches) * step.total)
         images.append(_pictures(model, prompt, batch, step).cpu())
         log_likelihood.append(_log_likelihood(step))
-    each = prompt.samples_per_image
     return Completions(
         _by_image(torch.cat(images), each),
         _by_image(torch.cat(log_likelihood), each),
@@ -163,7 +113,7 @@ def completion_steps(
     prompt: Prompt,
     *,
     sampling: SamplingConfig,
-    passes: Passes | None = None,
+    passes: Passes = DEFAULT_PASSES,
     seed: int = 0,
     context: Callable[[], AbstractContextManager[object]],
 ) -> Iterator[PartialCompletions]:
@@ -186,21 +136,11 @@ def completion_steps(
         return PartialCompletions(step.done, step.total, shown, missing, log_likelihood)
 
     while True:
-        with context(), sampling.autocast(model.network.device):
+        with context(), sampling_autocast(model.network.device, sampling):
             found = pictures()
         if found is None:
             return
         yield found
-
-
-def _batches(model: PretrainModel, prompt: Prompt, size: int) -> list[tuple[range, range]]:
-    """The images and the numbers of their completions that are computed at a time: at most `size` pairs."""
-    each = prompt.samples_per_image
-    return [
-        (batch, samples)
-        for batch in range_batches(len(prompt.images), max(1, size // each))
-        for samples in range_batches(each, size)
-    ]
 
 
 def _steps(
@@ -210,19 +150,18 @@ def _steps(
     samples: range,
     *,
     sampling: SamplingConfig,
-    passes: Passes | None,
+    passes: Passes,
     seed: int,
 ) -> Iterator[Filled]:
-    require_completion(model)
+    require(model, "complete")
     device = model.network.device
     images, hidden = (each[batch.start : batch.stop].to(device) for each in (prompt.images, prompt.hidden))
     streams: list[Stream] = [(seed, f"complete/{sample}", image) for image in batch for sample in samples]
     if not model.objective.can_sample:
         if sampling.compile:
             raise ValueError("only autoregressive models are compiled for sampling; this one is masked")
-        passes = passes or Passes()
         return fill_in_passes(model, images, hidden, streams=streams, sampling=sampling, passes=passes)
-    if passes is not None:
+    if passes != DEFAULT_PASSES:
         raise ValueError(
             "only masked models have an order and iterations; an autoregressive model samples in raster order"
         )

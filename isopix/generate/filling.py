@@ -6,7 +6,7 @@ it does not depend on the images beside it, but for rounding.
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from einops import rearrange
@@ -15,30 +15,21 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from isopix.core.random import generator
-from isopix.core.ranges import Count
 from isopix.core.types import Codes, Grid, Images, Mask, PositionIndices, SelectedTokens
-from isopix.generate.completion_mask import hidden_pixels
-from isopix.generate.sample import decode_steps, uniform_numbers
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.config import Passes, SamplingConfig
+from isopix.generate.mask import hidden_pixels
+from isopix.generate.sample import decode_steps, on_device, sample_codes, uniform_numbers
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
 from isopix.model.stems.base import Inputs
 from isopix.objectives.base import PretrainModel
 
-Order = Literal["inward", "confident", "random"]
 Stream = tuple[int, str, int]  # seed, purpose and number of the image
 NEARBY = 3  # positions
 LogProbs = Float[Tensor, "B N Q"]
 SelectedLogits = Float[Tensor, "B M Q K"]
 SelectedCodes = Int[Tensor, "B M Q"]
 SelectedLogProbs = Float[Tensor, "B M Q"]
-
-
-class Passes(NamedTuple):
-    """How a masked model fills in: in which order, and in how many passes."""
-
-    order: Order = "inward"
-    iterations: Count = 24
 
 
 class Filled(NamedTuple):
@@ -183,10 +174,8 @@ def sample_at(
     logits: SelectedLogits, positions: PositionIndices, uniform: Tensor, sampling: SamplingConfig
 ) -> SelectedCodes:
     """Sample the codes of these positions, each by the uniform number of its place."""
-    numbers = torch.take_along_dim(uniform, positions.cpu()[..., None], 1)
-    if logits.device.type != "mps":  # which has no float64
-        numbers = numbers.to(logits.device)
-    drawn = sampling.sample_codes(rearrange(logits, "b m q k -> (b m) q k"), numbers.flatten(0, 1))
+    numbers = on_device(torch.take_along_dim(uniform, positions.cpu()[..., None], 1), logits.device)
+    drawn = sample_codes(rearrange(logits, "b m q k -> (b m) q k"), numbers.flatten(0, 1), sampling)
     return rearrange(drawn, "(b m) 1 q -> b m q", b=len(logits))
 
 

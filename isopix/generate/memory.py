@@ -3,17 +3,16 @@
 import torch
 
 from isopix.core.device import Precision
-from isopix.core.memory import free_memory
+from isopix.core.memory import eval_batch_size, free_memory
 from isopix.model.network import Network
 from isopix.model.stems.base import Inputs
-from isopix.probing.features import eval_batch_size
 
 CACHE_FRACTION = 0.5  # of the free memory, for the caches of all images, or the logits
 LOGIT_BYTES = 32  # of each: logits, their logarithms, probabilities, and their sums in float64
 TOKEN_COPIES = 32  # of width float32 numbers, which a block holds of each token
 
 
-def images_at_once(network: Network, precision: Precision) -> int:
+def images_at_once(network: Network, precision: Precision | None) -> int:
     """Return how many images to sample at a time, at least one."""
     return max(1, int(CACHE_FRACTION * free_memory(network.device)) // cache_bytes(network, precision))
 
@@ -25,11 +24,11 @@ def images_per_forward(network: Network) -> int:
     logits, tokens = LOGIT_BYTES * codec.num_codes * codec.vocab_size, 4 * TOKEN_COPIES * width
     bytes_each = codec.grid.positions * (logits + tokens)
     fit = int(CACHE_FRACTION * free_memory(network.device)) // bytes_each
-    return max(1, min(fit, eval_batch_size(network.backbone)))
+    return max(1, min(fit, eval_batch_size(codec.grid.positions, network.device)))
 
 
 @torch.inference_mode()
-def cache_bytes(network: Network, precision: Precision) -> int:
+def cache_bytes(network: Network, precision: Precision | None) -> int:
     """Return the bytes that the caches of all blocks hold for an image."""
     caches = network.backbone.new_caches(precision)
     tokens = network.backbone.embed(_blank(network))

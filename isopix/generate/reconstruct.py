@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 
 from isopix.core.types import Images, Mask
-from isopix.generate.completion_mask import PixelMask, hidden_pixels
+from isopix.generate.mask import PixelMask, hidden_pixels
+from isopix.generate.sample import require
 from isopix.objectives.base import PretrainModel
 from isopix.objectives.visible_baselines import exact_matches
 
@@ -47,7 +48,7 @@ def reconstruct_images(
 
     `modes` are the most frequent values of the channels of a code in training images, a baseline.
     """
-    require_masked_inputs(model)
+    require(model, "reconstruct")
     network, codec = model.network, model.network.codec
     batch = model.make_reconstruction_batch(images, generator)
     assert batch.mask is not None, "the objective masks inputs"
@@ -62,16 +63,3 @@ def reconstruct_images(
     )
     baselines = exact_matches(batch.masked_codes(codec), modes)
     return Reconstruction(original, mask, target, prediction, float(correct), baselines)
-
-
-def require_masked_inputs(model: PretrainModel) -> None:
-    """Raise ValueError for a network without a head, and for an autoregressive one, which has no masked
-    positions to reconstruct.
-    """
-    model.network.head.require_codes()
-    if not model.objective.masks_input:
-        samples = "sample images (isopix sample), complete them (isopix complete) and "
-        raise ValueError(
-            f"this model (objective: {model.objective.label()}) masks no inputs to reconstruct; it can "
-            f"{samples if model.objective.can_sample else ''}be probed (isopix probe)"
-        )

@@ -6,20 +6,20 @@ their last bits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from functools import cache
 from logging import getLogger
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float64, UInt8
+from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
-from isopix.core.device import check_compiler
+from isopix.core.device import autocast, check_compiler, compiles_by_default, native_precision
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
+from isopix.generate.config import SamplingConfig
 from isopix.generate.memory import images_at_once
-from isopix.generate.sampling_config import NextCodes, NextLogits, SamplingConfig
 from isopix.model.kv_cache import AttentionCache, KVCache
 from isopix.model.network import Network
 from isopix.model.rounded_matrices import with_rounded_matrices
@@ -27,10 +27,72 @@ from isopix.objectives.base import PretrainModel
 
 logger = getLogger("isopix")
 
+LOWEST_TEMPERATURE = 1e-30  # greedy; below, quotients of float32 logits would overflow
 RECOMPILE_LIMIT = 64  # each model, precision and batch size is compiled about three times
-UniformNumbers = Float64[Tensor, "_ N Q"]  # from 0 to 1, one for each code of each sample
+NextLogits = Float[Tensor, "B Q K"]
+NextCodes = Codes  # [B 1 Q]
+NextNumbers = Float64[Tensor, "B Q"]  # uniform, from 0 to 1
+UniformNumbers = Float64[Tensor, "_ N Q"]  # one for each code of each sample
 Progress = Callable[[int, int], None]  # called with the number of positions sampled and the total
 SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
+
+
+def require(model: PretrainModel, verb: Literal["sample", "complete", "reconstruct"]) -> None:
+    """Raise ValueError, which says what the network can be asked for, if it cannot be asked for this."""
+    head, objective = model.network.head, model.objective
+    fits = {
+        "sample": objective.can_sample,
+        "complete": objective.can_sample or objective.masks_input,
+        "reconstruct": objective.masks_input,
+    }
+    head.require_codes()
+    if not fits[verb]:
+        possible = [name for name, can in fits.items() if can and not (head.no_logits and name == "complete")]
+        others = ", ".join(f"isopix {name}" for name in [*possible, "probe"])
+        raise ValueError(f"this model (objective: {objective.label()}) cannot {verb} images; try {others}")
+    if head.no_logits and verb != "reconstruct":
+        raise ValueError(head.no_logits)
+
+
+def probabilities(logits: NextLogits, sampling: SamplingConfig) -> NextLogits:
+    """Return probabilities after temperature, top-k and top-p; codes tied at a cutoff are kept."""
+    logits = logits.float() / max(sampling.temperature, LOWEST_TEMPERATURE)
+    if sampling.top_k is not None and sampling.top_k < logits.shape[-1]:
+        cutoff = logits.topk(sampling.top_k).values[..., -1:]
+        logits = logits.masked_fill(logits < cutoff, -torch.inf)
+    found = logits.softmax(-1)
+    if sampling.top_p is not None and sampling.top_p < 1:
+        ranked = found.sort(descending=True).values
+        kept = ranked.cumsum(-1) - ranked < sampling.top_p
+        cutoff = ranked.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)
+        found = found.masked_fill(found < cutoff, 0)
+    return found / found.sum(-1, keepdim=True)
+
+
+def sample_codes(logits: NextLogits, uniform: NextNumbers, sampling: SamplingConfig) -> NextCodes:
+    """Return the codes at which the cumulative probabilities, in float64, exceed `uniform`; on the device of
+    `uniform`, which need not be that of the logits.
+    """
+    cumulative = probabilities(logits, sampling).to(uniform.device).double().cumsum(-1)
+    codes = (cumulative / cumulative[..., -1:] <= uniform[..., None]).sum(-1)
+    return codes[:, None].to(logits.device)
+
+
+def on_device(uniform: Tensor, device: torch.device) -> Tensor:
+    """Move float64 numbers to a device, unless it has none."""
+    return uniform if device.type == "mps" else uniform.to(device)
+
+
+def sampling_autocast(device: torch.device, sampling: SamplingConfig) -> AbstractContextManager[object]:
+    """Return the context of products; on CPUs see `_rounds_matrices`."""
+    return autocast(device, "bf16" if sampling.precision == "bf16" and device.type == "cuda" else "fp32")
+
+
+def _rounds_matrices(device: torch.device, sampling: SamplingConfig) -> bool:
+    """Return whether to round large matrices to bf16 once: a CPU would cast them at every position for longer
+    than it multiplies.
+    """
+    return sampling.precision == "bf16" and device.type == "cpu" and native_precision(device) == "bf16"
 
 
 class DecodeStep(NamedTuple):
@@ -59,14 +121,13 @@ def decode_steps(
     decides each code of each sample. With `hidden`, of each prompt image, codes that are not hidden keep
     those of the prompt. Raises ValueError if the network cannot sample.
     """
-    require_sampling(model)
+    require(model, "sample")
     network = model.network
-    if sampling.rounds_matrices_on(network.device):
+    if _rounds_matrices(network.device, sampling):
         network = with_rounded_matrices(network)
     backbone = network.backbone
     caches = backbone.new_caches(sampling.precision)
-    if network.device.type != "mps":  # which has no float64
-        uniform = uniform.to(network.device)
+    uniform = on_device(uniform, network.device)
     known = network.codec.encode(prompt)
     given = network.inputs_of_codes(known)
     tokens = backbone.decode_step(backbone.embed(given)[:, : start + 1], caches)[:, -1:]
@@ -100,7 +161,7 @@ def _decode_next(
     position: int,
     caches: Sequence[KVCache],
     sampling: SamplingConfig,
-    uniform: Float64[Tensor, "B Q"],
+    uniform: NextNumbers,
 ) -> DecodeStep:
     """Sample a position, given the codes of the one before it and the caches of all earlier ones."""
     inputs = network.inputs_of_codes(codes, Grid(1, 1))
@@ -115,7 +176,7 @@ def _compiles(sampling: SamplingConfig, device: torch.device, caches: Sequence[K
         check_compiler()
         if not possible:
             raise ValueError("only attention can be compiled; compiled mixers gave wrong samples")
-    return sampling.compiles_on(device) and possible
+    return possible and (compiles_by_default(device) if sampling.compile is None else sampling.compile)
 
 
 @cache
@@ -126,33 +187,10 @@ def _compiled_decode_next() -> Callable[..., DecodeStep]:
 
 
 def _draw(
-    network: Network, tokens: Tokens, position: int, sampling: SamplingConfig, uniform: Float64[Tensor, "B Q"]
+    network: Network, tokens: Tokens, position: int, sampling: SamplingConfig, uniform: NextNumbers
 ) -> DecodeStep:
     logits = network.head.logits(tokens)[:, 0]
-    return DecodeStep(position, sampling.sample_codes(logits, uniform), logits)
-
-
-def fill_in(
-    model: PretrainModel,
-    prompt: Images,
-    *,
-    start: int = 0,
-    sampling: SamplingConfig,
-    uniform: UniformNumbers,
-    progress: Callable[[int], None] = lambda position: None,
-) -> SampledImages:
-    """Keep the first `start` positions of each prompt image, in raster order, and sample the others.
-
-    `progress` is called with each sampled position. Raises ValueError if the network cannot sample.
-    """
-    codec = model.network.codec
-    codes = codec.encode(prompt)
-    steps = decode_steps(model, prompt, start=start, sampling=sampling, uniform=uniform)
-    with sampling.autocast(model.network.device):
-        for step in steps:
-            codes[:, step.position] = step.codes[:, 0]
-            progress(step.position)
-    return codec.decode(codes)
+    return DecodeStep(position, sample_codes(logits, uniform, sampling), logits)
 
 
 def sample_images(
@@ -162,28 +200,29 @@ def sample_images(
     sampling: SamplingConfig,
     seed: int = 0,
     batch_size: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> SampledImages:
     """Sample `count` images unconditionally, on the CPU; image i is a function of `seed` and i.
 
     `batch_size` images are sampled at a time, by default as many as the free memory allows. Raises ValueError
     if the network cannot sample.
     """
-    require_sampling(model)
-    network = model.network
-    grid, cell = network.codec.grid, network.codec.patch_size
-    shape = (3, grid.rows * cell, grid.cols * cell)
+    require(model, "sample")
+    network, codec = model.network, model.network.codec
+    shape = (3, codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size)
     images = torch.empty(count, *shape, dtype=torch.uint8)
-    batches = range_batches(count, batch_size or images_at_once(network, sampling.precision))
-    for number, batch in enumerate(batches):
+    size, done = batch_size or images_at_once(network, sampling.precision), 0
+    batches = range_batches(count, size)
+    for batch in batches:
         blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
-        images[batch.start : batch.stop] = fill_in(
-            model,
-            blank,
-            sampling=sampling,
-            uniform=uniform_numbers(network, ((seed, "sample", image) for image in batch)),
-            progress=_progress_of_batch(progress, grid.positions, number, len(batches)),
-        )
+        uniform = uniform_numbers(network, ((seed, "sample", image) for image in batch))
+        codes = []
+        with sampling_autocast(network.device, sampling):
+            for step in decode_steps(model, blank, start=0, sampling=sampling, uniform=uniform):
+                codes.append(step.codes)
+                progress(done + step.position, len(batches) * codec.grid.positions)
+        images[batch.start : batch.stop] = codec.decode(torch.cat(codes, 1))
+        done += codec.grid.positions
     return images
 
 
@@ -198,29 +237,3 @@ def uniform_numbers(network: Network, streams: Iterable[tuple[int, str, int]]) -
 def range_batches(count: int, size: int) -> list[range]:
     """Split range(count) into ranges of at most `size` numbers."""
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
-
-
-def _progress_of_batch(
-    progress: Progress | None, positions: int, number: int, batches: int
-) -> Callable[[int], None]:
-    if progress is None:
-        return lambda position: None
-    return lambda position: progress(number * positions + position, batches * positions)
-
-
-def require_sampling(model: PretrainModel) -> None:
-    """Raise ValueError unless the network predicts every code from the codes before it."""
-    head = model.network.head
-    head.require_codes()
-    if not model.objective.can_sample:
-        abilities = ""
-        if model.objective.masks_input:
-            with suppress(ValueError):
-                head.require_logits()
-                abilities = "complete images (isopix complete), "
-            abilities += "reconstruct masked pixels (isopix reconstruct) and "
-        raise ValueError(
-            f"this model (objective: {model.objective.label()}) cannot sample images; it can "
-            f"{abilities}be probed (isopix probe)"
-        )
-    head.require_logits()

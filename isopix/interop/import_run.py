@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix import __version__
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
+from isopix.core.version import __version__
 from isopix.interop.imported_model import ImportedModel
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint

@@ -15,11 +15,10 @@ from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Token
 from isopix.model.attention import AttentionAxis, AttentionWeights
 from isopix.model.blocks.base import Block
 from isopix.model.kv_cache import KVCache
-from isopix.model.masking import Masking, sum_components
-from isopix.model.norms import Norm
+from isopix.model.masking import Masking, group_by_length, sum_components, visible_positions
+from isopix.model.mlp import Norm
 from isopix.model.positions import PositionEmbedding
 from isopix.model.stems.base import Inputs, Stem
-from isopix.model.token_dropping import group_by_length, visible_positions
 
 FeatureKind = choices.FeatureKind
 HiddenState = Float[Tensor, "B _ D"]  # of all positions or of some, with or without a class token before them
@@ -191,7 +190,7 @@ class Backbone(nn.Module):
         """Return the tokens of positions, without prefix tokens."""
         return tokens[:, self.num_prefix_tokens :]
 
-    def new_caches(self, precision: Precision = "fp32") -> list[KVCache]:
+    def new_caches(self, precision: Precision | None = None) -> list[KVCache]:
         """Return an empty cache for each layer; with bf16, keys and values are rounded to it. Raises
         ValueError for blocks without `forward_cached`.
         """

@@ -2,7 +2,7 @@
 
 PyTorch's kernel for CPUs needs AMX to be fast in bf16. On two cores of an EPYC with AVX-512 BF16 alone, the
 forward and backward pass take half of its time for 1,024 positions, causal or with all keys, and a fifth for
-64 (`isopix bench --only attention`).
+64 (`python bench/run.py --only attention`).
 """
 
 import math

@@ -1,11 +1,15 @@
 """Convolution layers over patches: the output for a patch depends on no other patch."""
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
+import torch
+from einops import repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from isopix.model.init import Glorot, InitTable
 
@@ -71,3 +75,42 @@ class Bottleneck(nn.Module):
         inner = self.second(self.conv1(normed))
         inner = self.third(self.conv2(inner))
         return (pixels if self.conv0 is None else self.conv0(normed)) + self.conv3(inner)
+
+
+class UpsampleBlock(nn.Module):
+    """conv0(u(x)) + conv2(f(conv1(u(f(x))))): u doubles the side, f is GroupNorm and ReLU, or without `norm`
+    ReLU alone; conv0 is 1 x 1.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, *, norm: bool):
+        super().__init__()
+        self.first, self.second = (activation(each, norm=norm) for each in (in_channels, out_channels))
+        self.conv0 = _convolution(in_channels, out_channels, 1, norm=norm)
+        self.conv1 = _convolution(in_channels, out_channels, 3, norm=norm)
+        self.conv2 = _convolution(out_channels, out_channels, 3, norm=norm)
+
+    def forward(self, pixels: Pixels) -> Pixels:
+        inner = self.second(self.conv1(_upsample(self.first(pixels))))
+        return self.conv0(_upsample(pixels)) + self.conv2(inner)
+
+
+def activation(channels: int, *, norm: bool) -> nn.Module:
+    """Return ReLU, after a group norm with `norm`."""
+    return GroupNormReLU(channels) if norm else nn.ReLU()
+
+
+def _convolution(in_channels: int, out_channels: int, side: int, *, norm: bool) -> nn.Conv2d:
+    if norm:
+        return StdConv2d(in_channels, out_channels, side)
+    return nn.Conv2d(in_channels, out_channels, side, padding=side // 2)
+
+
+def _upsample(pixels: Pixels) -> Pixels:
+    return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
+
+
+def count_flops(build: Callable[[], nn.Module], shape: tuple[int, ...], dtype: torch.dtype) -> int:
+    """Return the FLOPs of matrices and convolutions of one forward pass; a multiply-add counts as two."""
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        build()(torch.zeros(shape, dtype=dtype))
+    return int(counter.get_total_flops())

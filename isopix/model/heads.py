@@ -6,7 +6,7 @@ from math import isqrt
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from einops import rearrange, repeat
+from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -15,10 +15,9 @@ from isopix.codecs.base import Codec
 from isopix.core.ranges import Size
 from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
-from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
+from isopix.model.conv_layers import EXPANSION, Bottleneck, UpsampleBlock, activation, count_flops
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Zeros
 from isopix.model.pool import Pooled
-from isopix.model.profiling import count_flops
 
 Nats = Float[Tensor, "B N Q"]
 
@@ -30,12 +29,13 @@ class Likelihood(nn.Module, abc.ABC):
 
         def __call__(self, tokens: Tokens) -> Tensor: ...
 
+    no_codes: ClassVar[str] = ""  # why it predicts no codes, if it does not
+    no_logits: ClassVar[str] = ""  # why it has no logits to sample codes from, if it has none
+
     def require_codes(self) -> None:
         """Raise ValueError if it predicts no codes."""
-
-    def require_logits(self) -> None:
-        """Raise ValueError if it has no logits to sample codes from."""
-        self.require_codes()
+        if self.no_codes:
+            raise ValueError(self.no_codes)
 
     @abc.abstractmethod
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
@@ -180,44 +180,13 @@ class UpsamplingHead(Categorical):
         self.spread = nn.Linear(width, channels * FIRST_SIDE**2)
         inputs = [max(1, channels >> step) for step in range(doublings + 1)]
         steps = [UpsampleBlock(*pair, norm=spec.norm) for pair in pairwise(inputs)]
-        self.steps = nn.Sequential(*steps, _activation(inputs[-1], norm=spec.norm))
+        self.steps = nn.Sequential(*steps, activation(inputs[-1], norm=spec.norm))
         self.project = nn.Linear(inputs[-1], codec.vocab_size, bias=False)
 
     def forward(self, tokens: Tokens) -> Logits:
         spread = rearrange(self.spread(tokens), "b n (c h w) -> (b n) c h w", h=FIRST_SIDE, w=FIRST_SIDE)
         pixels = rearrange(self.steps(spread), "(b n) c h w -> b n (h w) c", b=len(tokens))
         return at_least_float32(self.project(pixels))
-
-
-class UpsampleBlock(nn.Module):
-    """conv0(u(x)) + conv2(f(conv1(u(f(x))))): u doubles the side, f is GroupNorm and ReLU, or without `norm`
-    ReLU alone; conv0 is 1 x 1.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, *, norm: bool):
-        super().__init__()
-        self.first, self.second = (_activation(each, norm=norm) for each in (in_channels, out_channels))
-        self.conv0 = _convolution(in_channels, out_channels, 1, norm=norm)
-        self.conv1 = _convolution(in_channels, out_channels, 3, norm=norm)
-        self.conv2 = _convolution(out_channels, out_channels, 3, norm=norm)
-
-    def forward(self, pixels: Pixels) -> Pixels:
-        inner = self.second(self.conv1(_upsample(self.first(pixels))))
-        return self.conv0(_upsample(pixels)) + self.conv2(inner)
-
-
-def _activation(channels: int, *, norm: bool) -> nn.Module:
-    return GroupNormReLU(channels) if norm else nn.ReLU()
-
-
-def _convolution(in_channels: int, out_channels: int, side: int, *, norm: bool) -> nn.Conv2d:
-    if norm:
-        return StdConv2d(in_channels, out_channels, side)
-    return nn.Conv2d(in_channels, out_channels, side, padding=side // 2)
-
-
-def _upsample(pixels: Pixels) -> Pixels:
-    return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
 
 
 def squared_error_nats(
@@ -227,12 +196,6 @@ def squared_error_nats(
     return (means - (targets.to(means.dtype) / ((vocab_size - 1) / 2) - 1)).square() / 2
 
 
-NO_LOGITS = (
-    "this model has a regression head, which predicts a mean for each code and no logits; "
-    "its loss (nll) and reconstructions (reconstruct) are available"
-)
-
-
 class RegressionHead(Likelihood):
     """A matrix [Q D] to the means of Gaussians of unit variance, over codes k as x = 2 k / (K - 1) - 1.
 
@@ -240,6 +203,11 @@ class RegressionHead(Likelihood):
     The mean squared error is twice the nats, and in code values (K - 1)^2 / 2 times the nats: for bytes a
     loss of 0.02 nats is a root mean squared error of 127.5 sqrt(0.04) = 25.5 levels.
     """
+
+    no_logits: ClassVar[str] = (
+        "this model has a regression head, which predicts a mean for each code and no logits; "
+        "its loss (nll) and reconstructions (reconstruct) are available"
+    )
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
@@ -265,10 +233,7 @@ class RegressionHead(Likelihood):
         return values.round().clamp(0, self.vocab_size - 1).long()
 
     def logits(self, tokens: Tokens) -> Logits:
-        raise ValueError(NO_LOGITS)
-
-    def require_logits(self) -> None:
-        raise ValueError(NO_LOGITS)
+        raise ValueError(self.no_logits)
 
 
 class ClassHead(nn.Module):
@@ -296,3 +261,40 @@ class ClassHead(nn.Module):
             pooled = rearrange(self.block(rearrange(pooled, "b d -> b d 1 1")), "b d 1 1 -> b d")
         pooled = pooled if dropout_mask is None else pooled * dropout_mask
         return at_least_float32(F.linear(pooled.to(self.weight.dtype), self.weight, self.bias))
+
+
+@register("none")
+class NoHeadSpec(HeadSpec):
+    """No head: a network that was imported without anything that predicts codes."""
+
+    predicts_codes: ClassVar[bool] = False
+
+    def label(self) -> str:
+        return "none"
+
+    def build(self, codec: Codec, width: int) -> "NoHead":
+        return NoHead()
+
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        return 0
+
+
+class NoHead(Likelihood):
+    """Raises ValueError wherever codes are to be predicted."""
+
+    no_codes: ClassVar[str] = (
+        "this network has no decoder: nothing in it predicts codes, so that it has no loss and cannot sample "
+        "or reconstruct; it can be probed, analyzed and fine-tuned on classes (generative_weight=0)"
+    )
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        raise ValueError(self.no_codes)
+
+    def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
+        return self(tokens)
+
+    def mode(self, tokens: Tokens) -> Codes:
+        return self(tokens)
+
+    def logits(self, tokens: Tokens) -> Logits:
+        return self(tokens)

@@ -2,15 +2,16 @@
 
 import abc
 from functools import reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
-from torch import nn
+from jaxtyping import Int
+from torch import Tensor, nn
 
 from isopix.core.registry import register
-from isopix.core.types import Mask, Tokens
+from isopix.core.types import Mask, PositionIndices, Tokens
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, ModelPart
-from isopix.model.norms import Norm, NormSpec
+from isopix.model.mlp import Norm, NormSpec
 from isopix.model.stems.base import Components
 
 
@@ -158,3 +159,25 @@ class DropMasking(Masking):
 def sum_components(components: Components) -> Tokens:
     """Return the sum of the components of each position."""
     return reduce(torch.add, components)
+
+
+class LengthGroup(NamedTuple):
+    """Images of a batch with equally many visible positions, and the indices of these in raster order."""
+
+    images: Int[Tensor, " B"]
+    positions: PositionIndices
+
+
+def group_by_length(mask: Mask) -> list[LengthGroup]:
+    """Group images by their number of positions without any masked code; waits for the mask's device."""
+    counts = (~mask.any(-1)).sum(1)
+    groups = []
+    for count in sorted(set(counts.tolist())):
+        images = (counts == count).nonzero()[:, 0]
+        groups.append(LengthGroup(images, visible_positions(mask[images], count)))
+    return groups
+
+
+def visible_positions(mask: Mask, count: int) -> PositionIndices:
+    """Return the `count` positions of each image without any masked code, in raster order."""
+    return mask.any(-1).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]

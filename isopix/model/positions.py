@@ -1,12 +1,14 @@
 """Position embeddings: vectors added to tokens that encode where each is in the image."""
 
 import abc
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from einops import rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, Tokens
@@ -14,7 +16,7 @@ from isopix.model.init import Draw, InitScheme, InitTable, ModelPart, Normal, Un
 
 PositionTable = Float[Tensor, "positions D"]
 SINCOS_BASE = 10_000.0  # the longest wavelength is 2 pi times as many positions
-TABLE: dict[InitScheme, Draw] = {
+INIT: dict[InitScheme, Draw] = {
     "openai": Normal(0.01),
     "keras": Uniform(0.05),
     "keras_mha": Uniform(0.05),
@@ -61,7 +63,7 @@ class LearnedPositionEmbeddingSpec(PositionEmbeddingSpec):
         return LearnedPositionEmbedding(grid, width)
 
     def init(self, scheme: InitScheme) -> InitTable:
-        return {"table": TABLE[scheme]}
+        return {"table": INIT[scheme]}
 
 
 @register("factorized")
@@ -75,7 +77,7 @@ class FactorizedPositionEmbeddingSpec(PositionEmbeddingSpec):
         return FactorizedPositionEmbedding(grid, width)
 
     def init(self, scheme: InitScheme) -> InitTable:
-        return {"rows": TABLE[scheme], "cols": TABLE[scheme]}
+        return {"rows": INIT[scheme], "cols": INIT[scheme]}
 
 
 @register("sincos")
@@ -171,3 +173,36 @@ class NoPositionEmbedding(PositionEmbedding):
 
     def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
         return tokens
+
+
+Interpolation = Literal["bilinear", "bicubic"]
+Table = Float[Tensor, "_ D"]
+
+TABLE, ROWS, COLS = (f"backbone.positions.{name}" for name in ("table", "rows", "cols"))
+
+
+def resize_pos_embed(
+    tensors: Mapping[str, Tensor], old: Grid, new: Grid, mode: Interpolation = "bilinear"
+) -> dict[str, Tensor]:
+    """Return the tensors of a network with its learned or factorized position embeddings interpolated from
+    one grid to the other (ViT section 3.2); all others, a class token among them, are the same objects.
+    """
+    sizes = {TABLE: (old, new), ROWS: (Grid(old.rows, 1), Grid(new.rows, 1))}
+    sizes[COLS] = (Grid(1, old.cols), Grid(1, new.cols))
+    return {
+        name: interpolate_pos_embed(tensor, *sizes[name], mode) if name in sizes else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def interpolate_pos_embed(table: Table, old: Grid, new: Grid, mode: Interpolation = "bilinear") -> Table:
+    """Return a table with a row for each position of `new`, from one for `old`, both in raster order.
+
+    `bilinear` aligns the corners, as ViT's released code does; `bicubic` aligns the borders of the outer
+    positions, as MAE's. Equal grids leave the table as it is.
+    """
+    if old == new:
+        return table
+    maps = rearrange(table, "(h w) d -> 1 d h w", h=old.rows)
+    resized = F.interpolate(maps, size=(new.rows, new.cols), mode=mode, align_corners=mode == "bilinear")
+    return rearrange(resized, "1 d h w -> (h w) d")

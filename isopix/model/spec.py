@@ -13,15 +13,13 @@ from isopix.core.ranges import Depth, Dropout, Size
 from isopix.model.backbone import Backbone
 from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.construction import seeded_construction, unsaved_tensors
 from isopix.model.heads import HeadSpec, LinearHeadSpec
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
 from isopix.model.masking import MaskingSpec
-from isopix.model.network import Network
-from isopix.model.no_head import NoHeadSpec  # noqa: F401  registers it
+from isopix.model.network import Network, seeded_construction, unsaved_tensors
 from isopix.model.positions import LearnedPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.stems.base import StemSpec
-from isopix.model.stems.token_embedding import TokenEmbeddingSpec
+from isopix.model.stems.pixels import TokenEmbeddingSpec
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Attention maps and attention rollout, relative to uniform attention.
+"""Attention maps, attention rollout and attention distance, relative to uniform attention.
 
 The numbers are those of the attention analyses, as written to JSON.
 """
@@ -6,7 +6,7 @@ The numbers are those of the attention analyses, as written to JSON.
 import base64
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,27 +16,24 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, FuncNorm, LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 
 from isopix.plots import style
-from isopix.plots.figure_data import DECORATION
+from isopix.plots.curves import CurveLabel, label_curves
 
 Numbers = Mapping[str, Any]
 Weights = Float[np.ndarray, "..."]
 PositionLabel = Sequence[int] | str  # row and column, or a name for the class token
 
 MAX_LAYERS, MAX_HEADS = 12, 16  # of a figure; evenly spaced ones are shown of more
-MAX_MAP_SIDE, CAPTION_HEIGHT, GAP = 1.3, 0.26, 0.05  # inches
-EXTRA_LINE = 0.13  # inches, of each further line of a caption
-ENTROPY_HEIGHT = 0.14  # inches, of the number below a map
-KEY_HEIGHT = 0.2  # inches, of the line that says what the number is
-MARGIN = 0.04  # inches, to the left of the first column
-BAR_WIDTH, BAR_MARGIN, BAR_BOTTOM, MAX_BAR_HEIGHT = 0.1, 0.6, 0.07, 2.4  # inches
+MAX_SIDE, GAP, MARGIN, TOP, BAR_SPACE = 1.3, 0.05, 0.04, 0.42, 0.6  # inches
+BELOW = 0.14  # inches, of the number below a map
 TICK_HEIGHT = 0.15  # inches, of a number of the color bar
 QUANTILE = 0.99  # of all values of a figure, at which its color scale ends, rounded up to a power of two
 MAX_RATIO, MAX_ROLLOUT_RATIO = 256, 16  # where color scales end at the latest
 MIN_BRIGHTNESS = 0.15  # of an image where rollout is lowest
+SPREAD = 0.28  # layers, over which the heads of a layer, or its attentions, are spread
 
 
 @style.figure_style()
@@ -51,35 +48,23 @@ def plot_attention_maps(numbers: Numbers) -> Figure:
     ratios = [_ratio(np.array(query["heads"]), np.array(query["uniform"])[:, None]) for query in queries]
     layers = _evenly_spaced(ratios[0].shape[0], MAX_LAYERS)
     heads = _evenly_spaced(ratios[0].shape[1], MAX_HEADS)
-    titles = ["layer " + numbers["layer_names"][layer].replace(" ", "\n") for layer in layers]
-    top = CAPTION_HEIGHT + EXTRA_LINE * titles[0].count("\n")
-    figure, panel = _panels(
-        len(queries) * len(heads),
-        len(layers) + 1,
-        numbers,
-        captions=(CAPTION_HEIGHT, top),
-        below=ENTROPY_HEIGHT,
-        key="below each map: its entropy / that of uniform attention",
-    )
+    figure, panels = _panels(len(queries) * len(heads), len(layers) + 1, numbers, below=BELOW)
     image, end = _decode_png(numbers["image"]), _scale_end(ratios, MAX_RATIO)
     norm = FuncNorm((np.log1p, np.expm1), 0, end)
-    for index, (query, values) in enumerate(zip(queries, ratios, strict=True)):
-        position, first = query["position"], index * len(heads)
-        entropies = _relative_entropies(query)
-        source = panel(first, 0)
-        _show_image(source, image, position, numbers["patch_size"])
-        if index == 0:
-            source.set_title("image", fontsize=8, fontweight="normal")
-        for row, column in product(range(len(heads)), range(len(layers))):
-            axes, layer, head = panel(first + row, column + 1), layers[column], heads[row]
-            _show_map(axes, values[layer, head], position, style.SEQUENTIAL, norm)
-            axes.set_xlabel(f"{entropies[layer, head]:.2f}", fontsize=6.5, labelpad=1.5)
-            if first + row == 0:
-                axes.set_title(titles[column], fontsize=8, fontweight="normal")
-            if column == 0:
-                axes.set_ylabel(f"head {heads[row] + 1}", fontsize=8)
-    ticks = [0.0, *(2.0**power for power in range(int(np.log2(end)) + 1))]
-    _color_bar(figure, style.SEQUENTIAL, norm, ticks, top)
+    panels[0, 0].set_title("image", fontsize=8, fontweight="normal")
+    for axes, layer in zip(panels[0, 1:], layers, strict=True):
+        title = "layer " + numbers["layer_names"][layer].replace(" ", "\n")
+        axes.set_title(title, fontsize=8, fontweight="normal")
+    for number, (query, values) in enumerate(zip(queries, ratios, strict=True)):
+        rows, entropies = panels[number * len(heads) :], _relative_entropies(query)
+        _show_image(rows[0, 0], image, query["position"], numbers["patch_size"])
+        for (row, head), (column, layer) in product(enumerate(heads), enumerate(layers, start=1)):
+            _show_map(rows[row, column], values[layer, head], query["position"], style.SEQUENTIAL, norm)
+            rows[row, column].set_xlabel(f"{entropies[layer, head]:.2f}", fontsize=6.5, labelpad=1.5)
+            if column == 1:
+                rows[row, column].set_ylabel(f"head {head + 1}", fontsize=8)
+    _color_bar(figure, style.SEQUENTIAL, norm, [0.0, *(2.0**n for n in range(int(np.log2(end)) + 1))])
+    style.add_key(figure, "below each map: its entropy / that of uniform attention")
     return figure
 
 
@@ -90,27 +75,93 @@ def plot_attention_rollout(numbers: Numbers) -> Figure:
     """
     queries = numbers["queries"]
     ratios = [_ratio(np.array(query["rollout"]), np.array(query["uniform"])) for query in queries]
-    figure, panel = _panels(len(queries), 3, numbers, captions=(0.0, CAPTION_HEIGHT))
+    figure, panels = _panels(len(queries), 3, numbers)
     image, patch_size = _decode_png(numbers["image"]), numbers["patch_size"]
-    end = _scale_end(
-        [np.ma.maximum(values, 1 / np.ma.maximum(values, 1e-12)) for values in ratios], MAX_ROLLOUT_RATIO
-    )
+    away = [np.ma.maximum(values, 1 / np.ma.maximum(values, 1e-12)) for values in ratios]
+    end = _scale_end(away, MAX_ROLLOUT_RATIO)
     colors, norm = style.DIVERGING.with_extremes(bad=style.GRID_COLOR), LogNorm(1 / end, end)
-    for row, (query, values) in enumerate(zip(queries, ratios, strict=True)):
-        position = query["position"]
-        panels = [panel(row, column) for column in range(3)]
-        _show_image(panels[0], image, position, patch_size)
-        _show_map(panels[1], values, position, colors, norm)
+    for axes, title in zip(panels[0], ("image", "rollout", "image × rollout"), strict=True):
+        axes.set_title(title, fontsize=8, fontweight="normal")
+    for row, query, values in zip(panels, queries, ratios, strict=True):
         weights = np.asarray(norm(np.clip(values.filled(1 / end), 1 / end, end)))
-        weights = weights.repeat(patch_size, 0).repeat(patch_size, 1)
-        brightness = MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * weights[..., None]
-        _show_image(panels[2], image * brightness / 255, position, patch_size)
-        if row == 0:
-            for axes, title in zip(panels, ("image", "rollout", "image × rollout"), strict=True):
-                axes.set_title(title, fontsize=8, fontweight="normal")
-    powers = range(-int(np.log2(end)), int(np.log2(end)) + 1)
-    _color_bar(figure, colors, norm, [2.0**power for power in powers], CAPTION_HEIGHT)
+        brightness = MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * np.kron(weights, np.ones([patch_size] * 2))
+        _show_image(row[0], image, query["position"], patch_size)
+        _show_map(row[1], values, query["position"], colors, norm)
+        _show_image(row[2], image * brightness[..., None] / 255, query["position"], patch_size)
+    power = int(np.log2(end))
+    _color_bar(figure, colors, norm, [2.0**n for n in range(-power, power + 1)])
     return figure
+
+
+@style.figure_style()
+def plot_attention_distance(numbers: Numbers) -> Figure:
+    """Plot mean attention distance (Vision Transformer, figure 7, right) and entropy of every head, with
+    their standard deviations over images.
+
+    Lines show the mean of each layer, for axial attention of rows and of columns, and uniform attention. The
+    axes end where the values end.
+    """
+    figure = style.new_figure(3.2)
+    left, right = figure.subplots(1, 2)
+    uniform = numbers["uniform_distances"]
+    uniform = {"": uniform["causal"]} if numbers["causal"] else uniform
+    distances = _by_attention(numbers["layers"], lambda head, layer: (head["mean"], head["std"]))
+    _plot_heads(left, distances, uniform, digits=1)
+    left.set(title="Mean attention distance", ylabel="Pixels")
+    entropies = _by_attention(
+        numbers["layers"],
+        lambda head, layer: (
+            head["relative_entropy"],
+            head["entropy_std"] / (layer["uniform_entropy"] or 1.0),  # 0 for a single position
+        ),
+    )
+    _plot_heads(right, entropies, {"": 1.0}, digits=2)
+    right.set(title="Entropy", ylabel="Relative to uniform attention")
+    key = "marker: one head; bar: ± one standard deviation over images; line: mean of the heads"
+    style.add_key(figure, key)
+    return figure
+
+
+def _by_attention(layers: Sequence[Numbers], read: Any) -> dict[str, dict[int, Weights]]:
+    """Return the means and standard deviations [2 heads] of each layer, by the name of its attention: empty,
+    or `rows` and `columns`.
+    """
+    found: dict[str, dict[int, Weights]] = {}
+    for layer in layers:
+        number, _, name = str(layer["layer"]).partition(" ")
+        heads = np.array([read(head, layer) for head in layer["heads"]], dtype=float)
+        found.setdefault(name, {})[int(number)] = heads.T
+    return found
+
+
+def _plot_heads(
+    axes: Axes, attentions: Mapping[str, Mapping[int, Weights]], uniform: Mapping[str, float], digits: int
+) -> None:
+    labels, ends = list[CurveLabel](), list(uniform.values())
+    for index, (name, layers) in enumerate(attentions.items()):
+        color = style.COLORS[index % len(style.COLORS)]
+        shift = SPREAD * (index - (len(attentions) - 1) / 2)
+        for layer, (means, stds) in layers.items():
+            width = SPREAD / len(attentions) * (len(means) > 1)
+            x = layer + shift + width * np.linspace(-0.5, 0.5, len(means))
+            axes.errorbar(
+                x, means, stds, fmt="os"[index % 2], color=color, ecolor=f"{color}55", elinewidth=1.6
+            )
+            ends += [*(means - stds), *(means + stds)]
+        line_color = color if name else style.TEXT_COLOR
+        line = [float(means.mean()) for means, _ in layers.values()]
+        axes.plot([layer + shift for layer in layers], line, color=line_color, linewidth=1, zorder=1.5)
+        labels.append(CurveLabel(line[-1], f"{name or 'mean'} {line[-1]:.{digits}f}", line_color))
+    same = len(set(uniform.values())) == 1  # for rows and columns of a square
+    for name, value in list(uniform.items())[: 1 if same else None]:
+        text = "uniform" if same or name == "all positions" else f"uniform, {name}"
+        axes.axhline(value, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED)
+        labels.append(CurveLabel(value, f"{text} {value:.{digits}f}", style.MUTED_COLOR))
+    margin = 0.08 * (max(ends) - min(ends) or 1)
+    axes.set_ylim(max(0, min(ends) - margin) if min(ends) >= 0 else min(ends) - margin, max(ends) + margin)
+    axes.set(xlim=(0.5, max(map(max, attentions.values())) + 0.5), xlabel="Layer")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    label_curves(axes, labels)
 
 
 def _ratio(weights: Weights, uniform: Weights) -> Any:
@@ -120,8 +171,7 @@ def _ratio(weights: Weights, uniform: Weights) -> Any:
 
 def _relative_entropies(query: Numbers) -> Weights:
     """Return the entropy of each map by layer and head, divided by that of uniform attention."""
-    allowed = np.count_nonzero(np.array(query["uniform"]), axis=(1, 2))
-    uniform = np.log(allowed)[:, None]
+    uniform = np.log(np.count_nonzero(np.array(query["uniform"]), axis=(1, 2)))[:, None]
     entropies = np.array(query["entropies"], dtype=float)
     return np.divide(entropies, uniform, out=np.ones_like(entropies), where=uniform > 0)
 
@@ -132,14 +182,39 @@ def _scale_end(values: Sequence[Any], limit: int) -> float:
     return float(min(limit, 2 ** max(1, math.ceil(math.log2(max(high, 1.0))))))
 
 
-def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequence[float], top: float) -> None:
-    """Draw the color bar of multiples of uniform attention at the right, `top` inches from the top, with a
-    line at 1.
+def _evenly_spaced(count: int, limit: int) -> list[int]:
+    return sorted(set(np.linspace(0, count - 1, min(count, limit)).round().astype(int).tolist()))
+
+
+def _panels(rows: int, cols: int, numbers: Numbers, *, below: float = 0.0) -> tuple[Figure, Any]:
+    """Return a figure and its dense grid of empty panels, with `below` inches under each, and with room for
+    titles, for a key at the bottom and for a color bar at the right.
     """
+    map_rows, map_cols = numbers["grid"]
+    gap = 5 * GAP if below else GAP  # for the names of heads
+    side = min(MAX_SIDE, (style.PAGE_WIDTH - MARGIN - BAR_SPACE - gap) / cols - GAP)
+    height = side * map_rows / map_cols
+    total_width = MARGIN + cols * (side + GAP) + gap + BAR_SPACE
+    total_height = TOP + rows * (height + GAP + below) + 2 * below
+    figure = style.new_figure(total_height, total_width)
+    figure.set_layout_engine("none")
+    panels = np.empty((rows, cols), dtype=object)
+    for row, col in product(range(rows), range(cols)):
+        left = MARGIN + col * (side + GAP) + gap * (col > 0)
+        bottom = total_height - TOP - row * (height + GAP + below) - height
+        place = (left / total_width, bottom / total_height, side / total_width, height / total_height)
+        panels[row, col] = figure.add_axes(place, xticks=[], yticks=[])
+        panels[row, col].grid(visible=False)
+        panels[row, col].spines[:].set_visible(False)
+    return figure, panels
+
+
+def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequence[float]) -> None:
+    """Draw the color bar of multiples of uniform attention at the right, with a line at 1."""
     width, height = figure.get_size_inches()
-    length = min(MAX_BAR_HEIGHT, height - top - BAR_BOTTOM)
-    left, bottom = width - BAR_MARGIN + GAP, height - top - length
-    axes = figure.add_axes((left / width, bottom / height, BAR_WIDTH / width, length / height))
+    length = min(2.4, height - TOP - 0.07)
+    left, bottom = width - BAR_SPACE + GAP, height - TOP - length
+    axes = figure.add_axes((left / width, bottom / height, 0.1 / width, length / height))
     every = math.ceil((len(ticks) - 1) * TICK_HEIGHT / length)
     shown = [tick for index, tick in enumerate(ticks) if (index - ticks.index(1.0)) % every == 0]
     bar = figure.colorbar(
@@ -147,7 +222,7 @@ def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequenc
     )
     bar.minorticks_off()
     bar.outline.set_visible(False)
-    axes.axhline(1, color=style.TEXT_COLOR, linewidth=0.8, label=DECORATION)
+    axes.axhline(1, color=style.TEXT_COLOR, linewidth=0.8)
     axes.tick_params(labelsize=7, length=0)
     axes.set_title("× uniform", fontsize=7.5, fontweight="normal")
 
@@ -155,47 +230,6 @@ def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequenc
 def _fraction(ratio: float, _: Any) -> str:
     """Return `1/4`, `1` or `4`."""
     return f"1/{1 / ratio:.0f}" if 0 < ratio < 1 else f"{ratio:.0f}"
-
-
-def _evenly_spaced(count: int, limit: int) -> list[int]:
-    return sorted(set(np.linspace(0, count - 1, min(count, limit)).round().astype(int).tolist()))
-
-
-def _panels(
-    rows: int,
-    cols: int,
-    numbers: Numbers,
-    *,
-    captions: tuple[float, float],
-    below: float = 0.0,
-    key: str = "",
-) -> tuple[Figure, Callable[[int, int], Axes]]:
-    """Return a figure for a dense grid of panels, and a function that adds the panel of a row and a column.
-
-    `captions` is the space in inches to the right of the first column and above the first row, `below` that
-    below each panel, `key` a line below all; a margin at the right is left for a color bar.
-    """
-    map_rows, map_cols = numbers["grid"]
-    left_space, top_space = captions
-    panel_width = min(MAX_MAP_SIDE, (style.PAGE_WIDTH - MARGIN - left_space - BAR_MARGIN) / cols - GAP)
-    panel_height = panel_width * map_rows / map_cols
-    step = panel_height + GAP + below
-    width = MARGIN + left_space + cols * (panel_width + GAP) + BAR_MARGIN
-    height = top_space + rows * step + KEY_HEIGHT * bool(key)
-    figure = style.new_figure(height, width)
-    figure.set_layout_engine("none")
-    figure.text(MARGIN / width, 0.4 * KEY_HEIGHT / height, key, fontsize=7, color=style.MUTED_COLOR)
-
-    def panel(row: int, col: int) -> Axes:
-        left = MARGIN + col * (panel_width + GAP) + (left_space if col else 0)
-        bottom = height - top_space - row * step - panel_height
-        axes = figure.add_axes((left / width, bottom / height, panel_width / width, panel_height / height))
-        axes.set(xticks=[], yticks=[])
-        axes.grid(visible=False)
-        axes.spines[:].set_visible(False)
-        return axes
-
-    return figure, panel
 
 
 def _show_map(axes: Axes, values: Any, position: PositionLabel, colors: Colormap, norm: Normalize) -> None:
@@ -212,18 +246,10 @@ def _show_image(axes: Axes, image: Any, position: PositionLabel, patch_size: int
 
 
 def _mark_position(axes: Axes, position: PositionLabel, patch_size: int = 1) -> None:
-    if isinstance(position, str):
-        return
-    row, col = ((index + 0.5) * patch_size - 0.5 for index in position)
-    axes.plot(
-        *(col, row, "s"),
-        markersize=4.5,
-        markerfacecolor="none",
-        color=style.COLORS[1],
-        markeredgewidth=1.2,
-        clip_on=False,
-        label="_position",
-    )
+    if not isinstance(position, str):
+        row, col = ((index + 0.5) * patch_size - 0.5 for index in position)
+        look: Any = {"markersize": 4.5, "markerfacecolor": "none", "markeredgewidth": 1.2, "clip_on": False}
+        axes.plot(col, row, "s", color=style.COLORS[1], **look)
 
 
 def _decode_png(text: str) -> UInt8[np.ndarray, "H W 3"]:

@@ -1,60 +1,29 @@
-"""Loss and accuracy over training steps, and probe accuracy over layers."""
+"""Loss and accuracy over training steps; probe accuracy over layers and against the loss."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from scipy.optimize import isotonic_regression
 
+from isopix.core.stats import Correlation, spearman
 from isopix.plots import style
 
 LogRecord = Mapping[str, Any]  # a line of a run's log
+Probe = Any  # a result of `probe`: `network` and `baselines`, with `layers`, `best` and `majority_accuracy`
 
 WIDTH, HEIGHT = 5.6, 3.7  # inches: half a page on a screen, a column in print
 SMOOTHING = 0.04  # window of the running mean, as a fraction of all points
 LABEL_HEIGHT = 0.062  # of a line of text, as a fraction of the height of the axes
 BITS_PER_NAT = 1 / math.log(2)
-RAW_PIXELS = "raw pixels"  # the name of this baseline in a probe's report
-
-
-@runtime_checkable
-class LayerAccuracy(Protocol):
-    """Test accuracy of a probe of one layer, with its 95 % interval."""
-
-    @property
-    def layer(self) -> int: ...
-    @property
-    def test_accuracy(self) -> float: ...
-    @property
-    def interval(self) -> tuple[float, float]: ...
-
-
-@runtime_checkable
-class NetworkAccuracy(Protocol):
-    """Test accuracy of the probed layers, of the layer to report, and of the majority class."""
-
-    @property
-    def layers(self) -> Sequence[LayerAccuracy]: ...
-    @property
-    def best(self) -> LayerAccuracy: ...
-    @property
-    def majority_accuracy(self) -> float: ...
-
-
-@runtime_checkable
-class ProbeAccuracy(Protocol):
-    """Test accuracy of a network, and of its baselines by name."""
-
-    @property
-    def network(self) -> NetworkAccuracy: ...
-    @property
-    def baselines(self) -> Mapping[str, NetworkAccuracy]: ...
+RAW_PIXELS = "raw pixels"  # the name of this baseline in a probe's result
 
 
 class CurveLabel(NamedTuple):
@@ -63,6 +32,16 @@ class CurveLabel(NamedTuple):
     y: float
     text: str
     color: str
+
+
+class ProbePoint(NamedTuple):
+    """Validation loss in nats, and probe accuracy with its 95 % interval, at a training step."""
+
+    step: int
+    loss: float
+    accuracy: float
+    low: float
+    high: float
 
 
 @style.figure_style()
@@ -79,11 +58,14 @@ def plot_loss(
     A dotted line at ln `vocab_size` marks the untrained loss, if given, and other lines those of
     `baselines` by name. `loss_key` is the field of the records that holds the loss.
     """
-    figure = style.new_figure(HEIGHT, WIDTH)
-    axes = figure.add_subplot()
+    figure, axes = _new_axes()
     if vocab_size is not None:
-        _untrained_loss(axes, vocab_size)
-    train = _points(records, "train", key=loss_key)
+        nats = math.log(vocab_size)
+        axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DOTTED)
+        look: Any = {"color": style.MUTED_COLOR, "fontsize": 8.5, "ha": "right", "va": "bottom"}
+        text = f"untrained: ln {vocab_size} = {nats:.2f}"
+        axes.text(0.99, nats, text, transform=axes.get_yaxis_transform(), **look)
+    train = _points(records, "train", None, loss_key)
     if len(train):
         axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4, label="training, as logged")
         smooth = running_mean(train[:, 1])
@@ -98,9 +80,8 @@ def plot_loss(
         axes.axhline(nats, color=style.TEXT_COLOR, linewidth=1, linestyle=linestyle, label=label)
     axes.set(xlabel="Step", ylabel=f"Loss (nats per {unit})")
     axes.margins(x=0.02, y=0.12)
-    bits = axes.secondary_yaxis(
-        "right", functions=(partial(np.multiply, BITS_PER_NAT), partial(np.multiply, 1 / BITS_PER_NAT))
-    )
+    to_bits, to_nats = partial(np.multiply, BITS_PER_NAT), partial(np.multiply, 1 / BITS_PER_NAT)
+    bits = axes.secondary_yaxis("right", functions=(to_bits, to_nats))
     bits.set_ylabel(f"Loss (bits per {unit})")
     bits.spines["right"].set_visible(True)
     if axes.get_legend_handles_labels()[0]:
@@ -108,39 +89,46 @@ def plot_loss(
     return figure
 
 
-def _untrained_loss(axes: Axes, vocab_size: int) -> None:
-    nats = math.log(vocab_size)
-    axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DOTTED, label="_untrained")
-    text, transform = f"untrained: ln {vocab_size} = {nats:.2f}", axes.get_yaxis_transform()
-    axes.text(
-        *(0.99, nats, text),
-        transform=transform,
-        color=style.MUTED_COLOR,
-        fontsize=8.5,
-        ha="right",
-        va="bottom",
-    )
-
-
 @style.figure_style()
-def plot_probe_accuracy(probes: Mapping[str, ProbeAccuracy]) -> Figure:
+def plot_probe_accuracy(probes: Mapping[str, Probe]) -> Figure:
     """Plot test accuracy with 95 % intervals by layer, for each run by name; the best layer is ringed.
 
     Baselines: the untrained network, raw pixels and the majority class.
     """
-    figure = style.new_figure(HEIGHT, WIDTH)
-    axes = figure.add_subplot()
-    labels: list[CurveLabel] = []
+    figure, axes = _new_axes()
+    labels: dict[CurveLabel, None] = {}
     for (name, probe), color in zip(probes.items(), cycle(style.COLORS), strict=False):
-        labels.append(_network_curve(axes, probe.network, name, color))
-        prefix = (f"{name}, ", color) if len(probes) > 1 else ("", style.MUTED_COLOR)
-        labels += _baseline_curves(axes, probe.baselines, *prefix)
-    labels += _baseline_levels(axes, probes)
+        curves = dict.fromkeys(_probe_curves(axes, probe, name, color, alone=len(probes) == 1))
+        labels |= curves  # levels that runs share are there once
     axes.set(xlabel="Layer (0 = embedding)", ylabel="Probe test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0.03)
-    _label_accuracies(axes, labels, max(axes.dataLim.y1, *(label.y for label in labels)))
+    _label_accuracies(axes, list(labels), max(axes.dataLim.y1, *(label.y for label in labels)))
     return figure
+
+
+def _probe_curves(axes: Axes, probe: Probe, name: str, color: str, *, alone: bool) -> Iterable[CurveLabel]:
+    """Draw the curves of a probe and of its baselines that have layers, and the levels of others."""
+    layers, test = _by_layer(probe.network)
+    low, high = zip(*(score.interval for score in probe.network.layers), strict=True)
+    axes.fill_between(layers, low, high, color=color, alpha=0.16, linewidth=0)
+    axes.plot(layers, test, color=color, marker="o")
+    best = probe.network.best
+    _ring_point(axes, best.layer, best.test_accuracy, color)
+    yield _percent_label(name, best.test_accuracy, color)._replace(y=test[-1])
+    prefix, baseline_color = ("", style.MUTED_COLOR) if alone else (f"{name}, ", color)
+    for baseline, result in probe.baselines.items():
+        if len(result.layers) > 1:
+            layers, test = _by_layer(result)
+            axes.plot(layers, test, "o--", color=baseline_color, linewidth=1, markersize=3)
+            yield CurveLabel(test[-1], f"{prefix}{baseline}", baseline_color)
+    levels = [("majority class", probe.network.majority_accuracy, style.MUTED_COLOR, ":")]
+    if RAW_PIXELS in probe.baselines:
+        pixels = probe.baselines[RAW_PIXELS].best.test_accuracy
+        levels.append((RAW_PIXELS, pixels, style.TEXT_COLOR, "-."))
+    for level, accuracy, level_color, linestyle in levels:
+        axes.axhline(accuracy, color=level_color, linewidth=1, linestyle=linestyle)
+        yield _percent_label(level, accuracy, level_color)
 
 
 @style.figure_style()
@@ -148,30 +136,23 @@ def plot_finetuning_accuracy(
     records: Sequence[LogRecord], majority: float | None, *, best: LogRecord | None = None
 ) -> Figure:
     """Plot validation accuracy with the selected step ringed, test accuracy, and the majority class."""
-    figure = style.new_figure(HEIGHT, WIDTH)
-    axes = figure.add_subplot()
+    figure, axes = _new_axes()
     validation = [(each["step"], each["accuracy"]) for each in records if each["split"] == "validation"]
     labels = []
     if validation:
         color, last = style.COLORS[1], validation[-1][1]
-        axes.plot(*zip(*validation, strict=True), color=color, marker="o", label="_validation")
+        axes.plot(*zip(*validation, strict=True), color=color, marker="o")
         reported = last if best is None else best["accuracy"]
-        labels.append(percent_label("validation", reported, color)._replace(y=last))
+        labels.append(_percent_label("validation", reported, color)._replace(y=last))
     if best:
-        ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
+        _ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
     for each in records:
         if each["split"] == "test":
-            axes.plot(
-                *(each["step"], each["accuracy"], "D"),
-                color=style.TEXT_COLOR,
-                clip_on=False,
-                zorder=3,
-                label="_test",
-            )
-            labels.append(percent_label("test", each["accuracy"], style.TEXT_COLOR))
+            axes.plot(each["step"], each["accuracy"], "D", color=style.TEXT_COLOR, clip_on=False, zorder=3)
+            labels.append(_percent_label("test", each["accuracy"], style.TEXT_COLOR))
     if majority is not None:
-        axes.axhline(majority, color=style.MUTED_COLOR, linewidth=1, linestyle=":", label="_majority class")
-        labels.append(percent_label("majority class", majority, style.MUTED_COLOR))
+        axes.axhline(majority, color=style.MUTED_COLOR, linewidth=1, linestyle=":")
+        labels.append(_percent_label("majority class", majority, style.MUTED_COLOR))
     axes.set(xlabel="Step", ylabel="Accuracy")
     axes.margins(x=0.03)
     axes.set_xlim(left=min(0, axes.get_xlim()[0]))  # shows step 0 even for a single point
@@ -180,61 +161,98 @@ def plot_finetuning_accuracy(
     return figure
 
 
+@style.figure_style()
+def plot_accuracy_vs_loss(runs: Mapping[str, Sequence[ProbePoint]], *, unit: str = "code") -> Figure:
+    """Plot probe accuracy with its 95 % interval against validation loss in nats per `unit`, a line per run
+    (iGPT figure 3).
+
+    The loss decreases to the right, as in the paper. The untrained network, whose loss is far higher, is a
+    horizontal line. Labels show the last accuracy and the rank correlation of each run.
+    """
+    figure, axes = _new_axes()
+    labels: list[CurveLabel] = []
+    for (name, points), color in zip(runs.items(), cycle(style.COLORS), strict=False):
+        _, losses, accuracies, low, high = zip(*(each for each in points if each.step > 0), strict=True)
+        axes.vlines(losses, low, high, color=color, alpha=0.28, linewidth=2.2)
+        look: Any = {"markeredgecolor": style.BACKGROUND, "markeredgewidth": 0.6}
+        axes.plot(losses, accuracies, "o-", color=color, **look)
+        _ring_point(axes, losses[-1], accuracies[-1], color)
+        if found := loss_accuracy_correlation(points):
+            labels.append(CurveLabel(accuracies[-1], format_correlation(found), color))
+        labels.append(_percent_label(name, accuracies[-1], color))  # above the correlation
+        for each in points:
+            if each.step == 0:
+                axes.axhline(each.accuracy, color=color, linewidth=1, linestyle=style.DASHED, alpha=0.7)
+                untrained = f"{name}, untrained" if len(runs) > 1 else "untrained"
+                labels.append(_percent_label(untrained, each.accuracy, color))
+    axes.set(xlabel=f"Validation loss (nats per {unit}), decreasing", ylabel="Probe accuracy")
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.yaxis.set_major_locator(MaxNLocator(6))
+    style.percent_ticks(axes.yaxis)
+    axes.margins(x=0.06, y=0.12)
+    axes.invert_xaxis()
+    label_curves(axes, labels)
+    return figure
+
+
+def probe_points(records: Iterable[LogRecord]) -> list[ProbePoint]:
+    """Return the steps of a run's log that have both a validation loss and a probe, in order."""
+    names = ("step", "loss_nats", "probe_accuracy", "probe_low", "probe_high")
+    return sorted(ProbePoint(*map(each.__getitem__, names)) for each in records if set(names) <= each.keys())
+
+
+def loss_accuracy_correlation(points: Sequence[ProbePoint]) -> Correlation | None:
+    """Return Spearman's correlation of loss and accuracy after step 0: -1 if every lower loss has a higher
+    accuracy. None for fewer than five points, and for constant losses or accuracies.
+
+    The interval assumes independent points. Those of one run are not, so that it is too narrow.
+    """
+    trained = [point for point in points if point.step > 0]
+    losses, accuracies = ([getattr(point, name) for point in trained] for name in ("loss", "accuracy"))
+    return spearman(np.array(losses), np.array(accuracies))
+
+
+def format_correlation(correlation: Correlation) -> str:
+    """Return a rank correlation with its interval to two decimals: `ρ −0.93 (−0.99 to −0.61)`."""
+    rho, low, high = (f"{value:.2f}".replace("-", "−") for value in correlation[:3])
+    return f"ρ {rho} ({low} to {high})"
+
+
 def running_mean(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Return a centered running mean over 4 % of the points; the window shrinks symmetrically at the ends."""
-    half_window = round(SMOOTHING * len(values) / 2)
     total = np.concatenate([[0.0], values.cumsum()])
     index = np.arange(len(values))
-    half = np.minimum(half_window, np.minimum(index, len(values) - 1 - index))
+    half = np.minimum(round(SMOOTHING * len(values) / 2), np.minimum(index, index[::-1]))
     return (total[index + half + 1] - total[index - half]) / (2 * half + 1)
 
 
 def spread_labels(positions: Sequence[float], gap: float) -> list[float]:
-    """Return the positions, moved apart to be at least `gap` apart; a moved group keeps its center."""
-    groups: list[list[int]] = []
-    for i in sorted(range(len(positions)), key=positions.__getitem__):
-        group = [i]
-        while (
-            groups
-            and _center(positions, group) - _center(positions, groups[-1])
-            < gap * (len(group) + len(groups[-1])) / 2
-        ):
-            group = groups.pop() + group
-        groups.append(group)
-    moved = list(positions)
-    for group in groups:
-        for rank, i in enumerate(group):
-            moved[i] = _center(positions, group) + gap * (rank - (len(group) - 1) / 2)
-    return moved
+    """Return the positions, moved apart as little as possible to be at least `gap` apart."""
+    order = np.argsort(positions, kind="stable")
+    moved, ranks = np.array(positions, dtype=float), gap * np.arange(len(order))
+    if len(order):
+        moved[order] = isotonic_regression(moved[order] - ranks).x + ranks
+    return moved.tolist()
 
 
 def label_curves(axes: Axes, labels: Sequence[CurveLabel]) -> None:
     """Write the labels to the right of the axes, moved apart where they would overlap."""
     low, high = axes.get_ylim()
     heights = spread_labels([(label.y - low) / (high - low) for label in labels], LABEL_HEIGHT)
+    look: Any = {"transform": axes.transAxes, "va": "center", "fontsize": 8.5, "parse_math": False}
     for height, label in zip(heights, labels, strict=True):
-        axes.text(
-            *(1.02, height),
-            label.text,
-            color=label.color,
-            transform=axes.transAxes,
-            va="center",
-            fontsize=8.5,
-            parse_math=False,
-        )
+        axes.text(1.02, height, label.text, color=label.color, **look)
 
 
-def _center(positions: Sequence[float], group: Sequence[int]) -> float:
-    return sum(positions[i] for i in group) / len(group)
+def _new_axes() -> tuple[Figure, Axes]:
+    figure = style.new_figure(HEIGHT, WIDTH)
+    return figure, figure.add_subplot()
 
 
-def _points(
-    records: Sequence[LogRecord], kind: str, split: str | None = None, key: str = "loss_nats"
-) -> Float[np.ndarray, "n 2"]:
+def _points(records: Sequence[LogRecord], kind: str, split: str | None, key: str) -> Float[np.ndarray, "n 2"]:
     """Return (step, value) of the records of a kind; the step is that of the evaluated weights."""
     found = [each for each in records if each["kind"] == kind and each.get("split") == split and key in each]
-    points = [(each["step"], each[key]) for each in found]
-    return np.array(points, dtype=float).reshape(-1, 2)
+    return np.array([(each["step"], each[key]) for each in found], dtype=float).reshape(-1, 2)
 
 
 def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel], highest: float) -> None:
@@ -244,52 +262,14 @@ def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel], highest: float) 
     label_curves(axes, labels)
 
 
-def percent_label(name: str, accuracy: float, color: str) -> CurveLabel:
-    """Return the label of a curve with its accuracy, at that height."""
+def _percent_label(name: str, accuracy: float, color: str) -> CurveLabel:
     return CurveLabel(accuracy, f"{name} {100 * accuracy:.1f} %", color)
 
 
-def ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:
+def _ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:
     """Mark the point that is reported."""
-    axes.plot(x, y, "o", color=color, markersize=11, markerfacecolor="none", label="_reported")
+    axes.plot(x, y, "o", color=color, markersize=11, markerfacecolor="none")
 
 
-def _by_layer(result: NetworkAccuracy) -> tuple[list[int], list[float]]:
+def _by_layer(result: Any) -> tuple[list[int], list[float]]:
     return [score.layer for score in result.layers], [score.test_accuracy for score in result.layers]
-
-
-def _network_curve(axes: Axes, result: NetworkAccuracy, name: str, color: str) -> CurveLabel:
-    layer, test = _by_layer(result)
-    low, high = zip(*(score.interval for score in result.layers), strict=True)
-    axes.fill_between(layer, low, high, color=color, alpha=0.16, linewidth=0, label=f"_{name}, 95 % interval")
-    axes.plot(layer, test, color=color, marker="o", label=f"_{name}")
-    best = result.best
-    ring_point(axes, best.layer, best.test_accuracy, color)
-    return percent_label(name, best.test_accuracy, color)._replace(y=test[-1])
-
-
-def _baseline_curves(
-    axes: Axes, baselines: Mapping[str, NetworkAccuracy], prefix: str, color: str
-) -> list[CurveLabel]:
-    """Plot the baselines that have layers."""
-    labels = []
-    for name, result in baselines.items():
-        if len(result.layers) > 1:
-            layer, test = _by_layer(result)
-            axes.plot(layer, test, "o--", color=color, linewidth=1, markersize=3, label=f"_{prefix}{name}")
-            labels.append(CurveLabel(test[-1], f"{prefix}{name}", color))
-    return labels
-
-
-def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeAccuracy]) -> list[CurveLabel]:
-    """Plot raw pixels and the majority class as horizontal lines, once if several runs share them."""
-    labels: dict[CurveLabel, str] = {}
-    for probe in probes.values():
-        if RAW_PIXELS in probe.baselines:
-            test = probe.baselines[RAW_PIXELS].best.test_accuracy
-            labels[percent_label(RAW_PIXELS, test, style.TEXT_COLOR)] = "-."
-        majority = probe.network.majority_accuracy
-        labels[percent_label("majority class", majority, style.MUTED_COLOR)] = ":"
-    for label, linestyle in labels.items():
-        axes.axhline(label.y, color=label.color, linewidth=1, linestyle=linestyle, label=f"_{label.text}")
-    return list(labels)

@@ -62,7 +62,7 @@ def plot_tables(numbers: Numbers) -> Figure:
         panels = figure.subplots(1, pairs + 1, width_ratios=(*[1] * pairs, 0.8))
         for axes, first in zip(panels[:pairs], (0, 2), strict=False):
             _scatter(axes, projections[:, first : first + 2], colors, ratios[first : first + 2], first)
-        _explained_variance(panels[-1], {"colors": ratios}, [style.MUTED_COLOR])
+        _explained_variance(panels[-1], [ratios], [style.MUTED_COLOR])
         return figure
     shown = tables[:MAX_LEVEL_PANELS]
     names: Sequence[str] = [f"Code {i + 1} of {len(tables)}" for i in range(len(shown))]
@@ -73,7 +73,7 @@ def plot_tables(numbers: Numbers) -> Figure:
     for axes, table, name in zip(panels, shown, names, strict=False):
         projections = np.array(table["projections"], dtype=float)[:, :3]
         _levels(axes, projections, table["explained_variance_ratio"], name)
-    ratios = {name: table["explained_variance_ratio"] for name, table in zip(names, shown, strict=False)}
+    ratios = [table["explained_variance_ratio"] for table in shown]
     _explained_variance(panels[-1], ratios, line_colors[: len(shown)])
     return figure
 
@@ -140,7 +140,7 @@ def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float,
 
 
 def _scatter(axes: Axes, points: Any, colors: Any, ratios: Any, first: int) -> None:
-    look: Any = {"s": 13, "edgecolors": style.MUTED_COLOR, "linewidths": 0.25, "label": "_colors"}
+    look: Any = {"s": 13, "edgecolors": style.MUTED_COLOR, "linewidths": 0.25}
     axes.scatter(points[:, 0], points[:, 1], c=colors, **look)
     names = [f"Component {first + i + 1} ({_percent(ratio)})" for i, ratio in enumerate(ratios)]
     axes.set(xlabel=names[0], ylabel=names[1], xticks=[], yticks=[])
@@ -159,15 +159,9 @@ def _levels(axes: Axes, projections: Any, ratios: Any, name: str) -> None:
     axes.legend(**below, fontsize=6.5, handlelength=0.9, handletextpad=0.4, labelspacing=0.3)
 
 
-def _explained_variance(axes: Axes, ratios: Mapping[str, Any], colors: Sequence[str]) -> None:
-    for (name, each), color in zip(ratios.items(), colors, strict=True):
-        look: Any = {
-            "color": color,
-            "linewidth": 1.2,
-            "markersize": 3,
-            "label": f"_{name}, explained variance",
-        }
-        axes.plot(range(1, len(each) + 1), np.cumsum(each), "o-", **look)
+def _explained_variance(axes: Axes, ratios: Sequence[Any], colors: Sequence[str]) -> None:
+    for each, color in zip(ratios, colors, strict=True):
+        axes.plot(range(1, len(each) + 1), np.cumsum(each), "o-", color=color, linewidth=1.2, markersize=3)
     axes.set(xlabel="Components", ylabel="Explained variance", ylim=(0, 1.03))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     style.percent_ticks(axes.yaxis)

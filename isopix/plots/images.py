@@ -1,24 +1,26 @@
-"""Image grids: every pixel is an integer number of screen pixels; every image has a frame."""
+"""Image grids: every pixel is an integer number of screen pixels; every image has a frame. Surprise maps."""
 
 import io
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Bool, UInt8
+from jaxtyping import Bool, Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from isopix.core.types import Images
-from isopix.plots.fitted_text import fitted_text, load_font
 
 ImageBatch = UInt8[Tensor, "count 3 H W"]
 Tiles = UInt8[np.ndarray, "B height width 4"]  # RGBA
-FramedTiles = UInt8[np.ndarray, "B framed_height framed_width 4"]
+Maps = Float[np.ndarray, "B R S"]
+PixelMask = Bool[Tensor, "B H W"]
 
 TARGET_WIDTH = 2240  # pixels, where no scale is given: a page on a high-resolution screen
 MAX_TILE_SIDE = 512  # pixels, up to which an image is enlarged
@@ -30,6 +32,10 @@ MASK_COLOR, MASK_DOT_COLOR = (0xC9, 0xBA, 0xD4), (0x99, 0x84, 0xA8)  # gray-viol
 CAPTION_COLOR = (0x76, 0x7C, 0x85)  # legible on white and on black
 MAX_FONT_SIZE, MIN_FONT_SIZE = 32, 15
 LABEL_SIZE, LABEL_HEIGHT = 20, 32  # pixels, of the text below a tile and of its line
+FONT = Path(mpl.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")  # most scripts; Pillow's has Latin only
+ELLIPSIS = "…"
+MAP_QUANTILE = 0.995  # of all nats, which has the brightest color: single pixels would leave the rest dark
+MAP_OPACITY = 0.85  # of a surprise map over its image
 
 
 class Group(NamedTuple):
@@ -39,6 +45,18 @@ class Group(NamedTuple):
     columns: Sequence[Tiles]
     labels: Sequence[str] = ()
     keep: Literal["start", "end"] = "end"  # of labels that are too wide; names of files differ at their ends
+
+
+class MappedImages(NamedTuple):
+    """Images under a caption, with the nats per pixel of each on a grid, NaN where nothing was predicted, and
+    with their names and scores, which are written below the images and the maps.
+    """
+
+    caption: str
+    images: Images
+    maps: Maps
+    names: Sequence[str] = ()
+    scores: Sequence[str] = ()
 
 
 def png_bytes(image: Image.Image) -> bytes:
@@ -57,18 +75,12 @@ def sample_grid(images: Images, *, columns: int | None = None, scale: int | None
 
 def nearest_grid(images: Images, nearest: Images, *, scale: int | None = None) -> Image.Image:
     """Return each image beside the nearest training image."""
-    blocks = _num_blocks(len(images), 2)
-    scale = scale or fit_scale(images, 2 * blocks)
-    groups = [
-        Group("sample", [enlarge(images, scale)]),
-        Group("nearest", [enlarge(nearest, scale)]),
-    ]
-    return image_grid(groups, blocks=blocks)
+    return _side_by_side({"sample": [images], "nearest": [nearest]}, scale)
 
 
 def completion_grid(
     originals: Images,
-    pixel_mask: Bool[Tensor, "B H W"],
+    pixel_mask: PixelMask,
     completions: UInt8[Tensor, "B each 3 H W"],
     *,
     baselines: Mapping[str, Images] = MappingProxyType({}),
@@ -79,22 +91,17 @@ def completion_grid(
 
     The masked image is that of the completions: as the network reads it, in the colors of its codec.
     """
-    columns = 2 + len(baselines) + completions.shape[1]
-    blocks = _num_blocks(len(originals), columns)
-    scale = scale or fit_scale(originals, blocks * columns)
-    tiles = [enlarge(each, scale) for each in completions.unbind(1)]
-    groups = [
-        Group("original", [enlarge(originals, scale)]),
-        Group("masked", [_cover_masked(tiles[0], pixel_mask, scale)]),
-        *(Group(name, [enlarge(images, scale)]) for name, images in baselines.items()),
-        Group("completion" if len(tiles) == 1 else "completions", tiles),
-    ]
-    return image_grid(groups, blocks=blocks)
+    made = list(completions.unbind(1))
+    learned = {"completion" if len(made) == 1 else "completions": made}
+    others = {name: [images] for name, images in baselines.items()}
+    return _side_by_side(
+        {"original": [originals], "masked": [made[0]], **others, **learned}, scale, pixel_mask
+    )
 
 
 def reconstruction_grid(
     originals: Images,
-    pixel_mask: Bool[Tensor, "B H W"],
+    pixel_mask: PixelMask,
     predictions: Mapping[str, Images],
     targets: Images,
     *,
@@ -103,19 +110,52 @@ def reconstruction_grid(
     """Return for each image the original, the masked image, predictions by name, of models (inductive biases
     of small isotropic nets, figure 1) or without learning, and the target where it differs from the original.
     """
-    results = dict(predictions)
+    others = {name: [images] for name, images in predictions.items()}
     if not torch.equal(targets, originals):
-        results["target"] = targets
-    columns = 2 + len(results)
-    blocks = _num_blocks(len(originals), columns)
-    scale = scale or fit_scale(originals, blocks * columns)
-    tiles = enlarge(originals, scale)
-    groups = [
-        Group("original", [tiles]),
-        Group("masked", [_cover_masked(tiles, pixel_mask, scale)]),
-        *(Group(name, [enlarge(images, scale)]) for name, images in results.items()),
-    ]
+        others["target"] = [targets]
+    return _side_by_side({"original": [originals], "masked": [originals], **others}, scale, pixel_mask)
+
+
+def _side_by_side(
+    parts: Mapping[str, Sequence[Images]], scale: int | None, mask: PixelMask | None = None
+) -> Image.Image:
+    """Return the grid of columns of images by their caption; the mask covers those under `masked`."""
+    columns, first = sum(map(len, parts.values())), next(iter(parts.values()))[0]
+    blocks = _num_blocks(len(first), columns)
+    scale = scale or fit_scale(first, blocks * columns)
+    groups = []
+    for name, images in parts.items():
+        tiles = [enlarge(each, scale) for each in images]
+        if mask is not None and name == "masked":
+            tiles = [_cover_masked(each, mask, scale) for each in tiles]
+        groups.append(Group(name, tiles))
     return image_grid(groups, blocks=blocks)
+
+
+def surprise_grid(columns: Sequence[MappedImages]) -> Image.Image:
+    """Return for each caption the images with their maps, all on one scale from 0, which the second caption
+    names.
+    """
+    known = [each.maps for each in columns if not np.isnan(each.maps).all()]
+    top = max((float(np.nanquantile(each, MAP_QUANTILE)) for each in known), default=1.0)
+    blocks = 2 if len(columns[0].images) > 2 else 1
+    scale, groups = fit_scale(columns[0].images, 2 * blocks * len(columns)), []
+    for each in columns:
+        maps = overlay_maps(each, top or 1.0, scale)
+        groups.append(Group(each.caption, [enlarge(each.images, scale)], each.names))
+        groups.append(Group(f"0 to {top:.1f} nats", [maps], each.scores, "start"))
+    return image_grid(groups, blocks=blocks)
+
+
+def overlay_maps(mapped: MappedImages, top: float, scale: int) -> Tiles:
+    """Return the maps in color, 0 to `top`, over the images in gray; pixels without a number are gray."""
+    pixels = rearrange(mapped.images.cpu().numpy(), "b c h w -> b h w c")
+    gray = (pixels @ np.array([0.299, 0.587, 0.114]))[..., None].repeat(3, 3)
+    side = pixels.shape[1] // mapped.maps.shape[1]
+    maps = mapped.maps.repeat(side, 1).repeat(side, 2)
+    heat = mpl.colormaps["inferno"](np.nan_to_num(maps / top).clip(0, 1))[..., :3] * 255
+    mixed = np.where(np.isnan(maps)[..., None], gray, MAP_OPACITY * heat + (1 - MAP_OPACITY) * gray)
+    return _tiles(mixed.round().astype(np.uint8), scale)
 
 
 def _num_blocks(count: int, columns: int) -> int:
@@ -141,11 +181,34 @@ def fit_scale(images: Images, columns: int) -> int:
 
 def enlarge(images: ImageBatch, scale: int) -> Tiles:
     """Return images as tiles, every pixel a square of `scale` pixels."""
-    pixels = rearrange(images.cpu().numpy(), "b c h w -> b h w c").repeat(scale, 1).repeat(scale, 2)
-    return np.concatenate([pixels, np.full_like(pixels[..., :1], 255)], axis=-1)
+    return _tiles(rearrange(images.cpu().numpy(), "b c h w -> b h w c"), scale)
 
 
-def _cover_masked(tiles: Tiles, mask: Bool[Tensor, "B H W"], scale: int) -> Tiles:
+def _tiles(pixels: UInt8[np.ndarray, "B H W 3"], scale: int) -> Tiles:
+    enlarged = pixels.repeat(scale, 1).repeat(scale, 2)
+    return np.concatenate([enlarged, np.full_like(enlarged[..., :1], 255)], axis=-1)
+
+
+def fitted_text(
+    draw: ImageDraw.ImageDraw, text: str, width: int, size: int, *, keep: Literal["start", "end"] = "start"
+) -> str:
+    """Return the text, with an ellipsis for its end, or its start, where it is too wide."""
+    font = load_font(size)
+    if draw.textlength(text, font) <= width:
+        return text
+    for length in range(len(text) - 1, 0, -1):
+        shorter = text[:length] + ELLIPSIS if keep == "start" else ELLIPSIS + text[-length:]
+        if draw.textlength(shorter, font) <= width:
+            return shorter
+    return ELLIPSIS
+
+
+def load_font(size: int) -> ImageFont.FreeTypeFont:
+    """Return the font of names, of this size in pixels."""
+    return ImageFont.truetype(FONT, size)
+
+
+def _cover_masked(tiles: Tiles, mask: PixelMask, scale: int) -> Tiles:
     """Cover masked pixels with a dotted square, which no image contains."""
     square = np.array([*MASK_COLOR, 255], dtype=np.uint8) + np.zeros((scale, scale, 1), dtype=np.uint8)
     side = scale // 4
@@ -157,80 +220,42 @@ def _cover_masked(tiles: Tiles, mask: Bool[Tensor, "B H W"], scale: int) -> Tile
 
 
 def image_grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
-    """Return groups side by side, one image per line, in `blocks` blocks that are filled line by line."""
-    columns = [_framed(column) for group in groups for column in group.columns]
-    count, height, width = max(len(column) for column in columns), *columns[0].shape[1:3]
+    """Return groups side by side, one image per line, in `blocks` blocks that are filled line by line.
+
+    Every image has a frame, so that it does not merge with others or with the page.
+    """
+    columns = [column for group in groups for column in group.columns]
+    height, width = (side + 2 * FRAME for side in columns[0].shape[1:3])
     header = MAX_FONT_SIZE + 16 if any(group.caption for group in groups) else 0
     step = height + (LABEL_HEIGHT if any(group.labels for group in groups) else 0)
-    lefts, captions, total_width = _layout(groups, width, blocks)
-    corners = [
-        [
-            (lefts[i % blocks * len(columns) + number], header + i // blocks * step)
-            for number in range(len(columns))
-        ]
-        for i in range(count)
-    ]
-    canvas = np.zeros((header + math.ceil(count / blocks) * step, total_width, 4), dtype=np.uint8)
-    for number, column in enumerate(columns):
-        for i, tile in enumerate(column):
-            left, top = corners[i][number]
-            canvas[top : top + height, left : left + width] = tile
-    image = Image.fromarray(canvas)
-    if header:
-        _write_captions(image, captions)
-    _write_labels(image, groups, corners, (width, height))
+    block_width = len(columns) * width + (len(groups) - 1) * GROUP_GUTTER + BLOCK_GUTTER
+    lines = math.ceil(max(map(len, columns)) / blocks)
+    image = Image.new("RGBA", (blocks * block_width - BLOCK_GUTTER, header + lines * step))
+    draw = ImageDraw.Draw(image)
+    font = _caption_font(draw, groups, width)
+    for block in range(blocks):
+        left = block * block_width
+        for group in groups:
+            if font is not None:
+                draw.text((left, 0), group.caption, (*CAPTION_COLOR, 255), font)
+            for line, label in enumerate(group.labels[block::blocks]):
+                text = fitted_text(draw, label, width, LABEL_SIZE, keep=group.keep)
+                place = (left, header + line * step + height)
+                draw.text(place, text, (*CAPTION_COLOR, 255), load_font(LABEL_SIZE))
+            for column in group.columns:
+                for line, tile in enumerate(column[block::blocks]):
+                    top = header + line * step
+                    draw.rectangle((left, top, left + width - 1, top + height - 1), (*FRAME_COLOR, 255))
+                    image.paste(Image.fromarray(tile), (left + FRAME, top + FRAME))
+                left += width
+            left += GROUP_GUTTER
     return image
 
 
-def _framed(tiles: Tiles) -> FramedTiles:
-    """Return tiles with a frame, so that the images of a grid do not merge with each other or the page."""
-    height, width = tiles.shape[1:3]
-    framed = np.full(
-        (len(tiles), height + 2 * FRAME, width + 2 * FRAME, 4), [*FRAME_COLOR, 255], dtype=np.uint8
-    )
-    framed[:, FRAME:-FRAME, FRAME:-FRAME] = tiles
-    return framed
-
-
-def _layout(
-    groups: Sequence[Group], width: int, blocks: int
-) -> tuple[list[int], list[tuple[str, int, int]], int]:
-    """Return the left edge of each column, the caption, left and right of each group, and the total width."""
-    lefts, captions, left = [], [], 0
-    for _ in range(blocks):
-        for group in groups:
-            start = left
-            for _ in group.columns:
-                lefts.append(left)
-                left += width
-            captions.append((group.caption, start, left))
-            left += GROUP_GUTTER
-        left += BLOCK_GUTTER - GROUP_GUTTER
-    return lefts, captions, left - BLOCK_GUTTER
-
-
-def _write_captions(image: Image.Image, captions: Sequence[tuple[str, int, int]]) -> None:
-    """Write captions above their columns in the largest font that fits all; none if the smallest does not."""
-    draw = ImageDraw.Draw(image)
+def _caption_font(draw: ImageDraw.ImageDraw, groups: Sequence[Group], width: int) -> Any:
+    """Return the largest font in which all captions fit above their columns; None if none does."""
     for size in range(MAX_FONT_SIZE, MIN_FONT_SIZE - 1, -1):
         font = ImageFont.load_default(size)
-        if all(draw.textlength(caption, font) <= right - left for caption, left, right in captions):
-            for caption, left, _ in captions:
-                draw.text((left, 0), caption, (*CAPTION_COLOR, 255), font)
-            break
-
-
-def _write_labels(
-    image: Image.Image,
-    groups: Sequence[Group],
-    corners: Sequence[Sequence[tuple[int, int]]],
-    size: tuple[int, int],
-) -> None:
-    """Write the labels of groups below the tiles, of this width and height, of their first columns."""
-    draw, number = ImageDraw.Draw(image), 0
-    for group in groups:
-        for i, label in enumerate(group.labels):
-            left, top = corners[i][number]
-            text = fitted_text(draw, label, size[0], LABEL_SIZE, keep=group.keep)
-            draw.text((left, top + size[1]), text, (*CAPTION_COLOR, 255), load_font(LABEL_SIZE))
-        number += len(group.columns)
+        if all(draw.textlength(each.caption, font) <= len(each.columns) * width for each in groups):
+            return font
+    return None

@@ -1,6 +1,6 @@
 """Inductive biases: translation error, permutation error and receptive field by layer."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
-from isopix.plots.study_marks import BLOCK_COLORS, block_color, block_order, display_name
+from isopix.plots.study_marks import BLOCK_COLORS, block_order, display_name
 
 LayerRecord = Mapping[str, Any]  # as `BiasMeasurements.by_layer` gives it
 FieldMap = tuple[Float[np.ndarray, "rows cols"], Int[np.ndarray, "rows cols"] | None]  # fractions, samples
@@ -34,9 +34,8 @@ def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
     better than random pairs, and a uniform receptive field.
     """
     figure = style.new_figure(HEIGHT)
-    panels = figure.subplots(1, len(PANELS))
-    for axes, panel, color in zip(panels, PANELS, style.COLORS, strict=False):
-        _line(axes, numbers["layers"], panel[0], color)
+    for axes, panel, color in zip(figure.subplots(1, len(PANELS)), PANELS, style.COLORS, strict=False):
+        _line(axes, panel[0], numbers["layers"], color)
         _format(axes, panel, numbers["uniform_receptive_field_mean"])
     return figure
 
@@ -54,38 +53,30 @@ def compare_inductive_biases(
     figure = style.new_figure(COMPARISON_HEIGHT)
     figure.set_layout_engine("constrained", w_pad=0.1)
     panels = figure.subplots(1, len(PANELS))
-    names = block_order(networks)
+    others = cycle(color for color in style.COLORS if color not in map(BLOCK_COLORS.get, networks))
+    colors = {name: BLOCK_COLORS.get(name) or next(others) for name in block_order(networks)}
     for axes, panel in zip(panels, PANELS, strict=True):
-        for name, color in zip(names, _colors(names), strict=True):
-            _line(axes, networks[name], panel[0], color, name=name, stds=(stds or {}).get(name))
+        for name, color in colors.items():
+            _line(axes, panel[0], networks[name], color, name, (stds or {}).get(name))
         _format(axes, panel, uniform)
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(names))
-    )
+    keys = panels[0].get_legend_handles_labels()
+    figure.legend(*keys, loc="outside lower center", ncols=min(3, len(networks)))
     style.enlarge_ticks(figure)
     return figure
 
 
 def _line(
     axes: Axes,
-    layers: Sequence[LayerRecord],
     key: str,
+    layers: Sequence[LayerRecord],
     color: str,
-    *,
     name: str = "",
     stds: Sequence[LayerRecord] | None = None,
 ) -> None:
-    axes.errorbar(
-        [layer["layer"] for layer in layers],
-        [layer[key] for layer in layers],
-        yerr=None if stds is None else [layer[key] for layer in stds],
-        color=color,
-        marker="o",
-        markersize=4,
-        linewidth=1.4,
-        elinewidth=0.9,
-        label=display_name(name),
-    )
+    look: Any = {"color": color, "marker": "o", "markersize": 4, "linewidth": 1.4, "elinewidth": 0.9}
+    x, y = ([layer[each] for layer in layers] for each in ("layer", key))
+    bars = None if stds is None else [layer[key] for layer in stds]
+    axes.errorbar(x, y, yerr=bars, label=display_name(name), **look)
 
 
 def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float | None) -> None:
@@ -94,24 +85,18 @@ def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float | None)
     reference = uniform if key == "receptive_field_mean" else 1.0
     top = axes.dataLim.y1 or 1.0  # of a receptive field of one position
     if reference is not None:
-        _reference_line(axes, reference, name)
         top = max(top, reference)
+        axes.axhline(reference, color=style.MUTED_COLOR, linewidth=0.9, zorder=1)
+        look: Any = {
+            "xytext": (0, 3),
+            "textcoords": "offset points",
+            "ha": "right",
+            "color": style.TEXT_COLOR,
+        }
+        axes.annotate(name, (1, reference), xycoords=axes.get_yaxis_transform(), **look)
     axes.set_title(title)
-    axes.set(xlabel="Layer\n(0 = embedding)", ylabel=ylabel)
+    axes.set(xlabel="Layer\n(0 = embedding)", ylabel=ylabel, ylim=(-0.03 * top, 1.16 * top))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.set_ylim(-0.03 * top, 1.16 * top)
-
-
-def _reference_line(axes: Axes, value: float, name: str) -> None:
-    axes.axhline(value, color=style.MUTED_COLOR, linewidth=0.9, zorder=1, label=f"_{name}")
-    axes.annotate(
-        *(name, (1, value)),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(0, 3),
-        textcoords="offset points",
-        color=style.TEXT_COLOR,
-        ha="right",
-    )
 
 
 @style.print_style()
@@ -129,13 +114,8 @@ def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
         unsampled = np.zeros_like(fractions) if samples is None else samples == 0
         grays = ListedColormap([style.BACKGROUND, UNSAMPLED_COLOR])
         axes.imshow(unsampled, cmap=grays, vmin=0, vmax=1, interpolation="none", **options)
-        image = axes.imshow(
-            np.ma.masked_less(fractions, MIN_FRACTION),
-            norm=LogNorm(MIN_FRACTION, 1),
-            cmap="viridis",
-            interpolation="none",
-            **options,
-        )
+        shown, norm = np.ma.masked_less(fractions, MIN_FRACTION), LogNorm(MIN_FRACTION, 1)
+        image = axes.imshow(shown, norm=norm, cmap="viridis", interpolation="none", **options)
         axes.set_title(style.wrap_title(display_name(name)))
         axes.set(xticks=[-right, 0, right], yticks=[-down, 0, down], xlabel="Column offset\n(positions)")
         axes.grid(visible=False)
@@ -149,10 +129,3 @@ def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
     figure.legend(handles=keys, loc="outside lower center", ncols=2)
     style.enlarge_ticks(figure)
     return figure
-
-
-def _colors(names: Collection[str]) -> list[str]:
-    """Return the color of each block, and other colors in turn for networks with other names."""
-    known = {name: block_color(name) for name in names if name in BLOCK_COLORS}
-    others = cycle(color for color in style.COLORS if color not in known.values())
-    return [known[name] if name in known else next(others) for name in names]

@@ -7,18 +7,32 @@ The marks are those of `study_marks`. Error bars are standard deviations over se
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
-from isopix.plots import study_marks, style
-from isopix.plots.figure_data import DECORATION
+from isopix.plots import style
+from isopix.plots.curves import spread_labels
+from isopix.plots.study_marks import (
+    DASHES,
+    ENCODING_COLORS,
+    MARKERS,
+    block_color,
+    block_order,
+    depth_text,
+    display_name,
+    marker_look,
+    marker_size,
+    ordered,
+)
 
 ROW_HEIGHT = 2.1  # inches, of a row of panels
 LEGEND_HEIGHT = 1.1  # inches
 LABEL_HEIGHT = 0.55  # inches, of a title or an axis label
-LOSS_LABEL = "Loss (nats per\nmasked sub-pixel)"
-LAYER_LABEL = "Layer\n(0 = embedding)"
+LINE_WIDTH = 0.9  # points, of a baseline
 
 
 class MeanStd(NamedTuple):
@@ -49,32 +63,31 @@ class PoolResults(NamedTuple):
     untrained: Sequence[TrialGroup]  # the same architectures before training
     baselines: Mapping[str, float]
 
+    @property
+    def encodings(self) -> list[str]:
+        """The encodings of the networks, in the order of all figures."""
+        return ordered((each.encoding for each in self.trained), MARKERS)
+
 
 @style.print_style()
 def plot_study_loss(pools: Sequence[PoolResults]) -> Figure:
     """Plot the best layer's accuracy against the loss: a row per pool, a column per encoding (figure 4)."""
-    encodings = _encodings(pools[0])
+    encodings, networks = pools[0].encodings, pools[0].trained
     figure = style.new_figure(len(pools) * ROW_HEIGHT + LEGEND_HEIGHT + LABEL_HEIGHT)
     panels = figure.subplots(len(pools), len(encodings), sharey="row", sharex=True, squeeze=False)
     for row, results in zip(panels, pools, strict=True):
         for axes, encoding in zip(row, encodings, strict=True):
-            points = [point for point in results.trained if point.encoding == encoding]
-            for point in points:
-                _stem(axes, point)
-            for hollow in (True, False):
-                for point in sorted(points, key=lambda point: -point.depth):
-                    _point(axes, point, hollow=hollow)
-            axes.margins(0.09)
-            axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 4, 5, 10]))
-        _finish(list(row), f"Test accuracy,\n{study_marks.display_name(results.pool)}", results.baselines)
+            _losses(axes, [each for each in results.trained if each.encoding == encoding])
+        _finish(row, f"Test accuracy,\n{display_name(results.pool)}", results.baselines)
     for axes, encoding in zip(panels[0], encodings, strict=True):
-        axes.set_title(study_marks.display_name(encoding))
+        axes.set_title(display_name(encoding))
     for axes in panels[-1]:
-        axes.set_xlabel(LOSS_LABEL)
-    every = pools[0].trained
-    sizes = study_marks.size_keys(point.depth for point in every)
-    study_marks.legends(figure, [study_marks.block_keys(point.block for point in every), sizes])
-    style.enlarge_ticks(figure)
+        axes.set_xlabel("Loss (nats per\nmasked sub-pixel)")
+    sizes = [
+        _key(depth_text(depth), marker="o", markersize=marker_size(depth))
+        for depth in sorted({each.depth for each in networks})
+    ]
+    _legends(figure, _block_keys(networks), [*sizes, _untrained_key()])
     return figure
 
 
@@ -83,23 +96,26 @@ def plot_study_depth(results: PoolResults, block: str = "conv") -> Figure:
     """Plot the accuracy of the best layer by depth, and that of every layer of the networks of one block, a
     column per encoding (figure 6).
     """
-    encodings = _encodings(results)
+    depths = sorted({each.depth for each in results.trained})
     figure = style.new_figure(2 * (ROW_HEIGHT + LABEL_HEIGHT) + LEGEND_HEIGHT)
-    panels = figure.subplots(2, len(encodings), sharey="row", sharex="row", squeeze=False)
-    depths = sorted({point.depth for point in results.trained})
-    for upper, lower, encoding in zip(*panels, encodings, strict=True):
-        _depth_curves(upper, [point for point in results.trained if point.encoding == encoding])
-        upper.set_title(study_marks.display_name(encoding))
+    panels = figure.subplots(2, len(results.encodings), sharey="row", sharex="row", squeeze=False)
+    for upper, lower, encoding in zip(*panels, results.encodings, strict=True):
+        networks = [each for each in results.trained if each.encoding == encoding]
+        for name in block_order(each.block for each in networks):
+            own = sorted((each for each in networks if each.block == name), key=lambda each: each.depth)
+            for hollow in (True, False):
+                values = [each.untrained if hollow else each.accuracy for each in own]
+                look = marker_look(encoding, block_color(name), hollow=hollow)
+                _curve(upper, [each.depth for each in own], values, "-", look)
+        upper.set_title(display_name(encoding))
         upper.set(xlabel="Depth (blocks)", xticks=depths)
-        for point, hollow in _trained_and_not(results):
-            if (point.block, point.encoding) == (block, encoding):
-                _layers(lower, point, study_marks.block_color(block), hollow=hollow)
+        for each, hollow in _trained_and_not(results):
+            if (each.block, each.encoding) == (block, encoding):
+                _layers(lower, each, marker_look(encoding, block_color(block), hollow=hollow))
         _layer_axis(lower)
-    for row, label in zip(panels, ("best layer", study_marks.display_name(block)), strict=True):
-        _finish(list(row), f"Test accuracy,\n{label}", results.baselines)
-    blocks = study_marks.block_keys(point.block for point in results.trained)
-    study_marks.legends(figure, [blocks, study_marks.dash_keys(depths)])
-    style.enlarge_ticks(figure)
+    for row, label in zip(panels, ("best layer", display_name(block)), strict=True):
+        _finish(row, f"Test accuracy,\n{label}", results.baselines)
+    _legends(figure, _block_keys(results.trained), _dash_keys(depths))
     return figure
 
 
@@ -108,154 +124,159 @@ def plot_study_layers(results: PoolResults, blocks: Sequence[str], max_depth: in
     """Plot the accuracy of every layer of the deepest networks of each block up to `max_depth`: a row per
     encoding, a column per block; the trained networks of the other encodings are pale (figure 7).
     """
-    encodings = _encodings(results)
+    encodings, depths = (
+        results.encodings,
+        {each: deepest(results.trained, each, max_depth) for each in blocks},
+    )
     figure = style.new_figure(len(encodings) * (ROW_HEIGHT - 0.5) + LEGEND_HEIGHT + 2 * LABEL_HEIGHT)
     panels = figure.subplots(len(encodings), len(blocks), sharey=True, sharex="col", squeeze=False)
-    depths = {block: deepest(results.trained, block, max_depth) for block in blocks}
     for row, encoding in zip(panels, encodings, strict=True):
-        for axes, (block, depth) in zip(row, depths.items(), strict=True):
-            _layers_by_encoding(axes, results, (block, depth), encoding)
+        for axes, architecture in zip(row, depths.items(), strict=True):
+            _layers_by_encoding(axes, results, architecture, encoding)
+    top = max(axes.dataLim.y1 for axes in panels.flat)
     for row, encoding in zip(panels, encodings, strict=True):
-        _finish(
-            list(row), f"Test accuracy,\n{study_marks.display_name(encoding)}", results.baselines, panels.flat
-        )
+        _finish(row, f"Test accuracy,\n{display_name(encoding)}", results.baselines, top)
     for axes, (block, depth) in zip(panels[0], depths.items(), strict=True):
-        name = style.wrap_title(study_marks.display_name(block).capitalize())
-        axes.set_title(f"{name}, {study_marks.depth_text(depth)}")
+        axes.set_title(f"{style.wrap_title(display_name(block).capitalize())}, {depth_text(depth)}")
     for axes in panels[-1]:
         _layer_axis(axes)
-    keys = study_marks.encoding_keys(encodings, colored=True)
-    study_marks.legends(figure, [keys, [*study_marks.dash_keys(depths.values()), study_marks.pale_key()]])
-    style.enlarge_ticks(figure)
+    keys = [
+        _key(
+            display_name(each),
+            linestyle="-",
+            **marker_look(each, ENCODING_COLORS.get(each, style.MUTED_COLOR)),
+        )
+        for each in encodings
+    ]
+    pale = _key("pale: other encodings", linestyle="-", linewidth=1, alpha=0.35)
+    _legends(figure, keys, [*_dash_keys(depths.values()), pale])
     return figure
-
-
-def _encodings(results: PoolResults) -> list[str]:
-    return study_marks.ordered((point.encoding for point in results.trained), study_marks.MARKERS)
-
-
-def _trained_and_not(results: PoolResults) -> list[tuple[TrialGroup, bool]]:
-    """Return untrained networks, which are hollow, and trained ones, which lie above them."""
-    return [*((point, True) for point in results.untrained), *((point, False) for point in results.trained)]
-
-
-def deepest(points: Sequence[TrialGroup], block: str, max_depth: int) -> int:
-    """Return the largest depth of the networks of a block, up to `max_depth`."""
-    return max(point.depth for point in points if point.block == block and point.depth <= max_depth)
-
-
-def _name(point: TrialGroup) -> str:
-    return f"{point.block}-{point.encoding}-{point.depth}"
-
-
-def _stem(axes: Axes, point: TrialGroup) -> None:
-    """Connect a network with itself before training."""
-    ends = [point.untrained.mean, point.accuracy.mean]
-    look: Any = {"linewidth": 0.7, "alpha": 0.35, "label": DECORATION}
-    axes.plot([point.loss.mean] * 2, ends, color=study_marks.block_color(point.block), **look)
-
-
-def _point(axes: Axes, point: TrialGroup, *, hollow: bool) -> None:
-    accuracy = point.untrained if hollow else point.accuracy
-    axes.errorbar(
-        [point.loss.mean],
-        [accuracy.mean],
-        xerr=None if hollow else _error_bars([point.loss]),
-        yerr=_error_bars([accuracy]),
-        linestyle="none",
-        markersize=study_marks.marker_size(point.depth),
-        elinewidth=0.9,
-        label=_name(point) + " untrained" * hollow,
-        **study_marks.marker_look(point.encoding, study_marks.block_color(point.block), hollow=hollow),
-    )
-
-
-def _depth_curves(axes: Axes, points: Sequence[TrialGroup]) -> None:
-    """Plot a line per block."""
-    for block in study_marks.block_order(point.block for point in points):
-        own = sorted((point for point in points if point.block == block), key=lambda point: point.depth)
-        depths = [point.depth for point in own]
-        for hollow in (True, False):
-            values = [point.untrained if hollow else point.accuracy for point in own]
-            _curve(
-                axes,
-                depths,
-                values,
-                own[0].encoding,
-                study_marks.block_color(block),
-                "-",
-                hollow=hollow,
-                label=block,
-            )
-
-
-def _layers(axes: Axes, point: TrialGroup, color: str, *, hollow: bool) -> None:
-    dash = study_marks.DASHES.get(point.depth, "-")
-    layers = range(len(point.layers))
-    _curve(axes, layers, point.layers, point.encoding, color, dash, hollow=hollow, label=_name(point))
 
 
 def _layers_by_encoding(
     axes: Axes, results: PoolResults, architecture: tuple[str, int], encoding: str
 ) -> None:
-    """Plot networks of this block and depth with one encoding, and pale trained ones with the others."""
-    for point, hollow in _trained_and_not(results):
-        color = study_marks.ENCODING_COLORS.get(point.encoding, style.MUTED_COLOR)
-        if (point.block, point.depth) != architecture:
+    """Draw networks of this block and depth with one encoding, and pale trained ones with the others."""
+    for each, hollow in _trained_and_not(results):
+        color = ENCODING_COLORS.get(each.encoding, style.MUTED_COLOR)
+        if (each.block, each.depth) != architecture:
             continue
-        if point.encoding == encoding:
-            _layers(axes, point, color, hollow=hollow)
+        if each.encoding == encoding:
+            _layers(axes, each, marker_look(encoding, color, hollow=hollow))
         elif not hollow:
-            look: Any = {"linewidth": 1, "alpha": 0.35, "label": f"_{_name(point)}"}
-            axes.plot([layer.mean for layer in point.layers], color=color, **look)
+            axes.plot([layer.mean for layer in each.layers], color=color, linewidth=1, alpha=0.35)
 
 
-def _curve(  # noqa: PLR0913  every mark of a line
-    axes: Axes,
-    x: Sequence[int],
-    values: Sequence[MeanStd],
-    encoding: str,
-    color: str,
-    dash: Any,
-    *,
-    hollow: bool,
-    label: str,
+def deepest(networks: Sequence[TrialGroup], block: str, max_depth: int) -> int:
+    """Return the largest depth of the networks of a block, up to `max_depth`."""
+    return max(each.depth for each in networks if each.block == block and each.depth <= max_depth)
+
+
+def _trained_and_not(results: PoolResults) -> list[tuple[TrialGroup, bool]]:
+    """Return untrained networks, which are hollow, and trained ones, which lie above them."""
+    return [*((each, True) for each in results.untrained), *((each, False) for each in results.trained)]
+
+
+def _losses(axes: Axes, networks: Sequence[TrialGroup]) -> None:
+    """Draw a point for each network, connected with itself before training."""
+    for each in networks:
+        ends = [each.untrained.mean, each.accuracy.mean]
+        axes.plot([each.loss.mean] * 2, ends, color=block_color(each.block), linewidth=0.7, alpha=0.35)
+    for hollow in (True, False):
+        for each in sorted(networks, key=lambda each: -each.depth):
+            value = each.untrained if hollow else each.accuracy
+            look: Any = marker_look(each.encoding, block_color(each.block), hollow=hollow)
+            look |= {"linestyle": "none", "markersize": marker_size(each.depth), "elinewidth": 0.9}
+            loss_error = None if hollow else _errors([each.loss])
+            axes.errorbar(each.loss.mean, value.mean, xerr=loss_error, yerr=_errors([value]), **look)
+    axes.margins(0.09)
+    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 4, 5, 10]))
+
+
+def _layers(axes: Axes, network: TrialGroup, look: Mapping[str, Any]) -> None:
+    _curve(axes, range(len(network.layers)), network.layers, DASHES.get(network.depth, "-"), look)
+
+
+def _curve(
+    axes: Axes, x: Sequence[int], values: Sequence[MeanStd], dash: Any, look: Mapping[str, Any]
 ) -> None:
-    axes.errorbar(
-        x,
-        [value.mean for value in values],
-        yerr=_error_bars(values),
-        linestyle=dash,
-        linewidth=0.8 if hollow else 1.5,
-        elinewidth=0.9,
-        markersize=4 if hollow else 5,
-        label=label + " untrained" * hollow,
-        **study_marks.marker_look(encoding, color, hollow=hollow),
-    )
+    hollow = look["markerfacecolor"] == style.BACKGROUND
+    sizes: Any = {"linewidth": 0.8, "markersize": 4} if hollow else {"linewidth": 1.5, "markersize": 5}
+    means = [value.mean for value in values]
+    axes.errorbar(x, means, yerr=_errors(values), linestyle=dash, elinewidth=0.9, **sizes, **look)
 
 
-def _finish(
-    row: Sequence[Axes],
-    ylabel: str,
-    baselines: Mapping[str, float],
-    shared: Iterable[Axes] | None = None,
-) -> None:
-    """Format the axis of accuracies of a row, from 0 to the largest network or baseline of the panels that
-    share it, and draw the baselines.
-    """
-    tops = [axes.dataLim.y1 for axes in (row if shared is None else shared)]
-    row[0].set_ylabel(ylabel)
-    row[0].set_ylim(0, 1.05 * max([*tops, *baselines.values()]))
-    row[0].yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 4, 5, 10]))
-    style.percent_ticks(row[0].yaxis)
-    study_marks.draw_baselines(row, baselines, ROW_HEIGHT - LABEL_HEIGHT)
+def _errors(values: Sequence[MeanStd]) -> list[float] | None:
+    """Return standard deviations; None if no network has several seeds."""
+    return [each.std for each in values] if any(each.seeds > 1 for each in values) else None
 
 
 def _layer_axis(axes: Axes) -> None:
-    axes.set_xlabel(LAYER_LABEL)
+    axes.set_xlabel("Layer\n(0 = embedding)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _error_bars(values: Sequence[MeanStd]) -> list[float] | None:
-    """Return standard deviations; None if no network has several seeds."""
-    return [each.std for each in values] if any(each.seeds > 1 for each in values) else None
+def _finish(row: NDArray[Any], label: str, baselines: Mapping[str, float], top: float = 0.0) -> None:
+    """Format the axis of accuracies of a row, from 0 to the largest network or baseline, and draw the
+    baselines with their names to the right of the last panel.
+    """
+    top = max([top, *(axes.dataLim.y1 for axes in row), *baselines.values()])
+    row[0].set(ylabel=label, ylim=(0, 1.05 * top))
+    row[0].yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 4, 5, 10]))
+    style.percent_ticks(row[0].yaxis)
+    points = 72 * (ROW_HEIGHT - LABEL_HEIGHT)  # of the panel's height
+    lines = merge_baselines(baselines, LINE_WIDTH / points * 1.05 * top)
+    heights = [value / (1.05 * top) for value in lines.values()]
+    for axes in row:
+        for value in lines.values():
+            axes.axhline(value, color=style.MUTED_COLOR, linewidth=LINE_WIDTH, zorder=1)
+    last: Any = {"transform": row[-1].transAxes}
+    places = spread_labels(heights, 1.15 * style.PRINT_SIZE / points)
+    for name, height, place in zip(lines, heights, places, strict=True):
+        row[-1].text(
+            1.08, place, name, va="center", fontsize=style.PRINT_SIZE, color=style.TEXT_COLOR, **last
+        )
+        leader: Any = {**last, "color": style.MUTED_COLOR, "clip_on": False, "linewidth": 0.7}
+        row[-1].plot([1.005, 1.065], [height, place], **leader)
+
+
+def merge_baselines(baselines: Mapping[str, float], width: float) -> dict[str, float]:
+    """Return baselines by display name in ascending order; those within `width` of the one below are one, as
+    `PCA = raw pixels`, at their mean.
+    """
+    groups: list[dict[str, float]] = []
+    for name, value in sorted(baselines.items(), key=lambda item: item[1]):
+        if groups and value - max(groups[-1].values()) <= width:
+            groups[-1][display_name(name)] = value
+        else:
+            groups.append({display_name(name): value})
+    return {" = ".join(same): sum(same.values()) / len(same) for same in groups}
+
+
+def _key(label: str, **look: Any) -> Line2D:
+    return Line2D([], [], label=label, **{"linestyle": "none", "color": style.TEXT_COLOR, **look})
+
+
+def _untrained_key() -> Line2D:
+    return _key("hollow: untrained", marker="o", markerfacecolor=style.BACKGROUND, markersize=5)
+
+
+def _block_keys(networks: Sequence[TrialGroup]) -> list[Artist]:
+    names = block_order(each.block for each in networks)
+    return [_key(display_name(each), color=block_color(each), linestyle="-", linewidth=5) for each in names]
+
+
+def _dash_keys(depths: Iterable[int]) -> list[Artist]:
+    keys = [
+        _key(f"every layer, {depth_text(each)}", linestyle=DASHES.get(each, "-"), linewidth=1.5)
+        for each in sorted(set(depths))
+    ]
+    return [*keys, _untrained_key()]
+
+
+def _legends(figure: Figure, left: Sequence[Artist], right: Sequence[Artist]) -> None:
+    """Add a legend of each list below the panels, and set the size of all ticks."""
+    look: Any = {"handletextpad": 0.6, "labelspacing": 0.35, "handlelength": 1.8}
+    figure.legend(handles=left, loc="outside lower left", **look)
+    figure.legend(handles=right, loc="outside lower right", **look)
+    style.enlarge_ticks(figure)

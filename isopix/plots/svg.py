@@ -1,51 +1,60 @@
 """Inline SVG figures for web pages, whose text inherits the fonts and colors of the page."""
 
 import base64
-import gzip
+import csv
 import html
 import io
 import math
 import re
 import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from isopix.plots import style
-from isopix.plots.figure_data import figure_csv
 
-MAX_NAME = 40  # characters of the name of a file
-COMPRESSED_BYTES = 1_000_000  # a larger CSV file is compressed, as three of the study's would be 24 MB
 SMALLEST_TEXT = 11.1  # px, on a page; a browser rounds
 
 
-def svg_markup(figure: Figure, name: str, alt: str) -> Markup:
+def svg_markup(figure: Figure, numbers: Any, *, name: str, alt: str) -> Markup:
     """Return `inline_svg` as markup that a template does not escape, and links to download the figure as an
-    SVG file and its numbers as a CSV file, compressed by gzip if it is large.
+    SVG file and its numbers as a CSV file, `name` with a suffix.
     """
-    file = _file_name(alt)
-    numbers = figure_csv(figure).encode()
-    links = [_download(f"{file}.svg", "image/svg+xml", standalone_svg(figure).encode(), "SVG")]
-    if len(numbers) > COMPRESSED_BYTES:
-        links.append(_download(f"{file}.csv.gz", "application/gzip", gzip.compress(numbers, mtime=0), "CSV"))
-    else:
-        links.append(_download(f"{file}.csv", "text/csv", numbers, "CSV"))
+    files = {"svg": ("image/svg+xml", standalone_svg(figure)), "csv": ("text/csv", numbers_csv(numbers))}
+    links = [
+        Markup('<a download="{}.{}" href="data:{};base64,{}">{}</a>').format(
+            name, suffix, media_type, base64.b64encode(content.encode()).decode(), suffix.upper()
+        )
+        for suffix, (media_type, content) in files.items()
+    ]
     drawing = Markup(inline_svg(figure, name=name, alt=alt))
     return drawing + Markup('<p class="downloads">{}</p>').format(Markup(" ").join(links))
 
 
-def _file_name(alt: str) -> str:
-    """Return the first sentence of a description as the name of a file, cut between words."""
-    words = re.sub(r"[^a-z0-9]+", "-", alt.partition(".")[0].lower()).strip("-")
-    if len(words) > MAX_NAME:
-        words = words[: MAX_NAME + 1].rpartition("-")[0] or words[:MAX_NAME]
-    return words or "figure"
+def numbers_csv(numbers: Any) -> str:
+    """Return a record as CSV: a line for each value, after its names and indices in the record."""
+    rows = list(_leaves(numbers))
+    depth = max((len(path) for path, _ in rows), default=0)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*["name"] * bool(depth), *["index"] * (depth - 1), "value"])
+    writer.writerows([*path, *[""] * (depth - len(path)), value] for path, value in rows)
+    return text.getvalue()
 
 
-def _download(file: str, media_type: str, content: bytes, text: str) -> Markup:
-    data = base64.b64encode(content).decode()
-    return Markup('<a download="{}" href="data:{};base64,{}">{}</a>').format(file, media_type, data, text)
+def _leaves(numbers: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple[object, ...], object]]:
+    if isinstance(numbers, Mapping):
+        parts: Any = numbers.items()
+    elif isinstance(numbers, list | tuple):
+        parts = enumerate(numbers)
+    else:
+        yield path, numbers
+        return
+    for name, part in parts:
+        yield from _leaves(part, (*path, name))
 
 
 @style.figure_style()
@@ -66,20 +75,15 @@ def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)
     text = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub('font-family: [^;"]*', "font-family: inherit", text)
-    for color, variable in (
-        (style.TEXT_COLOR, "ink"),
-        (style.MUTED_COLOR, "quiet"),
-        (mpl.rcParams["grid.color"], "rule"),
-    ):
+    variables = {style.TEXT_COLOR: "ink", style.MUTED_COLOR: "quiet", style.GRID_COLOR: "rule"}
+    for color, variable in variables.items():
         text = re.sub(color, f"var(--{variable})", text, flags=re.IGNORECASE)
     text = re.sub(r"<(?:text|tspan)\b[^>]*>", _readable, text)
     head = re.search(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', text)
     assert head is not None
     label, width = html.escape(alt), _least_width(text, float(head[1].split()[2]))
-    return (
-        f'<svg viewBox="{head[1]}" role="img" aria-label="{label}" style="min-width: {width}px">'
-        f"{text[head.end() :]}"
-    )
+    start = f'<svg viewBox="{head[1]}" role="img" aria-label="{label}" style="min-width: {width}px">'
+    return start + text[head.end() :]
 
 
 def _readable(element: re.Match[str]) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.stats import Z_95, percentile_interval
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe, fit_probe, refit_on_validation
-from isopix.probing.results import EnsembleAccuracy, Gain, LayerScore, ProbeReport, ProbeResult
+from isopix.probing.results import Gain, LayerScore, ProbeReport, ProbeResult
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
 

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 
 from isopix.core.device import Precision
+from isopix.core.measurement import Measurement
 from isopix.core.registry import register
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measurement_of
+from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.model.pool import Pool, default_pool, require_pool

@@ -10,18 +10,16 @@ from torch import Tensor
 
 from isopix.core.device import Precision, autocast
 from isopix.core.images import ImageSequence
-from isopix.core.memory import reuse_freed_memory
+from isopix.core.memory import eval_batch_size, reuse_freed_memory
 from isopix.core.random import generator
 from isopix.core.types import Images, Mask
 from isopix.model.attention import rounded_scores
-from isopix.model.backbone import Backbone, FeatureKind
+from isopix.model.backbone import FeatureKind
 from isopix.model.network import Network
 from isopix.model.pool import AllTokens, Pool, Pooled, default_pool, pool_tokens, require_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.feature_splits import Features
 
-DEVICE_BATCH_SIZE = 128
-CPU_POSITIONS = 8192  # positions per batch that stay in a CPU's caches, which is nearly twice as fast
 MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it
 
 Progress = Callable[[int], None]  # called with the number of images done
@@ -65,7 +63,7 @@ def iter_features(
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
     device, grid, prefix = network.device, network.backbone.grid, network.backbone.num_prefix_tokens
-    given, fast_size = pool or default_pool(prefix), eval_batch_size(network.backbone)
+    given, fast_size = pool or default_pool(prefix), eval_batch_size(grid.positions, device)
     pools = [given] if isinstance(given, str) else list(given)
     if device.type == "cpu":
         reuse_freed_memory()
@@ -82,12 +80,6 @@ def iter_features(
             layers = network.features(batch, masked, kind=features)
             found = torch.stack([pooled(tokens) for tokens in layers])
         yield found.cpu()
-
-
-def eval_batch_size(backbone: Backbone) -> int:
-    """Return a fast batch size for forward passes without gradients."""
-    cpu_batch_size = max(1, CPU_POSITIONS // backbone.grid.positions)
-    return cpu_batch_size if next(backbone.parameters()).device.type == "cpu" else DEVICE_BATCH_SIZE
 
 
 def concat_batches(

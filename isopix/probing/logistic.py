@@ -6,7 +6,7 @@ Over weights W [K D] and intercepts b [K], minimize
 
 scikit-learn's `LogisticRegression` minimizes N C times this, with C = 1 / (l2 N). For two classes it
 penalizes the difference of the two weight vectors, so there C = 2 / (l2 N). It fits one layer and one penalty
-at a time and does not bound the error; `isopix bench --only probe` compares speed and objectives.
+at a time and does not bound the error; `python bench/run.py --only probe` compares speed and objectives.
 """
 
 from collections.abc import Iterator

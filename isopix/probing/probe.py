@@ -8,6 +8,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from isopix.core import stats
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.data.splits import majority_accuracy
@@ -16,7 +17,7 @@ from isopix.probing.base import FittedProbe, ProbeProblem
 from isopix.probing.checks import check_fitted, check_grid, check_layers, check_probabilities
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.results import SELECTED_LABELS, ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
+from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeResult
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
 

@@ -5,21 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from isopix.core import config
-from isopix.data.measurement import Measurement
+from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.probing.config import ProbeConfig
 
 # What validation selects for a layer, by the field of its LayerScore.
 SELECTED_LABELS = {"l2": "L2 penalty", "lr": "learning rate", "neighbors": "number of neighbors"}
-
-
-@dataclass(frozen=True)
-class EnsembleAccuracy:
-    """Alternatives to the majority vote over masks: the mean accuracy of a single mask, and the accuracy of
-    the highest mean probability over all masks.
-    """
-
-    single_mask: float
-    mean_probability: float
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
 """Cost of training a recipe, estimated before training: parameters, FLOPs, memory and time."""
 
 import time
+from collections.abc import Callable, Iterable
 from math import isqrt
 
 import torch
+from torch import Tensor, UntypedStorage
 from torch._subclasses import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
 
 from isopix.codecs.base import Codec
 from isopix.core.choices import MFU
 from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.profiling import activation_bytes
 from isopix.objectives.base import PretrainModel
+from isopix.recipes.plan_result import DeviceCost
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.results import DeviceCost, ModelCost, TrainingMemory
+from isopix.recipes.results import ModelCost, TrainingMemory
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
 SMALL_BATCH, LARGE_BATCH = 8, 16  # memory per image is the slope between steps of these two sizes
@@ -169,6 +172,21 @@ def matmul_throughput(device: torch.device, precision: Precision, width: int, se
         synchronize(device)
         count += 1
     return count * 2 * 2048 * width * 4 * width / (time.perf_counter() - start)
+
+
+def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]) -> int:
+    """Return the bytes that a forward pass saves for backward, shared ones once, without `exclude`."""
+    storages: dict[int, UntypedStorage] = {}  # holding them keeps their ids unique
+
+    def save(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[id(storage)] = storage
+        return tensor
+
+    with saved_tensors_hooks(save, lambda tensor: tensor):
+        forward()
+    excluded = {id(tensor.untyped_storage()) for tensor in exclude}
+    return sum(storage.nbytes() for key, storage in storages.items() if key not in excluded)
 
 
 def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) -> int:

@@ -29,7 +29,7 @@ from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.spec import ModelSpec
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Masked
 from isopix.recipes.published import TEST_LOSSES, PublishedLoss
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.train.config import TrainConfig

@@ -30,14 +30,12 @@ from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.mlp import TwoLayerMLPSpec
-from isopix.model.norms import LayerNormSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.base import StemSpec
-from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
-from isopix.model.stems.token_embedding import TokenEmbeddingSpec
-from isopix.objectives.masked import Masked
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam

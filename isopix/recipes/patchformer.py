@@ -18,13 +18,12 @@ from isopix.data.patch_augment import RandomPatchAugment
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.heads import UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec
-from isopix.model.mlp import TwoLayerMLPSpec
-from isopix.model.norms import LayerNormSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import FactorizedPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems.patch_embed import PatchEmbedSpec, ResNetPatchEmbedSpec
-from isopix.objectives.masked import Masked
+from isopix.model.stems.patches import PatchEmbedSpec, ResNetPatchEmbedSpec
 from isopix.objectives.masks import BlockMask
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import AdamW

@@ -12,17 +12,17 @@ from isopix.core.overrides import flatten, override, parse, read_values, resolve
 from isopix.core.registry import kinds, nouns, register_name
 from isopix.core.suggestions import did_you_mean
 from isopix.data.dataset import DataConfig
-from isopix.data.sources.read_source import palette_of
+from isopix.data.sources.arrays import palette_of
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.spec import ModelSpec
 from isopix.recipes import igpt, isotropic, patchformer, vit
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import UNCHANGED, Setting
 from isopix.train.config import TrainConfig
 
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
 PALETTE_OF_DATA, PALETTE_FILE = "palette of the data", "palette file"  # the origins of settings
-UNCHANGED = "recipe"  # the source of values of the recipe
 ALIASES = {"seed": "train.seed"}  # and not data.seed, which only its full path names
 SETTINGS_GROUPS = (Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig)
 PALETTE_SETTINGS = ("num_colors", "palette_file")
@@ -74,18 +74,6 @@ class Resolved(NamedTuple):
     recipe: Recipe
     origins: dict[str, str]
     unchanged: Recipe
-
-
-class Setting(NamedTuple):
-    """One setting of a resolved recipe: its value, where that comes from, the value in the unchanged recipe,
-    None also where it has no such setting, and what it means.
-    """
-
-    path: str
-    value: Any
-    source: str
-    default: Any
-    meaning: str
 
 
 def recipe(name: str) -> Callable[[Make], Make]:

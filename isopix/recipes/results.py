@@ -1,9 +1,15 @@
-"""Results of `recipe` and `plan`, without PyTorch."""
+"""Costs of a recipe, and results of `recipe`, without PyTorch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from itertools import groupby
+from json import dumps
+from typing import Any, NamedTuple
 
-from isopix.core.device_specs import DEVICE_SPECS
+from isopix.core.table import Table
+from isopix.storage.result import Result
+
+UNCHANGED = "recipe"  # the source of values of the recipe
 
 
 class ModelCost(NamedTuple):
@@ -28,81 +34,54 @@ class TrainingMemory(NamedTuple):
         return self.weight_bytes + self.copy_bytes + batch_size * self.activation_bytes
 
 
+class RecipeList(Result):
+    """The recipes with their descriptions, large families as one name pattern."""
+
+    recipes: Mapping[str, str]
+
+    def tables(self) -> list[Table]:
+        """Return a row for each."""
+        return [Table("Recipes", ["name", "description"], list(self.recipes.items()))]
+
+
 @dataclass(frozen=True)
-class DeviceCost:
-    """Hours of training on one device, and their price if a price per hour is given."""
-
-    device: str
-    peak_flops: float
-    hours: float
-    price: float | None
-
-
-@dataclass(frozen=True)
-class DeviceMemory:
-    """Bytes of a device when a backward pass begins. DDP's buckets are the gradients. `copies` are the 16-bit
-    copies of weights, and `gathered` the whole weights that FSDP holds at a time; `buffers` are its gradients
-    on the way to being summed. `activations` do not include the gradients of the logits, which are `logits`.
+class Setting:
+    """One setting of a resolved recipe: its value, where that comes from, the value in the unchanged recipe,
+    None also where it has no such setting, and what it means.
     """
 
-    weights: int
-    gradients: int
-    optimizer: int
-    copies: int
-    gathered: int
-    buffers: int
-    activations: int
-    logits: int
+    path: str
+    value: Any
+    source: str
+    default: Any
+    meaning: str
 
     @property
-    def total(self) -> int:
-        """All bytes."""
-        return sum(vars(self).values())
+    def assignment(self) -> str:
+        """The setting as `path=value`, with the source of a changed value."""
+        text = f"{self.path}={dumps(self.value)}"
+        if self.source != UNCHANGED:
+            text += f"  ({self.source}; recipe: {dumps(self.default)})"
+        return text.replace('"', "")
 
 
-@dataclass(frozen=True)
-class ParallelPlan:
-    """A strategy on `count` devices that train together, which compute `micro_batch` images at a time,
-    `accumulate` times a step, and may use `memory_limit` bytes; `hours` are those of all steps at the assumed
-    FLOP/s. Where nothing fits, the memory is the least that the strategy needs.
-    """
+class RecipeSettings(Result):
+    """Every setting of a recipe, with changed settings."""
 
-    device: str
-    count: int
-    strategy: Literal["ddp", "fsdp"]
-    accumulate: int
-    micro_batch: int
-    memory: DeviceMemory
-    memory_limit: int
-    recompute: bool = False
-    hours: float = 0.0
-    command: str = ""
+    recipe: str
+    settings: tuple[Setting, ...]
 
-    @property
-    def fits(self) -> bool:
-        """Whether the memory is enough."""
-        return self.memory.total <= self.memory_limit
+    def tables(self) -> list[Table]:
+        """Return the settings of each group."""
+        groups = groupby(self.settings, key=lambda each: each.path.partition(".")[0])
+        return [
+            Table(group, ["setting", "meaning"], [(each.assignment, each.meaning) for each in own])
+            for group, own in groups
+        ]
 
-    @property
-    def name(self) -> str:
-        """The strategy for people: `fsdp, recompute`."""
-        strategy = self.strategy if self.count > 1 else "one device"
-        return f"{strategy}, recompute" if self.recompute else strategy
-
-    @property
-    def settings(self) -> list[str]:
-        """The settings of training that differ from the defaults."""
-        parallel = [f"parallel={self.strategy}"] * (self.strategy != "ddp")
-        chunks = [f"accumulate={self.accumulate}"] * (self.accumulate > 1)
-        return [*parallel, *["recompute=true"] * self.recompute, *chunks]
-
-    def remedies(self, plans: "list[ParallelPlan]") -> list[str]:
-        """Return what would fit where this plan does not: the settings of others of the same devices, and the
-        smallest device whose memory is enough.
-        """
-        same = [each for each in plans if (each.device, each.count) == (self.device, self.count)]
-        found = [" ".join(each.settings) or "parallel=ddp" for each in same if each.fits]
-        needed = self.memory.total / self.memory_limit * DEVICE_SPECS[self.device].memory
-        sizes = {name: spec.memory for name, spec in DEVICE_SPECS.items() if spec.is_gpu}
-        larger = [name for name in sorted(sizes, key=lambda name: sizes[name]) if sizes[name] >= needed]
-        return [*found, *(f"{self.count}x{name}" for name in larger[:1])]
+    def notes(self) -> list[str]:
+        """Return how settings are written."""
+        return [
+            "On the command line the end of a name is enough: depth=4 is model.depth=4.",
+            *super().notes(),
+        ]

@@ -22,8 +22,8 @@ from isopix.core.device_specs import DEVICE_SPECS
 from isopix.model.blocks.base import Block
 from isopix.model.network import Network
 from isopix.recipes.cost import WARN_ABOVE, divisors, logits_gradient_bytes, memory_by_depth, recipe_cost
+from isopix.recipes.plan_result import DeviceMemory, ParallelPlan
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.results import DeviceMemory, ParallelPlan
 from isopix.train.optim import OptimizerSpec, build_optimizer
 from isopix.train.parallel import Strategy
 

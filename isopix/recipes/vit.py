@@ -15,15 +15,13 @@ paper are settings: `codec=downsampled_color`, `codec=full_patch` with `head=reg
 from isopix.codecs import MeanColorSpec
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks.axial import AxialSpec
-from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.blocks.transformer import AxialSpec, TransformerSpec
 from isopix.model.masking import MaskTokenMaskingSpec
-from isopix.model.mlp import TwoLayerMLPSpec
-from isopix.model.norms import LayerNormSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems.patch_embed import PatchEmbedSpec, ResNetPatchEmbedSpec
-from isopix.objectives.masked import Masked
+from isopix.model.stems.patches import PatchEmbedSpec, ResNetPatchEmbedSpec
 from isopix.objectives.masks import BernoulliMask
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from isopix.objectives.file_baselines import PNGFile, WebPFile
-from isopix.plots import curves, representation, svg
-from isopix.plots.representation import ProbePoint, loss_accuracy_correlation, probe_points
+from isopix.plots import curves, svg
+from isopix.plots.curves import ProbePoint, loss_accuracy_correlation, probe_points
 from isopix.reporting.metrics import (
     BaselineLosses,
     baseline_losses,
@@ -76,7 +76,8 @@ def _loss_curve(run: RunRecord, name: str, alt: str) -> Markup:
     figure = curves.plot_loss(
         run.log, uniform_classes(run), unit=loss_unit(run), loss_key=loss_key(run), baselines=lines
     )
-    return svg.svg_markup(figure, name, alt)
+    numbers = [each for each in run.log if loss_key(run) in each]
+    return svg.svg_markup(figure, numbers, name=name, alt=alt)
 
 
 def _drawn(baselines: BaselineLosses) -> dict[str, None]:
@@ -95,8 +96,11 @@ def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
         return None
     unit = " or ".join(dict.fromkeys(loss_unit(runs[run]) for run in lines))
     alt = f"Probe accuracy against validation loss. {'; '.join(_alt(*each) for each in lines.items())}."
-    drawn = representation.plot_accuracy_vs_loss(lines, unit=unit)
-    return Chart(svg.svg_markup(drawn, name, alt), _caption([runs[run] for run in lines], lines))
+    drawn = curves.plot_accuracy_vs_loss(lines, unit=unit)
+    numbers = {run: [point._asdict() for point in line] for run, line in lines.items()}
+    return Chart(
+        svg.svg_markup(drawn, numbers, name=name, alt=alt), _caption([runs[run] for run in lines], lines)
+    )
 
 
 def _trained(line: list[ProbePoint]) -> list[ProbePoint]:
@@ -111,7 +115,7 @@ def _images(run: RunRecord) -> str:
 
 def _alt(name: str, line: list[ProbePoint]) -> str:
     found = loss_accuracy_correlation(line)
-    rho = f", {representation.format_correlation(found)}" if found else ""
+    rho = f", {curves.format_correlation(found)}" if found else ""
     return f"{name}: {percent(line[-1].accuracy)} at {line[-1].loss:.3f} nats{rho}"
 
 

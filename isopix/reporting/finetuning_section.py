@@ -45,7 +45,10 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
     best = best_evaluation(seen) if settings.early_stops else None
     drawn = curves.plot_finetuning_accuracy(seen, run.environment.get("majority"), best=best)
     reached = f" Best validation accuracy {best['accuracy']:.1%} at step {best['step']}." if best else ""
-    chart = Chart(svg.svg_markup(drawn, name, f"Accuracy by step.{reached}"), _caption(run, settings, best))
+    chart = Chart(
+        svg.svg_markup(drawn, seen, name=name, alt=f"Accuracy by step.{reached}"),
+        _caption(run, settings, best),
+    )
     panels = [_metrics(run, run.recipe, settings, path)._replace(charts=[chart])]
     if run.evaluations:
         table = Table(COLUMNS, [_evaluation(each) for each in run.evaluations])

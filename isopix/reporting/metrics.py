@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from isopix.core.measurement import Measurement
 from isopix.core.stats import wilson_interval
-from isopix.data.measurement import Measurement, differences
+from isopix.data.measurement import differences
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.train.evaluator import HeldOutLoss
 

@@ -151,7 +151,11 @@ def _analyses(run: RunRecord, name: str) -> Section | None:
     charts = []
     for i, each in enumerate(run.analyses):
         alt = f"{each.title}. {each.caption}"
-        drawing = svg.svg_markup(each.figure, f"{name}-{i}", alt) if each.figure else Markup()
+        drawing = (
+            svg.svg_markup(each.figure, each.numbers, name=f"{name}-{i}", alt=alt)
+            if each.figure
+            else Markup()
+        )
         charts.append(Chart(drawing, each.caption, title=each.title))
     return Section("Analysis", [Panel([chart]) for chart in charts], "grid") if charts else None
 

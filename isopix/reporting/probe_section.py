@@ -89,7 +89,15 @@ def accuracy_chart(probes: Mapping[str, SavedProbe], name: str, caption: str) ->
         for run, score in ((run, probe.report.network.best) for run, probe in probes.items())
     ]
     drawn = curves.plot_probe_accuracy({run: probe.report for run, probe in probes.items()})
-    return Chart(svg.svg_markup(drawn, name, f"Test accuracy by layer. {'; '.join(found)}."), caption)
+    return Chart(
+        svg.svg_markup(
+            drawn,
+            {run: probe.report.to_dict() for run, probe in probes.items()},
+            name=name,
+            alt=f"Test accuracy by layer. {'; '.join(found)}.",
+        ),
+        caption,
+    )
 
 
 def probe_section(run: RunRecord, name: str, path: str) -> Section:

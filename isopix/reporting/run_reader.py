@@ -15,9 +15,9 @@ from isopix.analysis.run import registered_analyses
 from isopix.analysis.scores import Summary
 from isopix.codecs.palette import stored_colors
 from isopix.core.config import from_dict
+from isopix.core.measurement import Measurement
 from isopix.core.text import printable
-from isopix.data.measurement import Measurement
-from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.finetuning.results import EvaluationResult
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
@@ -213,10 +213,10 @@ def _probe(path: Path) -> SavedProbe:
 
 
 def _evaluation(path: Path) -> SavedEvaluation:
-    values = _json(path)
-    own = {each.name: values[each.name] for each in fields(ClassificationMetrics)}
-    metrics = from_dict(ClassificationMetrics, own)
-    return SavedEvaluation(metrics=metrics, **_facts(SavedEvaluation, values))
+    found = EvaluationResult.read(path)
+    written = {name: found.call[name] for name in ("written", "command", "folder")}
+    facts = {name: getattr(found, name) for name in ("metrics", "data", "step", "measurement")}
+    return SavedEvaluation(masks=found.mask_ensemble, **facts, **written)
 
 
 def _low_data(path: Path) -> SavedLowData:

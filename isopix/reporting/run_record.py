@@ -9,9 +9,9 @@ from torch import Tensor
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import Summary
+from isopix.core.measurement import Measurement
 from isopix.core.types import Images
-from isopix.data.measurement import Measurement
-from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.finetuning.results import ClassificationMetrics
 from isopix.model.pool import Pool
 from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig

@@ -3,7 +3,7 @@
 import shlex
 
 from isopix.analysis.scores import SCORES, Summary
-from isopix.data.measurement import split_images
+from isopix.core.measurement import split_images
 from isopix.reporting.gallery import image_tag
 from isopix.reporting.run_record import RunRecord, SavedScores
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Table, Text, missing

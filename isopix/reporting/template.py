@@ -5,8 +5,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from isopix import __version__
 from isopix.core.text import printable_lines
+from isopix.core.version import __version__
 
 
 def render_template(name: str, folder: Path | None = None, **values: Any) -> str:

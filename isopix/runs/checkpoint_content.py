@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from isopix.codecs.base import Codec
 from isopix.core.config import from_dict
 from isopix.core.registry import require_plugins
-from isopix.model.construction import limited_parameters, unsaved_tensors
 from isopix.model.heads import ClassHead
-from isopix.model.network import Network
+from isopix.model.network import Network, limited_parameters, unsaved_tensors
 from isopix.model.pool import pooled_width
 from isopix.recipes.recipe import Recipe
 from isopix.runs.run_identity import check_identity

@@ -12,7 +12,7 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse
 from isopix.data.patch_augment import NoPatchAugment
-from isopix.data.sources.read_source import finetune_augmentation
+from isopix.data.sources.base import finetune_augmentation
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.pool import default_pool

@@ -7,7 +7,7 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
-from isopix.model.pos_embed_resize import resize_pos_embed
+from isopix.model.positions import resize_pos_embed
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun
 from isopix.runs.pretrain import InitialWeights

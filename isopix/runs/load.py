@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.command_line import command_line
+from isopix.core.measurement import Measurement
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measurement_of
+from isopix.data.measurement import majority_baseline, measurement_of, unknown_images_warning
+from isopix.data.missing_classes import missing_class_notes
 from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.finetuning.classifier import FineTuneModel
@@ -70,6 +72,12 @@ class LoadedRun(NamedTuple):
     def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
         """Return the record of a number that is measured with this network, on a split or a part of it."""
         return self.measured(measurement_of(data, split, used))
+
+    def evaluation_measurement(self, data: ImageDataset) -> Measurement:
+        """Return the record of the accuracy of a fine-tuned network on the test images."""
+        notes = missing_class_notes(data, self.records["state"].get("training_classes"))
+        warnings = (*(each for each in notes if " test images " in each), *unknown_images_warning(data))
+        return replace(self.measure(data, "test"), baselines=majority_baseline(data), warnings=warnings)
 
     def measured(self, measurement: Measurement) -> Measurement:
         """Return a record with what is known of this network."""

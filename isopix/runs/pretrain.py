@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.config import to_dict
-from isopix.core.device import check_compiler
+from isopix.core.device import check_compiler, runtime_environment
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import unknown_images_warning
@@ -84,7 +84,7 @@ def train_recipe(
         save_hashes(folder.training_images, seen)
         save_hashes(folder.labeled_images, labeled)
         save_data_sample(folder, data)
-        records = {**environment(device), **plugin_records(), **_records(training)}
+        records = {**environment(runtime_environment(device)), **plugin_records(), **_records(training)}
         records["precision"] = training.precision
         write_json(folder.environment, {**records, **initial.provenance})
         if data.bad_files_csv:

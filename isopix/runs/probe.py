@@ -9,8 +9,9 @@ from typing import Any
 from isopix.core import ranks
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
+from isopix.core.measurement import Measurement
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, images_hash
+from isopix.data.measurement import images_hash
 from isopix.model.pool import pooled_width, require_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, probe_with_baselines

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from isopix.core.config import to_dict
+from isopix.core.measurement import Measurement
 from isopix.core.signals import stop_requested
 from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, majority_baseline, measurement_of
+from isopix.data.measurement import majority_baseline, measurement_of
 from isopix.data.missing_classes import training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network

@@ -6,27 +6,25 @@ import sys
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import isopix
-from isopix.core.device import runtime_environment
 from isopix.core.registry import plugins
+from isopix.core.version import __version__
 
-CHECKOUT = Path(isopix.__file__).parents[1]
+CHECKOUT = Path(__file__).parents[2]
 
 
-def environment(device: torch.device) -> dict[str, Any]:
-    """Return a new random id of the run, device, threads, versions, the commit if there is one, the command
-    and its working directory.
+def environment(runtime: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a new random id of the run, the `runtime` (device, threads and versions), the commit if there is
+    one, the command and its working directory.
     """
     commit = git_commit(CHECKOUT)
     return {
         "run_id": uuid.uuid4().hex,
-        **runtime_environment(device),
-        "isopix": isopix.__version__,
+        **runtime,
+        "isopix": __version__,
         **({"commit": commit} if commit else {}),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "folder": str(Path.cwd()),
@@ -40,6 +38,16 @@ def with_provenance(values: Mapping[str, Any]) -> dict[str, Any]:
     command = ["isopix", *sys.argv[1:]]
     loaded = plugin_records() if plugins() else {}
     return {**values, "written": written, "folder": str(Path.cwd()), "command": command, **loaded}
+
+
+def call_record(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the call of a verb for its record: with the time, the version and the commit, too."""
+    return with_provenance({**call, "isopix": __version__, "commit": _commit()})
+
+
+@cache
+def _commit() -> str | None:
+    return git_commit(CHECKOUT)
 
 
 def plugin_records() -> dict[str, Any]:

@@ -9,9 +9,10 @@ from torch import Tensor
 from isopix.api.completion import complete_steps
 from isopix.api.completion_record import LATER_PIXELS, later_known
 from isopix.core.types import Images
-from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind, require_completion
-from isopix.generate.completion_mask import MaskLike, PixelMask, completion_mask, hidden_pixels
-from isopix.generate.filling import Order, Passes
+from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind
+from isopix.generate.config import Order, Passes
+from isopix.generate.mask import MaskLike, PixelMask, completion_mask, hidden_pixels
+from isopix.generate.sample import require
 from isopix.studio.opened_run import OpenedRun, pixels_of
 from isopix.studio.tiles import Tile
 
@@ -53,7 +54,7 @@ def completion_frames(
     once, for a model that cannot complete images and for wrong settings.
     """
     run.loaded.require_decoder("complete")
-    require_completion(run.loaded.model)
+    require(run.loaded.model, "complete")
     codec, objective = run.model.network.codec, run.loaded.recipe.objective
     hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.seed), image)
     steps = complete_steps(

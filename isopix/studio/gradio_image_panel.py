@@ -11,7 +11,7 @@ from PIL import Image
 
 from isopix.core.types import Images
 from isopix.data.decode import MAX_BYTES
-from isopix.generate.completion_mask import MaskLike
+from isopix.generate.mask import MaskLike
 from isopix.studio.hidden_part import SHAPES, hidden_part
 from isopix.studio.opened_run import ChosenImage, OpenedRun, Pixels, pixels_of
 from isopix.studio.tiles import note_html, problem_html

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import gradio as gr
 
-from isopix.generate.filling import Order, Passes
+from isopix.generate.config import Order, Passes
 from isopix.studio.completions import CompletionFrame, CompletionSettings, completion_frames
 from isopix.studio.gradio_image_panel import ImagePanel, image_of, mask_of
 from isopix.studio.opened_run import Ability, ChosenImage, OpenedRun

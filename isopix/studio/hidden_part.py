@@ -9,7 +9,7 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.generate.completion_mask import MaskLike
+from isopix.generate.mask import MaskLike
 
 PAINTED = "What I paint"
 SHAPES = {

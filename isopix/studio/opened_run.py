@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from isopix.analysis.attention import require_attention
 from isopix.analysis.likelihood import require_scores
 from isopix.api.image_selection import select_split
-from isopix.api.inputs import image_size
-from isopix.api.pretrained import PretrainedModel
-from isopix.api.run import DataLike, load_network, run_folder
 from isopix.core.device import DeviceLike
 from isopix.core.images import AnyNumber
 from isopix.core.types import Images
-from isopix.generate.complete import require_completion
+from isopix.generate.sample import require
+from isopix.pretrained.inputs import image_size
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import DataLike, load_network, run_folder
 from isopix.probing.feature_splits import Features
 from isopix.runs.load import LoadedRun
 
@@ -122,7 +122,7 @@ def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> O
 
 def _require(run: OpenedRun, ability: Ability) -> None:
     checks: dict[Ability, Callable[[], None]] = {
-        "complete": lambda: require_completion(run.loaded.model),
+        "complete": lambda: require(run.loaded.model, "complete"),
         "attention": lambda: require_attention(run.model.network),
         "surprise": lambda: require_scores(run.loaded.model),
     }

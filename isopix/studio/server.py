@@ -8,8 +8,8 @@ from collections.abc import Callable
 from tempfile import TemporaryDirectory
 
 from isopix.api.arguments import checked
-from isopix.api.run import DataLike
 from isopix.core.device import DeviceLike
+from isopix.pretrained.run import DataLike
 from isopix.studio.opened_run import open_runs
 
 HOST = "127.0.0.1"

@@ -11,9 +11,9 @@ from isopix.analysis.attention import QueryAttention, attention_from
 from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.scores import SCORES, score_images
-from isopix.api.inference import inference
 from isopix.core.types import Images
-from isopix.plots.surprise import MappedImages, overlay_maps
+from isopix.plots.images import MappedImages, overlay_maps
+from isopix.pretrained.inference import inference
 from isopix.probing.feature_splits import Features
 from isopix.probing.features import extract_features
 from isopix.studio.opened_run import OpenedRun, Pixels, pixels_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from isopix.model.evaluation_mode import evaluation_mode
+from isopix.model.network import evaluation_mode
 from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec
 

@@ -9,15 +9,15 @@ from typing import ClassVar, NamedTuple
 import torch
 
 from isopix.core.device import Precision, autocast
+from isopix.core.measurement import Measurement
 from isopix.core.progress import long_step
 from isopix.core.random import generator
 from isopix.core.registry import Part, register
 from isopix.core.types import Images, Labels
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measurement_of
+from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
-from isopix.model.evaluation_mode import evaluation_mode
-from isopix.model.network import Network
+from isopix.model.network import Network, evaluation_mode
 from isopix.objectives.base import PretrainModel
 from isopix.storage.run_folder import RunFolder
 from isopix.train.tasks import EvaluationTask, Metric

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from speed import image_gpt
 from torch import nn
 
-from isopix.benchmarks import image_gpt
 from isopix.core.random import generator
+from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import decode_steps, uniform_numbers
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.interop.huggingface.convert import export_imagegpt, read_imagegpt
 from isopix.model.network import Network, without_start_token
-from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import PretrainModel, nll_per_image
+from isopix.objectives.objectives import Autoregressive
 from isopix.probing.features import extract_features
 from tests.unit.interop import models
 

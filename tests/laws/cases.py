@@ -25,31 +25,21 @@ from isopix.codecs.base import Codec
 from isopix.core.registry import Part, kinds_of
 from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks.axial import AxialSpec
 from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.mixer import MixerSpec
-from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.heads import HeadSpec, UpsamplingHeadSpec
+from isopix.model.blocks.transformer import AxialSpec, TransformerSpec
+from isopix.model.heads import HeadSpec, NoHeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
-from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec
+from isopix.model.mlp import LayerNormSpec, MLPSpec, RMSNormSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
-from isopix.model.no_head import NoHeadSpec
-from isopix.model.norms import LayerNormSpec, RMSNormSpec
 from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.base import StemSpec
-from isopix.model.stems.patch_embed import (
-    ConvPatchEmbedSpec,
-    PatchEmbedSpec,
-    PatchStemSpec,
-    ResNetPatchEmbedSpec,
-)
-from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, PixelStemSpec
-from isopix.objectives.autoregressive import Autoregressive
+from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, PatchStemSpec, ResNetPatchEmbedSpec
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, PixelStemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
-from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
-from isopix.objectives.none import NoObjective
+from isopix.objectives.objectives import Autoregressive, Masked, NoObjective
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from tests.laws.covering import covering

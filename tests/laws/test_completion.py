@@ -10,11 +10,9 @@ from isopix.generate.complete import (
     Prompt,
     complete_images,
     completion_steps,
-    make_prompt,
 )
-from isopix.generate.completion_mask import hidden_pixels
-from isopix.generate.filling import Passes
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
+from isopix.generate.mask import completion_mask, hidden_pixels
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -30,11 +28,11 @@ SAMPLING = SamplingConfig(temperature=0.9)
 
 def prompt_of(recipe: Recipe, model: PretrainModel, count: int, mask: str = "random:0.5") -> Prompt:
     images = cases.images(recipe, count)
-    return make_prompt(images, model.network.codec, rows=None, mask=mask, each=2, seed=0)
+    return Prompt(images, completion_mask(mask, model.network.codec, count), 2)
 
 
 def completed(model: PretrainModel, prompt: Prompt, *, seed: int = 0, size: int | None = None) -> Completions:
-    passes = None if model.objective.can_sample else Passes(iterations=3)
+    passes = DEFAULT_PASSES if model.objective.can_sample else Passes(iterations=3)
     return complete_images(model, prompt, sampling=SAMPLING, passes=passes, seed=seed, batch_size=size)
 
 
@@ -75,7 +73,7 @@ def test_a_completion_is_a_function_of_the_seed_the_image_and_its_number(recipe:
 def test_the_last_step_is_the_completion_and_none_shows_what_is_hidden(recipe: Recipe) -> None:
     model = cases.busy_model(recipe)
     prompt = prompt_of(recipe, model, 2)
-    passes = None if recipe.objective.can_sample else Passes(iterations=3)
+    passes = DEFAULT_PASSES if recipe.objective.can_sample else Passes(iterations=3)
     steps = list(
         completion_steps(model, prompt, sampling=SAMPLING, passes=passes, seed=0, context=nullcontext)
     )

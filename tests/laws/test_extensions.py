@@ -8,9 +8,8 @@ import pytest
 from isopix.codecs import PaletteSpec
 from isopix.core import registry
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.masked import Masked
 from isopix.objectives.masks import MaskSpec
+from isopix.objectives.objectives import Autoregressive, Masked
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases, test_generation, test_learning, test_visibility
 from tests.registry import restored_registry

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from isopix.core.device import Precision
 from isopix.core.random import generator
+from isopix.generate.config import SamplingConfig
 from isopix.generate.reconstruct import reconstruct_images
-from isopix.generate.sample import decode_steps, fill_in, sample_images, uniform_numbers
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.sample import decode_steps, sample_images, uniform_numbers
 from isopix.model import rounded_matrices
 from isopix.model.kv_cache import AttentionCache
 from isopix.recipes.recipe import Recipe
@@ -49,7 +49,7 @@ def test_bf16_changes_logits_by_rounding_only(
     monkeypatch: pytest.MonkeyPatch, samples: int, large: int
 ) -> None:
     monkeypatch.setattr(rounded_matrices, "LARGE", large)
-    monkeypatch.setattr("isopix.generate.sampling_config.native_precision", lambda device: "bf16")
+    monkeypatch.setattr("isopix.generate.sample.native_precision", lambda device: "bf16")
     recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
     model = cases.busy_model(recipe)
     prompt, streams = cases.images(recipe, 2), [(0, "paint", image) for image in range(2 * samples)]
@@ -104,9 +104,11 @@ def test_greedy_decoding_takes_the_most_likely_code(recipe: Recipe) -> None:
     model, images = cases.busy_model(recipe), cases.images(recipe, 2)
     net = model.network
     uniform = uniform_numbers(net, [(0, "paint", 0), (0, "paint", 1)])
-    filled = fill_in(model, images, start=5, sampling=GREEDY, uniform=uniform)
-    codes = net.codec.encode(filled)
-    assert torch.equal(net(net.inputs_of(filled)).argmax(-1)[:, 5:], codes[:, 5:])
+    codes = net.codec.encode(images)
+    for step in decode_steps(model, images, start=5, sampling=GREEDY, uniform=uniform):
+        codes[:, step.position] = step.codes[:, 0]
+    full = net(net.inputs_of(net.codec.decode(codes)))
+    assert torch.equal(full.argmax(-1)[:, 5:], codes[:, 5:])
 
 
 @causal
@@ -117,9 +119,7 @@ def test_an_autoregressive_network_does_not_reconstruct(recipe: Recipe) -> None:
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_a_masked_network_does_not_sample(recipe: Recipe) -> None:
-    with pytest.raises(
-        ValueError, match=r"it can (complete images \(isopix complete\), )?reconstruct masked pixels"
-    ):
+    with pytest.raises(ValueError, match=r"cannot sample images; try (isopix complete, )?isopix reconstruct"):
         sample_images(cases.model(recipe), 1, sampling=SamplingConfig())
 
 

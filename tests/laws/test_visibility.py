@@ -7,7 +7,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Mask
-from isopix.model.norms import LayerNormSpec, NormSpec, RMSNormSpec
+from isopix.model.mlp import LayerNormSpec, NormSpec, RMSNormSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 

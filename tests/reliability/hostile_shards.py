@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.unit.data.tables import encoded
-from tests.unit.data.tars import entry, tar_bytes
+from tests.unit.data.shards import encoded, entry, tar_bytes
 
 
 def _members() -> Iterator[tuple[str, bytes]]:

@@ -151,7 +151,7 @@ def test_low_data_as_a_table_and_as_json(trained: Run) -> None:
     rows = result["results"]["trained"]
     counts = [(row["labels_per_class"], row["num_train_images"], len(row["errors"])) for row in rows]
     assert counts == [(1, 10, 2), (3, 30, 2)]
-    assert json.loads(Path(result["record"]).read_text())["results"] == result["results"]
+    assert json.loads(Path(result["path"]).read_text())["results"] == result["results"]
 
 
 def test_low_data_with_fine_tuning(trained: Run) -> None:

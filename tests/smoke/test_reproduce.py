@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.studies.protocols.setup import Setup
+from isopix.studies.papers.setup import Setup
 from tests.smoke.conftest import Run
 
 MICRO = ["depth=1", "width=16", "steps=4", "batch_size=8", "evaluate_images=20", "num_test_images=20"]

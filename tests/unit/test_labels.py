@@ -7,8 +7,8 @@ from isopix.core.registry import Part, kinds, nouns
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.mlp import TwoLayerMLPSpec
-from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask
+from isopix.objectives.objectives import Masked
 from isopix.train.optim import AdamW
 
 LABELS = {

@@ -1,18 +1,25 @@
 """Source: the splits, labels and class names of a dataset, before any image is decoded."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isopix.core import choices
+from isopix.core.suggestions import did_you_mean, similar_paths
+from isopix.data.augment import AugmentationSpec
+from isopix.data.decode import RawImage
 
 SplitName = choices.SplitName
-RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
+Files = Mapping[SplitName, Sequence[Path]]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
 # Names of splits in folder and file names.
@@ -23,29 +30,26 @@ SPLIT_ALIASES: dict[str, SplitName] = {
     "val": "validation",
     "test": "test",
 }
+SPLIT_PREFIX = re.compile(rf"({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")
 
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
-MAX_LABEL = 2**63 - 1
 MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
 DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
 
 @dataclass(frozen=True)
 class SourceSplit:
-    """One split of a source, in a fixed order."""
+    """One split of a source, or a part of one, in a fixed order."""
 
     num_images: int
     read_range: Callable[[int, int], Iterator[RawImage]]  # what `images` yields for a start and a stop
     image_name: Callable[[int], str]  # of image i, for messages
-    labels: NDArray[np.int64] | None
+    labels: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None  # what each image was made from; None: images are independent
 
     def images(self, start: int = 0, stop: int | None = None) -> Iterator[RawImage]:
         """Yield the images from index `start` to `stop - 1`, without reading those before; all by default."""
-        stop = self.num_images if stop is None else stop
-        if not 0 <= start <= stop <= self.num_images:
-            raise ValueError(f"images {start} to {stop} are asked for; there are {self.num_images}")
-        return self.read_range(start, stop)
+        return self.read_range(start, self.num_images if stop is None else stop)
 
 
 @dataclass(frozen=True)
@@ -61,45 +65,133 @@ class Source:
     label_note: str = ""  # how labels were mapped to class indices, if they were
 
 
-def array_split(
-    pixels: NDArray[Any],
-    labels: NDArray[np.int64] | None,
-    where: str,
-    groups: NDArray[np.int64] | None = None,
-) -> SourceSplit:
-    """Return a split of images in memory. Raises ValueError if the numbers of images and labels differ."""
-    if labels is not None and len(labels) != len(pixels):
-        raise ValueError(f"{where} has {len(pixels)} images but {len(labels)} labels")
-    return SourceSplit(
-        num_images=len(pixels),
-        read_range=lambda start, stop: iter(pixels[start:stop]),
-        image_name=lambda i: f"{where} row {i}",
-        labels=labels,
-        groups=groups,
-    )
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a reader needs beside the path."""
+
+    rows: int = 32  # pixels of images that have no size: palette codes, and the canvas of translated-digits
+    cols: int = 32
+    placements: int = 6  # of each digit on this canvas
+    index: Path | None = None  # where hashes of files are kept (`hash_names`)
 
 
-def labels_or_none(
-    values: Iterable[int | None] | NDArray[np.integer[Any]], where: str
-) -> NDArray[np.int64] | None:
-    """Return labels; None if all are missing (None or -1).
+class Format(NamedTuple):
+    """Files that are read as a dataset."""
 
-    Raises ValueError if only some are missing, and for labels below -1 or too large for int64.
+    label: str  # in errors
+    claims: Callable[[Path], bool]
+    read: Callable[[Path, ReadOptions], Source]
+    is_last: bool
+
+
+class NamedDataset(NamedTuple):
+    """A dataset known by name, and how it is augmented in fine-tuning if the literature agrees on it."""
+
+    read: Callable[[ReadOptions], Source]
+    augment: AugmentationSpec | None
+
+
+FORMATS: list[Format] = []
+DATASETS: dict[str, NamedDataset] = {}
+
+
+def register_format(
+    label: str,
+    claims: Callable[[Path], bool],
+    read: Callable[[Path, ReadOptions], Source],
+    *,
+    last: bool = False,
+) -> None:
+    """Read the paths that `claims` is true of; `last` if no other format claims them."""
+    FORMATS.append(Format(label, claims, read, last))
+    FORMATS.sort(key=lambda each: each.is_last)
+
+
+def register_dataset(
+    name: str, read: Callable[[ReadOptions], Source], augment: AugmentationSpec | None = None
+) -> None:
+    """Read a dataset by name."""
+    DATASETS[name] = NamedDataset(read, augment)
+
+
+def local_formats() -> str:
+    """Return what can be read, as `a folder of images, an image or Parquet files`."""
+    *labels, last = (each.label for each in reversed(FORMATS))
+    return f"{', '.join(labels)} or {last}"
+
+
+def finetune_augmentation(source: str) -> AugmentationSpec | None:
+    """Return how a dataset with this name is augmented in fine-tuning; None for all other sources."""
+    return DATASETS[source].augment if source in DATASETS else None
+
+
+def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
+    """Return what reads the source with that name or at that path; nothing is read before it is called.
+
+    A name takes precedence over a folder of that name. Raises ValueError if the source is neither.
     """
-    given = values if isinstance(values, np.ndarray) else [-1 if value is None else value for value in values]
-    try:
-        labels = np.array(given, dtype=np.int64)
-    except OverflowError:
-        raise ValueError(f"{where} has labels above {MAX_LABEL}; allowed: integers of 64 bits") from None
-    if not len(labels):
-        return None
-    if isinstance(values, np.ndarray) and int(values.max()) > MAX_LABEL:  # NumPy wraps unsigned integers
-        raise ValueError(f"{where} has labels above {MAX_LABEL}; allowed: integers of 64 bits")
-    if labels.min() < -1:
-        raise ValueError(f"{where} has label {labels.min()}; allowed: 0 or more, and -1 for no label")
-    missing = int((labels < 0).sum())
+    if source in DATASETS:
+        return partial(DATASETS[source].read, options)
+    path = Path(source).expanduser()
+    if (path / "recipe.json").is_file():
+        raise ValueError(f"folder {path} is a run folder; as a dataset give {local_formats()}")
+    alternatives = f"give {local_formats()}, or one of: {', '.join(DATASETS)}"
+    if not path.exists():
+        hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
+        problem = f"no file or folder '{source}' exists, and no dataset has that name"
+        raise ValueError(f"{problem}; {hint}{alternatives}")
+    found = next((each for each in FORMATS if each.claims(path)), None)
+    if found is None:
+        raise ValueError(f"{path} is not a dataset; {alternatives}")
+    return partial(found.read, path, options)
+
+
+def files_by_split(root: Path, files: Sequence[Path], suffix: str) -> dict[SplitName, list[Path]]:
+    """Return the files of each split, whose name their own, or that of a folder below the root, begins with.
+
+    If some name a split, the others are left out; if none does, all are train. Raises ValueError if some name
+    a split, and none is train.
+    """
+    found: dict[SplitName, list[Path]] = {}
+    unnamed: list[Path] = []
+    for file in files:
+        words = [SPLIT_PREFIX.match(piece) for piece in file.relative_to(root).parts]
+        word = next((match[1] for match in words if match), None)
+        (found.setdefault(SPLIT_ALIASES[word], []) if word else unnamed).append(file)
+    found = found or {"train": unnamed}
+    if "train" not in found:
+        raise ValueError(f"folder {root} has no train*.{suffix}, only {', '.join(sorted(found))}")
+    return found
+
+
+def joined(parts: Sequence[SourceSplit], where: str = "") -> SourceSplit:
+    """Return the split of these parts, one after the other. Raises ValueError as `labels_or_none`."""
+    ends = list(accumulate(part.num_images for part in parts))
+    starts = [0, *ends]
+
+    def read_range(start: int, stop: int) -> Iterator[RawImage]:
+        for first, part in zip(starts, parts, strict=False):
+            begin, end = max(start - first, 0), min(stop - first, part.num_images)
+            if begin < end:
+                yield from part.images(begin, end)
+
+    def image_name(i: int) -> str:
+        number = bisect_right(ends, i)
+        return parts[number].image_name(i - starts[number])
+
+    labels = [part.labels for part in parts if part.labels is not None]
+    found = labels_or_none(np.concatenate(labels), where) if len(labels) == len(parts) else None
+    return SourceSplit(ends[-1] if ends else 0, read_range, image_name, found)
+
+
+def labels_or_none(values: NDArray[np.integer[Any]], where: str) -> NDArray[np.int64] | None:
+    """Return labels; None if all are missing (-1). Raises ValueError if only some are, or others negative."""
+    labels = values.astype(np.int64)
+    missing = int((labels == -1).sum())
     if missing == len(labels):
         return None
+    if labels.min() < -1:
+        raise ValueError(f"{where} has label {labels.min()}; allowed: 0 or more, and -1 for no label")
     if missing:
         raise ValueError(
             f"{where} has no label for {missing} of {len(labels)} images; label all of them or none"
@@ -117,13 +209,13 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     if not labeled:
         return source
     named, largest = tuple(map(str, names)), max(int(labels.max()) for labels in labeled.values())
-    _check_number(len(named))
     if named and largest >= len(named):
         raise ValueError(f"label {largest} has no class name; there are {len(named)} class names")
     if named or largest <= MAX_INDEX:
         return replace(source, classes=named or tuple(map(str, range(largest + 1))))
     ids = np.unique(np.concatenate([np.unique(labels) for labels in labeled.values()]))
-    _check_number(len(ids))
+    if len(ids) > MAX_CLASSES:
+        raise ValueError(f"the labels are of {len(ids):,} different classes; allowed: up to {MAX_CLASSES:,}")
     mapped = {
         name: replace(source.splits[name], labels=np.searchsorted(ids, labels))
         for name, labels in labeled.items()
@@ -138,8 +230,3 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
         classes=tuple(map(str, ids.tolist())),
         label_note=note if len(ids) <= largest else "",
     )
-
-
-def _check_number(classes: int) -> None:
-    if classes > MAX_CLASSES:
-        raise ValueError(f"the labels are of {classes:,} different classes; allowed: up to {MAX_CLASSES:,}")

@@ -1,13 +1,19 @@
 """scikit-learn's handwritten digits, as they are and translated on a larger canvas."""
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from isopix.core.random import generator
-from isopix.data.sources.base import Source, SourceSplit, SplitName, array_split, with_class_names
+from isopix.data.augment import NoAugmentation
+from isopix.data.sources.base import (
+    ReadOptions,
+    Source,
+    SourceSplit,
+    SplitName,
+    register_dataset,
+    with_class_names,
+)
 from isopix.storage.hashing import hash_bytes
 
 SIDE = 8
@@ -15,32 +21,23 @@ SIDE = 8
 EVALUATED: dict[SplitName, int] = {"validation": 150, "test": 450}
 
 
-def read_digits() -> Source:
+def read_digits(options: ReadOptions) -> Source:
     """Return the 1,797 scans of 8x8 pixels; gray level v of 0..16 becomes round(v * 255 / 16)."""
     pixels, labels = _scans()
-    splits: dict[SplitName, SourceSplit] = {"train": array_split(pixels, labels, "digits")}
+    splits: dict[SplitName, SourceSplit] = {"train": _array_split(pixels, labels, "digits")}
     content_hash = hash_bytes(pixels.tobytes(), labels.tobytes())
     return with_class_names(Source("digits", splits, (), content_hash, fixed=True))
 
 
-class Canvas(NamedTuple):
-    """The size in pixels of translated digits, and the number of places of each training digit."""
-
-    rows: int
-    cols: int
-    placements: int
-
-
-def read_translated_digits(canvas: Canvas) -> Source:
-    """Return the digits at random places of a black canvas.
+def read_translated_digits(options: ReadOptions) -> Source:
+    """Return the digits at random places of a black canvas of the size of `options`.
 
     The digits are divided into training, validation and test first, always in the same way; then each
-    training digit is placed `canvas.placements` times, each validation and test digit half as often, at
-    least once. The groups of a split are the indices of its digits in scikit-learn's data.
-
-    Raises ValueError for a canvas smaller than 8x8.
+    training digit is placed `placements` times, each validation and test digit half as often, at least once.
+    The groups of a split are the indices of its digits in scikit-learn's data. Raises ValueError for a canvas
+    smaller than 8x8.
     """
-    rows, cols, placements = canvas
+    rows, cols = options.rows, options.cols
     if min(rows, cols) < SIDE:
         raise ValueError(f"translated-digits has no images of {rows} x {cols} pixels; allowed: 8 x 8 or more")
     pixels, labels = _scans()
@@ -50,11 +47,24 @@ def read_translated_digits(canvas: Canvas) -> Source:
     splits: dict[SplitName, SourceSplit] = {}
     content = []
     for name, digits in members.items():
-        copies = np.tile(digits, placements if name == "train" else max(1, placements // 2))
+        times = options.placements if name == "train" else max(1, options.placements // 2)
+        copies = np.tile(digits, times)
         images = _placed(pixels[copies], rows, cols, generator(0, f"placements.{name}"))
-        splits[name] = array_split(images, labels[copies], f"translated-digits {name}", copies)
+        splits[name] = _array_split(images, labels[copies], f"translated-digits {name}", copies)
         content += [images.tobytes(), labels[copies].tobytes(), copies.tobytes()]
     return with_class_names(Source("translated-digits", splits, (), hash_bytes(*content), fixed=True))
+
+
+def _array_split(
+    pixels: NDArray[np.uint8], labels: NDArray[np.int64], where: str, groups: NDArray[np.int64] | None = None
+) -> SourceSplit:
+    return SourceSplit(
+        len(pixels),
+        lambda start, stop: iter(pixels[start:stop]),
+        lambda i: f"{where} row {i}",
+        labels,
+        groups,
+    )
 
 
 def _scans() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -74,3 +84,8 @@ def _placed(digits: NDArray[np.uint8], rows: int, cols: int, draw: torch.Generat
     y, x = top[:, None, None] + inside[:, None], left[:, None, None] + inside
     canvas[np.arange(len(digits))[:, None, None], y, x] = digits
     return canvas
+
+
+# Not augmented in fine-tuning: mirror images of digits are other characters.
+register_dataset("digits", read_digits, NoAugmentation())
+register_dataset("translated-digits", read_translated_digits, NoAugmentation())

@@ -7,50 +7,51 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, with_class_names
-from isopix.data.sources.file_index import hash_table
-from isopix.data.sources.file_table import FileTable
+from isopix.data.file_hashes import hash_names
+from isopix.data.sources.base import (
+    SPLIT_ALIASES,
+    ReadOptions,
+    Source,
+    SourceSplit,
+    SplitName,
+    register_format,
+    with_class_names,
+)
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
-Counts = dict[str, int]  # images of each class, in the order of their names; a flat folder has the one key ""
+Classes = dict[str, list[str]]  # images of each class; a flat folder has the one key ""
 
 
-def read_folder(root: Path, index: Path | None = None) -> Source:
+def read_folder(root: Path, options: ReadOptions) -> Source:
     """Read images at any depth below their class folder, by suffix; hidden files are ignored.
 
     The order is the first file of every class, then the second, and so on, so that the first n images cover
-    all classes. In the folder `index` the hashes of files are kept (`hash_table`). Raises ValueError if there
-    is no image, if splits, classes and images cannot be distinguished, or if a class is not in train.
+    all classes. Raises ValueError if there is no image, if splits, classes and images cannot be
+    distinguished, or if a class is not in train.
     """
     folders = _split_folders(root)
-    table = FileTable(root)
-    found = {name: _list_classes(folder, table) for name, folder in folders.items()}
-    for name, counts in found.items():
-        if not sum(counts.values()):
-            raise ValueError(
-                f"folder {folders[name]} has no images; allowed suffixes: {' '.join(IMAGE_SUFFIXES)}"
-            )
-    classes = list(found["train"])
+    names, classes = list[str](), list[str]()
     splits: dict[SplitName, SourceSplit] = {}
-    orders, first = [], 0
-    for name, counts in found.items():
-        unknown = sorted(set(counts) - set(classes) - {""})
+    for split, folder in folders.items():
+        found = _list_classes(folder, "" if folder == root else f"{folder.name}/")
+        classes = classes or list(found)
+        if not any(found.values()):
+            raise ValueError(f"folder {folder} has no images; allowed suffixes: {' '.join(IMAGE_SUFFIXES)}")
+        unknown = sorted(set(found) - set(classes) - {""})
         if unknown:
-            raise ValueError(f"class '{unknown[0]}' of {folders[name]} is not a class of {folders['train']}")
-        order, labels = _interleave(counts, classes)
-        orders.append(order + first)
-        first += len(order)
-        splits[name] = _folder_split(table, orders[-1], labels)
-    content_hash = hash_table(table, np.concatenate(orders).tolist(), index)
+            raise ValueError(f"class '{unknown[0]}' of {folder} is not a class of {folders['train']}")
+        own, labels = _interleave(found, classes)
+        names += own
+        splits[split] = _folder_split(root, own, labels)
+    content_hash = hash_names(root, names, options.index)
     return with_class_names(Source(root.resolve().name, splits, (), content_hash), filter(None, classes))
 
 
-def read_image(path: Path) -> Source:
+def read_image(path: Path, options: ReadOptions) -> Source:
     """Read one image file."""
-    table = FileTable(path.parent, [path.name])
-    split = _folder_split(table, np.zeros(1, dtype=np.int64), None)
-    return Source(path.name, {"train": split}, (), hash_table(table))
+    split = _folder_split(path.parent, [path.name], None)
+    return Source(path.name, {"train": split}, (), hash_names(path.parent, [path.name]))
 
 
 def is_image(name: str) -> bool:
@@ -86,28 +87,25 @@ def _split_folders(root: Path) -> dict[SplitName, Path]:
     return found
 
 
-def _list_classes(folder: Path, table: FileTable) -> Counts:
-    """Add the images of a split to the table, class by class, and return how many there are of each."""
+def _list_classes(folder: Path, prefix: str) -> Classes:
+    """Return the names of the images of a split by class, each after the prefix."""
     flat, folders = [], []
     for entry in _visible(folder):
         if _is_folder(entry):
             folders.append(entry.name)
         elif is_image(entry.name):
-            flat.append(entry.name)
-    prefix = "" if folder == table.root else f"{folder.name}/"
-    counts: Counts = {}
+            flat.append(prefix + entry.name)
+    found: Classes = {}
     for name in sorted(folders):
         names = [*_images_below(folder / name, f"{prefix}{name}/", {_identity(folder)})]
         if names:
-            counts[name] = len(names)
-            table.extend(sorted(names, key=lambda each: each.replace("/", "\0")))  # folder by folder
-    if flat and counts:
+            found[name] = sorted(names, key=lambda each: each.replace("/", "\0"))  # folder by folder
+    if flat and found:
         raise ValueError(
-            f"folder {folder} has images next to its sub-folders ({min(flat)}) and inside them "
-            f"({min(counts)}/); put all in sub-folders, one per class, or all in one folder"
+            f"folder {folder} has images next to its sub-folders ({min(flat).removeprefix(prefix)}) and "
+            f"inside them ({min(found)}/); put all in sub-folders, one per class, or all in one folder"
         )
-    table.extend(f"{prefix}{name}" for name in sorted(flat))
-    return counts or {"": len(flat)}
+    return found or {"": sorted(flat)}
 
 
 def _images_below(folder: Path, prefix: str, seen: set[tuple[int, int]]) -> Iterator[str]:
@@ -138,25 +136,24 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _interleave(counts: Counts, classes: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return the order of the images of a split, listed class by class, and their labels in this order."""
-    sizes = np.array(list(counts.values()), dtype=np.int64)
-    columns = np.repeat(np.arange(len(sizes)), sizes)
-    ranks = np.arange(len(columns)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    order = np.lexsort((columns, ranks))
-    if "" in counts:
-        return order, None
+def _interleave(found: Classes, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:
+    """Return the first image of each class, then the second of each, and so on, and their labels."""
     indices = {name: i for i, name in enumerate(classes)}
-    labels = np.array([indices[name] for name in counts], dtype=np.int64)
-    return order, labels[columns[order]]
+    ranked = sorted(
+        (rank, indices[name], each) for name, names in found.items() for rank, each in enumerate(names)
+    )
+    labels = None if "" in found else np.array([label for _, label, _ in ranked], np.int64)
+    return [name for _, _, name in ranked], labels
 
 
-def _folder_split(
-    table: FileTable, order: NDArray[np.int64], labels: NDArray[np.int64] | None
-) -> SourceSplit:
+def _folder_split(root: Path, names: list[str], labels: NDArray[np.int64] | None) -> SourceSplit:
     return SourceSplit(
-        num_images=len(order),
-        read_range=lambda start, stop: map(table.path, order[start:stop].tolist()),
-        image_name=lambda i: table.location(int(order[i])),
+        num_images=len(names),
+        read_range=lambda start, stop: (root / name for name in names[start:stop]),
+        image_name=lambda i: str(root / names[i]),
         labels=labels,
     )
+
+
+register_format("an image", lambda path: is_image(path.name) and path.is_file(), read_image)
+register_format("a folder of images", Path.is_dir, read_folder, last=True)

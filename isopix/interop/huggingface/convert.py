@@ -26,7 +26,7 @@ from isopix.interop.weight_files import WeightFiles, open_weights
 from isopix.model.blocks.transformer import TransformerBlock
 from isopix.model.mlp import ACTIVATIONS, TwoLayerMLP
 from isopix.model.network import Network
-from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.objectives import Autoregressive
 from isopix.storage import atomic
 
 

@@ -15,8 +15,7 @@ from isopix.interop.imported_model import grid_of
 from isopix.interop.name_tables import ACTIVATION_NAMES
 from isopix.interop.weight_files import quote
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.mlp import TwoLayerMLPSpec
-from isopix.model.norms import RMSNormSpec
+from isopix.model.mlp import RMSNormSpec, TwoLayerMLPSpec
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -24,8 +24,7 @@ from isopix.interop.imported_model import (
 from isopix.interop.name_tables import OPENAI_START, TensorReport, WeightMapping, expand_layers, openai_table
 from isopix.interop.openai.tf_checkpoint import TFCheckpoint
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Autoregressive, Masked
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]

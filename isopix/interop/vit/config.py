@@ -10,17 +10,16 @@ from isopix.data.resize import Resample
 from isopix.finetuning.config import FineTuneConfig
 from isopix.interop.weight_files import quote
 from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.heads import NoHeadSpec
 from isopix.model.masking import DropMaskingSpec
-from isopix.model.mlp import Activation, TwoLayerMLPSpec
-from isopix.model.no_head import NoHeadSpec
-from isopix.model.norms import LayerNormSpec
+from isopix.model.mlp import Activation, LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import (
     LearnedPositionEmbeddingSpec,
     PositionEmbeddingSpec,
     SinCosPositionEmbeddingSpec,
 )
 from isopix.model.spec import ModelSpec
-from isopix.model.stems.patch_embed import PatchEmbedSpec
+from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.objectives import Masked, NoObjective
 from isopix.objectives.masks import exact_ratio_mask
 from isopix.recipes.recipe import Recipe

@@ -13,11 +13,10 @@ from isopix.interop.huggingface.folder import CONFIG, PROCESSOR, ExportedModel
 from isopix.interop.name_tables import ACTIVATION_NAMES, expand_layers
 from isopix.interop.vit.names import HUGGING_FACE_VIT, huggingface_table
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.mlp import TwoLayerMLPSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
-from isopix.model.norms import LayerNormSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems.patch_embed import PatchEmbedSpec
+from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.recipes.recipe import Recipe
 
 RESAMPLING = {"bilinear": 2, "bicubic": 3, "area": 2}  # Pillow's numbers; torchvision has no box filter

@@ -11,7 +11,7 @@ from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import AttentionAxis, AttentionWeights
 from isopix.model.init import ModelPart
 from isopix.model.kv_cache import Buffer, KVCache
-from isopix.model.norms import Norm, NormSpec, RMSNormSpec
+from isopix.model.mlp import Norm, NormSpec, RMSNormSpec
 
 
 class Block(nn.Module, abc.ABC):

@@ -13,7 +13,7 @@ from isopix.core.types import Grid, Tokens
 from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.init import Glorot, InitScheme, InitTable
 from isopix.model.kv_cache import Buffer, KVCache
-from isopix.model.norms import LayerNormSpec, NormSpec
+from isopix.model.mlp import LayerNormSpec, NormSpec
 
 # (row, column) offsets of the taps in raster order; the first five are the positions before the output's, and
 # its own.

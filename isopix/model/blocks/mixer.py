@@ -14,8 +14,7 @@ from isopix.core.types import Grid, Tokens
 from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.init import InitScheme, InitTable
 from isopix.model.kv_cache import Buffer, KVCache
-from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec, two_layer_init
-from isopix.model.norms import LayerNormSpec, NormSpec
+from isopix.model.mlp import LayerNormSpec, MLPSpec, NormSpec, TwoLayerMLPSpec, two_layer_init
 
 
 @register("mixer")

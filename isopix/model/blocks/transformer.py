@@ -1,4 +1,4 @@
-"""Transformer block: attention over all positions, then an MLP at each."""
+"""Transformer block: attention over all positions, then an MLP at each; axial: along rows, then columns."""
 
 import math
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import ClassVar
 
 import torch
+from einops import rearrange
 from torch import nn
 
 from isopix.core.ranges import Dropout, Size
@@ -15,8 +16,7 @@ from isopix.model.attention import Attention, AttentionAxis, AttentionWeights
 from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.init import Glorot, InitScheme, InitTable, Normal, Uniform
 from isopix.model.kv_cache import AttentionCache, KVCache
-from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec
-from isopix.model.norms import NormSpec, RMSNormSpec
+from isopix.model.mlp import LayerNormSpec, MLPSpec, Norm, NormSpec, RMSNormSpec, TwoLayerMLPSpec
 
 
 @register("transformer")
@@ -119,3 +119,79 @@ def attention_init(scheme: InitScheme, heads: int) -> InitTable:
     # Query, key and value are a matrix each: Glorot's limit is that of [D D].
     qkv_glorot = Uniform(lambda width, depth: math.sqrt(3 / width))
     return {"attention.qkv": qkv_glorot, "attention.out": Glorot()}
+
+
+@register("axial")
+class AxialSpec(BlockSpec):
+    """Attention along the row of each position and an MLP, then along its column and another MLP (ViT,
+    appendix D.6).
+
+    It has no causal form: a row and a column together do not cover all earlier positions.
+    """
+
+    heads: Size = 8
+    """Attention heads; they divide the width."""
+    attention_bias: bool = True
+    """Whether the attention matrices have biases."""
+    norm: NormSpec = field(default_factory=LayerNormSpec)
+    """Norm before each branch, and of the backbone's output."""
+    mlp: MLPSpec = field(default_factory=TwoLayerMLPSpec)
+    """The MLP after each attention."""
+
+    def label(self) -> str:
+        return self._half().label().replace("transformer", "axial attention", 1)
+
+    def build(self, grid: Grid, width: int, causal: bool) -> "AxialBlock":
+        """Return one block. Raises ValueError if it is to be causal, or if heads do not divide width."""
+        if causal:
+            raise ValueError("an axial block has no causal form; use block=transformer")
+        half = self._half()
+        return AxialBlock(grid, half.build(grid, width, False), half.build(grid, width, False))
+
+    def flops(self, grid: Grid, width: int, causal: bool) -> int:
+        row, col = Grid(1, grid.cols), Grid(grid.rows, 1)
+        half = self._half()
+        return grid.rows * half.flops(row, width, False) + grid.cols * half.flops(col, width, False)
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return attention_init(scheme, self.heads)
+
+    def _half(self) -> TransformerSpec:
+        return TransformerSpec(
+            heads=self.heads, attention_bias=self.attention_bias, norm=self.norm, mlp=self.mlp
+        )
+
+
+class AxialBlock(Block):
+    has_attention_weights: ClassVar[bool] = True
+
+    def __init__(self, grid: Grid, rows: TransformerBlock, cols: TransformerBlock):
+        super().__init__()
+        self.grid, self.rows, self.cols = grid, rows, cols
+
+    @property
+    def first_norm(self) -> Norm:
+        return self.rows.norm1
+
+    def forward(self, tokens: Tokens) -> Tokens:
+        height, width = self.grid
+        tokens = self.rows(rearrange(tokens, "b (h w) d -> (b h) w d", h=height))
+        tokens = self.cols(rearrange(tokens, "(b h) w d -> (b w) h d", h=height))
+        return rearrange(tokens, "(b w) h d -> b (h w) d", w=width)
+
+    def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
+        return [AttentionAxis(Grid(1, grid.cols), "rows"), AttentionAxis(Grid(grid.rows, 1), "columns")]
+
+    def attention_weights(self, tokens: Tokens) -> Iterator[AttentionWeights]:
+        """Yield those of rows, then of columns, as weights of all positions, 0 beyond the row or column."""
+        height, width = self.grid
+        rows = rearrange(tokens, "b (h w) d -> (b h) w d", h=height)
+        for weights in self.rows.attention_weights(rows):
+            own = rearrange(weights, "(b h) a w v -> b a h w v", h=height)
+            full = torch.einsum("bahwv,hg->bahwgv", own, torch.eye(height).to(own))
+            yield rearrange(full, "b a h w g v -> b a (h w) (g v)")
+        cols = rearrange(self.rows(rows), "(b h) w d -> (b w) h d", h=height)
+        for weights in self.cols.attention_weights(cols):
+            own = rearrange(weights, "(b w) a h g -> b a h w g", w=width)
+            full = torch.einsum("bahwg,wv->bahwgv", own, torch.eye(width).to(own))
+            yield rearrange(full, "b a h w g v -> b a (h w) (g v)")

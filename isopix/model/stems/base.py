@@ -4,14 +4,15 @@ import abc
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from einops import rearrange
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Grid, Images, PositionIndices, Tokens
 from isopix.model.init import ModelPart
-from isopix.model.token_dropping import PatchRow, pack_patches
 
+PatchRow = UInt8[Tensor, "B 3 patch_size _"]  # patches side by side, which a stem reads like an image
 Inputs = Images | Codes  # what a stem reads
 VisibleInputs = PatchRow | Int[Tensor, "B M Q"]  # inputs that hold some positions of each image
 Components = list[Tokens]  # a position is their sum; a masking may leave out some of them
@@ -56,3 +57,18 @@ class StemSpec(ModelPart, noun="stem"):
     @abc.abstractmethod
     def flops_per_token(self, codec: Codec, width: int) -> int:
         """Return the FLOPs of a forward pass per position; a multiply-add counts as two."""
+
+
+def pack_patches(images: Images, positions: PositionIndices, grid: Grid) -> PatchRow:
+    """Return the patches at these positions, side by side."""
+    return rearrange(gather_patches(images, positions, grid), "b n c p q -> b c p (n q)")
+
+
+def gather_patches(
+    images: Images, positions: PositionIndices, grid: Grid
+) -> UInt8[Tensor, "B M 3 patch_size patch_size"]:
+    """Return the pixels of each image at these positions."""
+    size = images.shape[2] // grid.rows
+    patches = rearrange(images, "b c (h p) (w q) -> b (h w) c p q", p=size, q=size)
+    image = torch.arange(len(images), device=images.device)[:, None]
+    return patches[image, positions]

@@ -29,8 +29,9 @@ from isopix.studies.inductive_bias.contrasts import (
     prediction_regime,
     range_terms,
 )
-from isopix.studies.inductive_bias.evidence import StudyEvidence, Term, Trial
+from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.regression import at_fixed_loss, rank_correlation, slope_on_loss
+from isopix.studies.inductive_bias.results import Trial
 
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from isopix.core.stats import Z_95
 from isopix.studies.claims import Contrast
-from isopix.studies.inductive_bias.evidence import Mean, StudyEvidence, Term, Trial, kind_name
+from isopix.studies.inductive_bias.evidence import Mean, StudyEvidence, Term, kind_name
+from isopix.studies.inductive_bias.results import Trial
 
 MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
 NO_SLOPE = "accuracy does not clearly fall with the loss"

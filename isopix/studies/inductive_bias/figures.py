@@ -17,10 +17,10 @@ from isopix.analysis.similarity import (
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.pool import Pool
-from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec
 from isopix.plots import study, style
+from isopix.plots.comparisons import ForestRow, Mark, plot_forest
 from isopix.plots.embeddings import plot_level_similarity
-from isopix.plots.forest import ForestRow, Mark, plot_forest
 from isopix.plots.images import reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup

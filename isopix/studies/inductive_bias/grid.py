@@ -109,7 +109,7 @@ class StudyPlan:
 def plan_study(
     scale: str,
     *,
-    data: str | None = None,
+    data: str | Path | None = None,
     pattern: str = "*",
     seeds: int | None = None,
     settings: Sequence[str] = (),
@@ -118,8 +118,6 @@ def plan_study(
     """Return the architectures of a scale whose names, as `conv-pix2vec-3`, match one of the comma-separated
     patterns; `seeds` and `probe` None are the scale's own. Raises ValueError for unknown values.
     """
-    if scale not in SCALES:
-        raise ValueError(f"unknown scale '{scale}'; scales: {', '.join(SCALES)}")
     chosen, patterns = SCALES[scale], pattern.split(",")
     found = tuple(
         each for each in chosen.architectures if any(fnmatchcase(network_name(each), one) for one in patterns)
@@ -127,13 +125,10 @@ def plan_study(
     if not found:
         known = ", ".join(map(network_name, chosen.architectures))
         raise ValueError(f"no trial of scale '{scale}' matches '{pattern}'; trials: {known}")
-    count = chosen.seeds if seeds is None else seeds
-    if count < 1:
-        raise ValueError(f"seeds is {count}; allowed: 1 or more")
     if probe is not None:
         _probe_config(probe)
-    where = None if data is None else str(Path(data).resolve()) if Path(data).exists() else data
-    return StudyPlan(scale, found, count, where, tuple(settings), probe)
+    where = None if data is None else str(Path(data).resolve() if Path(data).exists() else data)
+    return StudyPlan(scale, found, seeds or chosen.seeds, where, tuple(settings), probe)
 
 
 class Study:
@@ -159,8 +154,8 @@ class Study:
     @classmethod
     @contextmanager
     def create(cls, path: Path, planned: StudyPlan) -> Iterator["Study"]:
-        """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan`, and
-        while another process works on it.
+        """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan`,
+        and while another process works on it.
         """
         cls.from_plan(path, planned)
         path.mkdir(parents=True, exist_ok=True)
@@ -183,6 +178,11 @@ class Study:
         except ValueError as error:
             raise ValueError(f"{path / FILE} cannot be read: {error}") from None
 
+    @classmethod
+    def scale_in(cls, path: Path) -> str:
+        """Return the scale of the study in a folder, `tiny` if there is none."""
+        return cls.open(path).plan.scale if (path / FILE).is_file() else "tiny"
+
     def require_images(self) -> None:
         """Raise ValueError without images, classes or validation images, and for other images than those of
         finished trials, before any trial is trained. The prepared images are cached for all trials.
@@ -194,8 +194,8 @@ class Study:
         for name, result in self.results().items():
             if result.environment.get("data", data.fingerprint) != data.fingerprint:
                 raise ValueError(
-                    f"{recipe.data.source} has other images than those of {name}, which is done; give the same "
-                    "images as before, or another --out"
+                    f"{recipe.data.source} has other images than those of {name}, which is done; give the "
+                    "same images as before, or another --out"
                 )
 
     @cached_property

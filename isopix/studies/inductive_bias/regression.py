@@ -11,7 +11,8 @@ import numpy as np
 
 from isopix.core.stats import MIN_POINTS, pearson_coefficient, rankdata
 from isopix.studies.estimates import ErrorSource, Estimate
-from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, StudyEvidence, Term, Trial
+from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, StudyEvidence, Term
+from isopix.studies.inductive_bias.results import Trial
 
 
 def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:

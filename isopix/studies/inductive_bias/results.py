@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from isopix.core.choices import Pool
+from isopix.core.formats import format_duration
 from isopix.core.table import Table
-from isopix.display.formats import format_duration
 from isopix.storage.result import Result
 from isopix.studies.results import ClaimRecord, ContrastRecord
 from isopix.train.lr_search import LRTrial
@@ -190,9 +190,13 @@ class StudyResult(Result):
         claims = [_claims_table(pool, found) for pool, found in self.claims.items()]
         return [*claims, self._networks(), self._biases(), Table("Study", ["", ""], list(self.facts.items()))]
 
-    def notes(self) -> list[str]:
-        """Return the trials that failed, and where the page is."""
-        return [*(f"failed: {name}: {each.reason}" for name, each in self.failed.items()), *super().notes()]
+    def failure(self) -> str:
+        """Return how many trials failed, and why the first did."""
+        if not self.failed:
+            return ""
+        name, first = next(iter(self.failed.items()))
+        count = f"{len(self.failed)} of {len(self.trials)} trials failed; the same command retries them"
+        return f"{count}; {name}: {first.reason}"
 
     def _networks(self) -> Table:
         caption = (

@@ -9,7 +9,7 @@ from isopix.analysis import attention
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.network import Network
-from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.objectives import Autoregressive
 from tests.laws import cases
 
 GRIDS = [Grid(3, 5), Grid(4, 4), Grid(1, 6)]

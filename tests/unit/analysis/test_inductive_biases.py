@@ -14,11 +14,11 @@ from isopix.data.dataset import DataConfig
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.mlp import LayerNormSpec
 from isopix.model.network import Network
-from isopix.model.norms import LayerNormSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
-from isopix.model.stems.token_embedding import TokenEmbeddingSpec
-from isopix.objectives.autoregressive import Autoregressive
+from isopix.model.stems.pixels import TokenEmbeddingSpec
+from isopix.objectives.objectives import Autoregressive
 from isopix.recipes import registry
 from isopix.recipes.isotropic import BLOCKS
 from isopix.recipes.recipe import Recipe

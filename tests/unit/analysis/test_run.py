@@ -12,7 +12,7 @@ from isopix.analysis.base import AnalysisInput, NotApplicable
 from isopix.analysis.run import registered_analyses, run_analyses, select_analyses
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.positions import NoPositionEmbeddingSpec
-from isopix.model.stems.patch_embed import PatchEmbedSpec
+from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.runs.load import LoadedRun
 from tests.laws import cases
 

@@ -11,8 +11,7 @@ from isopix.analysis import similarity
 from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
-from isopix.model.stems.token_embedding import TokenEmbeddingSpec
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
 
 
 def random(count: int) -> torch.Tensor:

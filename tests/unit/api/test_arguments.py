@@ -13,8 +13,8 @@ import pytest
 
 import isopix
 from isopix.api.arguments import checked
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.ranges import Count
+from isopix.pretrained.model import PretrainedModel
 from tests.unit.data.refusal import refusal
 
 METHODS = ("features", "logits", "nll", "sample", "complete", "reconstruct")

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import isopix
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.overrides import override
+from isopix.pretrained.model import PretrainedModel
 from isopix.recipes import igpt
 from isopix.runs.load import LoadedRun
 from tests.laws import cases

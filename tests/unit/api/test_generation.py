@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import isopix
+from isopix.core.measurement import Measurement
 from isopix.data.dataset import load_dataset
-from isopix.data.measurement import Measurement, images_hash
+from isopix.data.measurement import images_hash
 from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
 

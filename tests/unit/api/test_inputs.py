@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 import isopix
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
+from isopix.pretrained.model import PretrainedModel
 from tests.laws import cases
 from tests.unit.api.test_pretrained import CAUSAL, model
 from tests.unit.data.pictures import noise, smooth

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import isopix
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.model.kv_cache import AttentionCache
+from isopix.pretrained.model import PretrainedModel
 from isopix.runs.load import LoadedRun
 from tests.laws import cases
 from tests.unit.data.refusal import refusal

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import isopix
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import sample_images
-from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.pool import Pool
+from isopix.pretrained.model import PretrainedModel
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features

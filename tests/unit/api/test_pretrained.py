@@ -9,9 +9,9 @@ import torch
 from einops import rearrange
 
 import isopix
-from isopix.api.pretrained import PretrainedModel
 from isopix.core.random import generator
 from isopix.core.types import Images
+from isopix.pretrained.model import PretrainedModel
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
 from tests.laws import cases
@@ -152,11 +152,11 @@ def test_reconstruction_changes_hidden_positions_alone(masked: PretrainedModel) 
 
 
 def test_what_a_kind_cannot_do_says_what_it_can(causal: PretrainedModel, masked: PretrainedModel) -> None:
-    with pytest.raises(ValueError, match="cannot sample images; it can complete images"):
+    with pytest.raises(ValueError, match="cannot sample images; try isopix complete"):
         masked.sample(1)
     with pytest.raises(ValueError, match="only masked models have an order and iterations"):
         causal.complete(images(causal), 2, order="random")
-    with pytest.raises(ValueError, match="masks no inputs to reconstruct; it can sample images"):
+    with pytest.raises(ValueError, match="cannot reconstruct images; try isopix sample"):
         causal.reconstruct(images(causal))
     with pytest.raises(ValueError, match="an autoregressive model takes no mask"):
         causal.logits(images(causal), mask=torch.zeros(3, 28, dtype=torch.bool))

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 import isopix
-from isopix.api.pretrained import PretrainedModel
+from isopix.pretrained.model import PretrainedModel
 from tests.laws import cases
 from tests.unit.api.test_pretrained import CAUSAL, images, model
 from tests.unit.data.refusal import refusal

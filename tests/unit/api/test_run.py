@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import isopix
-from isopix.api.run import RunMetrics, leakage_warning
 from isopix.data.dataset import DataConfig
+from isopix.pretrained.run import RunMetrics, leakage_warning
 from tests.unit.api.conftest import Copy
 from tests.unit.data.refusal import refusal
 

@@ -14,7 +14,7 @@ import isopix
 from isopix.api import neighbors_output
 from isopix.api.score_output import ScoreOutput
 from isopix.data.dataset import load_dataset
-from isopix.plots.duplicates import PairLabel
+from isopix.plots.sheets import PairLabel
 from isopix.storage.atomic import read_json
 from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal

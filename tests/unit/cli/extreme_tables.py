@@ -8,50 +8,47 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from isopix.studies.protocols.write_up import ProtocolTable
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES
 from isopix.api import inspection
-from isopix.api.model_list import ShippedModel
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
-from isopix.api.reproduction import PlannedTrial
 from isopix.api.results import LowDataOutput, PaletteOutput, PlanOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.benchmarks.benchmark import TINY
-from isopix.benchmarks.training import PEAK_MEMORY
 from isopix.cli import (
     analyze,
-    bench,
-    compare,
     complete,
     data,
     doctor,
-    evaluate,
     low_data,
-    models,
     neighbors,
     palette,
-    plan,
     probe,
     report,
-    reproduce,
     score,
     search_lr,
     verify,
 )
 from isopix.codecs.palette_file import PaletteFile
 from isopix.core.check import Check
+from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
-from isopix.data.measurement import Measurement
-from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ConcatResult, EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
-from isopix.recipes.results import DeviceMemory
+from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
+from isopix.recipes.plan_result import DeviceMemory
 from isopix.reporting.baselines import BaselineRow
-from isopix.studies.comparison import Comparison, LabelDraw
-from isopix.studies.protocols.write_up import ProtocolTable
+from isopix.runs.model_list import ShippedModel
+from isopix.studies.papers.results import PlannedTrial
+from isopix.studies.results import Comparison, LabelDraw
 from isopix.train.lr_search import LRSearch, LRTrial
+from isopix.verbs import models
+from isopix.verbs.compare import compare
+from isopix.verbs.evaluate import evaluate
+from isopix.verbs.plan import plan
+from isopix.verbs.reproduce import reproduce
 
 Patch = pytest.MonkeyPatch
 
@@ -110,28 +107,11 @@ def show_analyze(patch: Patch) -> None:
     analyze.analyze(Path("run"))
 
 
-def show_bench(patch: Patch) -> None:
-    comparison = {
-        "task": f"sampling all pixels, {LONG_RECIPE} depth=48 width=1536",
-        "isopix_alternative": "compiled, bf16, flex attention",
-        "peer": "transformers 5.23.0 generate, compiled, bf16",
-        "isopix_seconds": {"median": 98765.4},
-        "peer_seconds": {"median": 0.0009876},
-        "speedup": 123456.0,
-        "n": 10,
-    }
-    measured = {"name": "sampling.batch-128", "state": "measured", "item": "image", "checked": NAME}
-    record = {**measured, "comparisons": [comparison], "errors": {NAME: NAME * 3}}
-    record["values"] = {f"{PEAK_MEMORY}{NAME}, compiled": 2**50, f"{PEAK_MEMORY}{NAME}, eager": None}
-    machine = {"isopix": "1.0", "device": NAME, "threads": 128, "torch": "2.13", "size": TINY}
-    bench._print_benchmarks({**machine, "benchmarks": [record]}, Path("speed.json"))
-
-
 def show_compare(patch: Patch) -> None:
     draws, difference = (LabelDraw(0, 0),), CrossedMean(-1.0, 1.0, 1.0, 1.0)
     many = Comparison(NAME, NAME, (0,), draws, BIG, [[1.0]], [[1.0]], difference, [[None]], [[None]], (NAME,))
     found = SimpleNamespace(comparisons=[many, many], path=None)
-    patch.setattr("isopix.api.comparison.compare", lambda *args, **options: found)
+    patch.setattr("isopix.verbs.compare.compare", lambda *args, **options: found)
     compare.compare("runs")
 
 
@@ -180,7 +160,7 @@ def show_low_data(patch: Patch) -> None:
 def show_models(patch: Patch) -> None:
     baseline = (NAME, 12.3456)
     one = ShippedModel(LONG_RECIPE, NAME, NAME, BIG, BIG, 12.3456, baseline, 1.0, (NAME, 1.0), "", Path())
-    patch.setattr("isopix.cli.models.list_models", lambda: [one, one])
+    patch.setattr("isopix.verbs.models.list_models", lambda: [one, one])
     models.models()
 
 

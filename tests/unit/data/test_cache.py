@@ -18,7 +18,7 @@ from isopix.data.sources.base import Source, SourceSplit
 from isopix.data.store import STORES, StoreName
 from isopix.storage.artifact import MANIFEST_FILE
 from tests.unit.data.refusal import refusal
-from tests.unit.data.tables import encoded
+from tests.unit.data.shards import encoded
 
 RAW = [encoded(0), b"junk", encoded(1), encoded(2)]
 

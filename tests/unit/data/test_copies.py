@@ -13,9 +13,9 @@ from isopix.data import dataset
 from isopix.data.copies import distinct_splits
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import measurement_of
-from isopix.data.sources.npz import read_npz
 from isopix.data.splits import Split
 from tests.unit.data.refusal import refusal
+from tests.unit.data.test_sources import read
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
 
@@ -109,9 +109,7 @@ def test_a_split_of_copies_alone_is_refused(
 
 def test_published_datasets_stay_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive(tmp_path, train=[*range(10)], test=[1, 2, 11])
-    monkeypatch.setattr(
-        dataset, "open_source", lambda config, cache: lambda: replace(read_npz(path), fixed=True)
-    )
+    monkeypatch.setattr(dataset, "open_source", lambda config, cache: lambda: replace(read(path), fixed=True))
     data = load(path, holdout=0.0)
     assert members(data.test) == [1, 2, 11]
     assert (data.notes, data.left_out) == ((), {})

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import (
-    Measurement,
     described_differences,
     differences,
     images_hash,

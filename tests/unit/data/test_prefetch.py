@@ -19,7 +19,7 @@ from isopix.data.cache import cached_source
 from isopix.data.encoded_file import decode_pixels
 from isopix.data.prefetch import num_workers
 from isopix.data.preprocess import PreprocessConfig
-from isopix.data.sources.base import Source, array_split
+from isopix.data.sources.base import Source, SourceSplit
 from isopix.data.splits import Split
 from isopix.data.store import STORES
 from tests.unit.data.refusal import refusal
@@ -28,11 +28,15 @@ COUNT = 21
 AUGMENTATIONS = [NoAugmentation(), PadCropFlip(pad=2), ScaleCrop(min_side=12, max_side=16, crop=10, flip=0.5)]
 
 
+def _split(pixels: np.ndarray, labels: np.ndarray | None = None) -> SourceSplit:
+    return SourceSplit(len(pixels), lambda start, stop: iter(pixels[start:stop]), str, labels)
+
+
 @pytest.fixture(scope="module")
 def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Split]:
     """The same images in both stores."""
     pixels = np.random.default_rng(0).integers(0, 256, (COUNT, 16, 20, 3), dtype=np.uint8)
-    source = Source("noise", {"train": array_split(pixels, np.arange(COUNT), "noise")}, (), "hash")
+    source = Source("noise", {"train": _split(pixels, np.arange(COUNT))}, (), "hash")
     config = PreprocessConfig(rows=6, cols=8, resample="area", crop_seed=None, full_side=14)
     folder = tmp_path_factory.mktemp("cache")
     return {
@@ -178,7 +182,7 @@ def test_a_killed_worker_disturbs_nothing_but_the_next_batch(splits: dict[str, S
 
 def test_a_damaged_image_is_reported_in_one_line_by_a_worker(tmp_path: Path) -> None:
     pixels = np.zeros((6, 8, 8, 3), dtype=np.uint8)
-    source = Source("black", {"train": array_split(pixels, None, "black")}, (), "hash")
+    source = Source("black", {"train": _split(pixels)}, (), "hash")
     config = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None)
     split = cached_source(source, {"train": config}, tmp_path, STORES["encoded"]).splits["train"]
     path = next(tmp_path.glob("*/train.images.bin"))

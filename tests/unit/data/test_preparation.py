@@ -17,7 +17,7 @@ from isopix.data.cache import CachedSource, cached_source
 from isopix.data.preprocess import Encode, PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SourceSplit
 from isopix.data.store import STORES, StoreName
-from tests.unit.data.tables import encoded
+from tests.unit.data.shards import encoded
 
 RAW = [encoded(0), b"junk", encoded(1), encoded(2)]
 CROPS = PreprocessConfig(rows=4, cols=8, resample="area", crop_seed=3, full_side=4)

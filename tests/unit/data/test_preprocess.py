@@ -8,7 +8,7 @@ import pytest
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import SourceSplit
 from isopix.data.threads import IMAGES_PER_CHUNK
-from tests.unit.data.tables import encoded
+from tests.unit.data.shards import encoded
 
 HOW = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None)
 

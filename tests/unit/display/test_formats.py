@@ -1,6 +1,6 @@
 """Percentages with their spread: one number has none."""
 
-from isopix.display.formats import mean_and_std, mean_over_subsets
+from isopix.core.formats import mean_and_std, mean_over_subsets
 
 
 def test_one_number_has_no_standard_deviation() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
+from isopix.core.formats import format_duration, format_loss, spell_duration
 from isopix.display import training
-from isopix.display.formats import format_duration, format_loss, spell_duration
 
 RECORD = {"kind": "train", "step": 10, "images": 100, "loss_nats": 2.0, "images_per_second": 50.0}
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning import evaluate as evaluating
 from isopix.finetuning.evaluate import default_masks, evaluate_finetuned, predict_logits
 from isopix.probing.features import draw_masks
-from isopix.probing.results import EnsembleAccuracy
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import FineTunedModel, load_finetuned
@@ -138,7 +138,7 @@ def test_predictions_do_not_depend_on_the_batch_size(
     made = load_finetuned(masked, device=CPU).model
     mask = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
     whole = predict_logits(made, data.test.images, mask, precision="fp32")
-    monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
+    monkeypatch.setattr(evaluating, "eval_batch_size", lambda positions, device: 7)
     counts: list[int] = []
     parts = predict_logits(made, data.test.images, mask, precision="fp32", progress=counts.append)
     torch.testing.assert_close(parts, whole)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from sklearn.metrics import confusion_matrix, log_loss, top_k_accuracy_score
 
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.finetuning.metrics import VOTE_BATCH_SIZE, evaluate_predictions, majority_vote
-from isopix.probing.results import EnsembleAccuracy
 
 CLASSES = 7
 DRAW = torch.Generator().manual_seed(0)

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import permutations, product
 from typing import get_args
@@ -13,11 +14,10 @@ from torch import Tensor
 from isopix.codecs import PaletteSpec
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
-from isopix.generate.complete import Prompt, complete_images, completion_steps, require_completion
-from isopix.generate.filling import Order, Passes, num_known_nearby, remaining_after
-from isopix.generate.sampling_config import SamplingConfig
-from isopix.model.heads import RegressionHeadSpec
-from isopix.objectives import Autoregressive, Masked, NoObjective
+from isopix.generate.complete import PartialCompletions, Prompt, complete_images, completion_steps
+from isopix.generate.config import DEFAULT_PASSES, Order, Passes, SamplingConfig
+from isopix.generate.filling import num_known_nearby, remaining_after
+from isopix.objectives import Autoregressive, Masked
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
 from tests.laws import cases
 
@@ -101,7 +101,9 @@ def known_nearby(place: int, hidden: set[int]) -> int:
     return sum(weights[abs(row - r)] * weights[abs(col - c)] for r, c in others)
 
 
-def chi_square(model: PretrainModel, expected: Probabilities, hidden: Tensor, passes: Passes | None) -> float:
+def chi_square(
+    model: PretrainModel, expected: Probabilities, hidden: Tensor, passes: Passes = DEFAULT_PASSES
+) -> float:
     """Of DRAWS completions of one image, against the expected frequencies."""
     prompt = Prompt(image(model), hidden, DRAWS)
     found = complete_images(model, prompt, sampling=SamplingConfig(), passes=passes, seed=1, batch_size=DRAWS)
@@ -116,7 +118,7 @@ def test_autoregressive_completions_have_the_frequencies_of_the_raster_order() -
     model = tiny(Autoregressive())
     expected = raster_distribution(model, [0, 2])
     assert max(expected.values()) > 1.5 / len(expected)  # far from uniform
-    assert chi_square(model, expected, hiding(0, 2), None) < 26  # 8 degrees of freedom: p = 0.001
+    assert chi_square(model, expected, hiding(0, 2)) < 26  # 8 degrees of freedom: p = 0.001
 
 
 @pytest.mark.parametrize("order", get_args(Order))
@@ -126,7 +128,9 @@ def test_masked_completions_have_the_frequencies_of_all_paths(order: Order, iter
     keep = {1: [0], 2: [1 if order == "inward" else 2, 0], 3: [2, 1, 0]}[iterations]
     expected = path_distribution(model, GIVEN, {0, 2, 3}, order, keep)
     assert max(expected.values()) > 1.5 / len(expected)
-    assert chi_square(model, expected, hiding(0, 2, 3), Passes(order, iterations)) < 54  # 26 degrees
+    assert (
+        chi_square(model, expected, hiding(0, 2, 3), Passes(order=order, iterations=iterations)) < 54
+    )  # 26 degrees
 
 
 def test_the_log_likelihood_of_an_autoregressive_completion_is_a_sum_over_hidden_positions() -> None:
@@ -143,16 +147,19 @@ def test_the_log_likelihood_of_an_autoregressive_completion_is_a_sum_over_hidden
         assert float(nats) == pytest.approx(by_hand, abs=1e-5)
 
 
+def steps_of(
+    model: PretrainModel, each: int, sampling: SamplingConfig, passes: Passes
+) -> Iterator[PartialCompletions]:
+    prompt = Prompt(image(model), hiding(0, 2, 3), each)
+    return completion_steps(model, prompt, sampling=sampling, passes=passes, context=nullcontext)
+
+
 @pytest.mark.parametrize("order", get_args(Order))
 def test_the_log_probability_of_a_path_is_a_sum_over_its_passes(order: Order) -> None:
     model = tiny(Masked())
     model.network.double()
-    prompt, settings = Prompt(image(model), hiding(0, 2, 3), 4), SamplingConfig(temperature=3.0)
-    steps = list(
-        completion_steps(
-            model, prompt, sampling=settings, passes=Passes(order, 2), seed=0, context=nullcontext
-        )
-    )
+    settings, passes = SamplingConfig(temperature=3.0), Passes(order=order, iterations=2)
+    steps = list(steps_of(model, 4, settings, passes))
     final = model.network.codec.encode(steps[-1].images[0])[..., 0].tolist()
     for completion, codes in enumerate(final):
         hidden, by_hand = {0, 2, 3}, 0.0
@@ -167,12 +174,8 @@ def test_the_log_probability_of_a_path_is_a_sum_over_its_passes(order: Order) ->
 
 def test_the_most_confident_position_is_filled_in_first() -> None:
     model = tiny(Masked())
-    prompt, greedy = Prompt(image(model), hiding(0, 2, 3), 1), SamplingConfig(top_k=1)
-    first = next(
-        completion_steps(
-            model, prompt, sampling=greedy, passes=Passes("confident", 3), seed=0, context=nullcontext
-        )
-    )
+    passes = Passes(order="confident", iterations=3)
+    first = next(steps_of(model, 1, SamplingConfig(top_k=1), passes))
     best = log_probs(model, GIVEN, {0, 2, 3}).amax(-1)
     surest = max((0, 2, 3), key=lambda position: float(best[position]))
     assert first.remaining.flatten().nonzero()[:, 0].tolist() == sorted({0, 2, 3} - {surest})
@@ -183,7 +186,7 @@ def test_remaining_positions_follow_the_cosine_and_each_pass_fills_in_one(iterat
     counts = torch.tensor([0, 1, 7, 12, 13, 100, 512])
     before = counts
     for number in range(1, iterations + 1):
-        after = remaining_after(counts, number, Passes("random", iterations))
+        after = remaining_after(counts, number, Passes(order="random", iterations=iterations))
         cosine = (counts * math.cos(math.pi * number / (2 * iterations))).long()
         many = counts > iterations
         assert (after[many] <= cosine[many]).all()
@@ -196,7 +199,7 @@ def test_remaining_positions_follow_the_cosine_and_each_pass_fills_in_one(iterat
 
 def test_inward_passes_fill_in_equally_many() -> None:
     counts = torch.tensor([0, 5, 120])
-    after = [remaining_after(counts, number, Passes("inward", 10)).tolist() for number in range(1, 11)]
+    after = [remaining_after(counts, number, Passes(iterations=10)).tolist() for number in range(1, 11)]
     assert [each[2] for each in after] == list(range(108, -1, -12))
     assert [each[1] for each in after] == [4, 3, 2, 1, 0, 0, 0, 0, 0, 0]
 
@@ -226,17 +229,11 @@ def test_progress_counts_the_steps_of_all_batches() -> None:
     assert done == [(number, 6) for number in range(1, 7)]
 
 
-def test_a_network_that_can_do_neither_is_refused() -> None:
-    with pytest.raises(ValueError, match="neither samples images nor fills in masked inputs"):
-        require_completion(tiny(NoObjective()))
+def test_settings_of_the_other_kind_of_model_are_refused() -> None:
     prompt = Prompt(image(tiny(Autoregressive())), hiding(0), 1)
     with pytest.raises(ValueError, match="only masked models have an order and iterations"):
-        complete_images(tiny(Autoregressive()), prompt, sampling=SamplingConfig(), passes=Passes())
+        complete_images(
+            tiny(Autoregressive()), prompt, sampling=SamplingConfig(), passes=Passes(iterations=2)
+        )
     with pytest.raises(ValueError, match="only autoregressive models are compiled for sampling"):
         complete_images(tiny(Masked()), prompt, sampling=SamplingConfig(compile=True))
-
-
-def test_a_regression_head_has_nothing_to_sample_from() -> None:
-    recipe = next(case for case in cases.masked() if isinstance(case.model.head, RegressionHeadSpec))
-    with pytest.raises(ValueError, match="regression head, which predicts a mean"):
-        require_completion(cases.model(recipe))

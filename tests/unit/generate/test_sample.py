@@ -1,48 +1,52 @@
+"""The distribution that codes are drawn from, how it is computed, and who can be asked for it."""
+
+import math
+from contextlib import nullcontext
+
 import pytest
 import torch
+from torch import Tensor
 
+from isopix.core.device import Precision
+from isopix.core.memory import eval_batch_size
 from isopix.core.random import generator
-from isopix.generate.complete import complete_images, make_prompt
-from isopix.generate.sample import fill_in
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate import memory, sample
+from isopix.generate.complete import Prompt, complete_images
+from isopix.generate.config import SamplingConfig
+from isopix.generate.mask import completion_mask
+from isopix.generate.sample import probabilities, require, sample_codes, sample_images
+from isopix.model.heads import NoHeadSpec, RegressionHeadSpec
+from isopix.objectives import NoObjective
 from isopix.objectives.base import PretrainModel
-from isopix.recipes import registry
+from isopix.recipes.recipe import Recipe
+from tests.laws import cases
 
 LOGITS = torch.tensor([[[0.0, 2.0, 1.0, -1.0]], [[3.0, 3.0, 0.0, 0.0]]])
+AR = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
 
 
-def test_the_defaults_are_the_models_own_distribution() -> None:
-    torch.testing.assert_close(SamplingConfig().probabilities(LOGITS), LOGITS.softmax(-1))
+@pytest.mark.parametrize("settings", [{}, {"top_k": 99}, {"top_p": 1.0}])
+def test_the_defaults_are_the_models_own_distribution(settings: dict[str, float]) -> None:
+    torch.testing.assert_close(probabilities(LOGITS, SamplingConfig(**settings)), LOGITS.softmax(-1))
 
 
-def test_temperature_divides_logits() -> None:
-    torch.testing.assert_close(
-        SamplingConfig(temperature=0.5).probabilities(LOGITS), (LOGITS * 2).softmax(-1)
-    )
+def test_temperature_divides_logits_and_the_lowest_is_greedy() -> None:
+    found = probabilities(LOGITS, SamplingConfig(temperature=0.5))
+    torch.testing.assert_close(found, (LOGITS * 2).softmax(-1))
+    for temperature in (1e-6, 1e-38, 5e-324):
+        assert probabilities(LOGITS[:1], SamplingConfig(temperature=temperature)).tolist() == [[[0, 1, 0, 0]]]
 
 
 def test_top_k_keeps_the_most_likely_codes_and_renormalizes() -> None:
-    found = SamplingConfig(top_k=2).probabilities(LOGITS)[0, 0]
+    found = probabilities(LOGITS, SamplingConfig(top_k=2))[0, 0]
     assert (found > 0).tolist() == [False, True, True, False]
     torch.testing.assert_close(found[1:3], LOGITS[0, 0, 1:3].softmax(-1))
-
-
-def test_top_k_above_the_vocabulary_size_keeps_all_codes() -> None:
-    torch.testing.assert_close(SamplingConfig(top_k=99).probabilities(LOGITS), LOGITS.softmax(-1))
 
 
 @pytest.mark.parametrize(("p", "kept"), [(0.1, 1), (0.64, 1), (0.66, 2), (0.9, 3), (1.0, 4)])
 def test_top_p_keeps_the_smallest_set_that_reaches_p(p: float, kept: int) -> None:
     """The probabilities are 0.644, 0.237, 0.087 and 0.032."""
-    assert int((SamplingConfig(top_p=p).probabilities(LOGITS)[0] > 0).sum()) == kept
-
-
-def test_sampled_frequencies_match_the_probabilities() -> None:
-    many = LOGITS[:1].expand(20_000, 1, 4)
-    uniform = torch.rand(20_000, 1, dtype=torch.float64, generator=generator(0, "test"))
-    sampled = SamplingConfig().sample_codes(many, uniform).flatten()
-    frequencies = torch.bincount(sampled, minlength=4) / len(sampled)
-    torch.testing.assert_close(frequencies, LOGITS[0, 0].softmax(-1), atol=0.015, rtol=0)
+    assert int((probabilities(LOGITS, SamplingConfig(top_p=p))[0] > 0).sum()) == kept
 
 
 @pytest.mark.parametrize("number", [0.0, 0.3, 1 - 2**-53])
@@ -50,44 +54,133 @@ def test_sampled_frequencies_match_the_probabilities() -> None:
 def test_codes_without_probability_are_never_sampled(number: float, kept: list[int]) -> None:
     logits = torch.full((1, 1, 4), -torch.inf)
     logits[..., kept] = 0
-    code = SamplingConfig().sample_codes(logits, torch.full((1, 1), number, dtype=torch.float64)).item()
+    code = sample_codes(logits, torch.full((1, 1), number, dtype=torch.float64), SamplingConfig()).item()
     assert code == kept[int(number * len(kept))]
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    "given", [{"temperature": 0.0}, {"temperature": math.inf}, {"temperature": math.nan}, {"top_p": 1.5}]
+)
+def test_settings_out_of_range_are_refused(given: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="; allowed: "):
+        SamplingConfig(**given)
+
+
+def by_full_passes(model: PretrainModel, codes: Tensor, uniform: Tensor, start: int) -> Tensor:
+    """The codes from `start` on, drawn by one forward pass for each."""
+    for position in range(start, codes.shape[1]):
+        chances = model.network(codes)[:, position].detach().double().softmax(-1)
+        codes[:, position] = (chances.cumsum(-1) <= uniform[:, position, :, None]).sum(-1)
+    return codes
+
+
+def test_random_numbers_of_samples_and_completions_are_streams_of_the_seed_and_the_image() -> None:
+    model = cases.busy_model(AR)
+    codec, images = model.network.codec, cases.images(AR, 2)
+    shape = (codec.grid.positions, codec.num_codes)
+
+    def numbers(purpose: str) -> Tensor:
+        streams = [generator(7, purpose, image) for image in range(2)]
+        return torch.stack([torch.rand(shape, dtype=torch.float64, generator=each) for each in streams])
+
+    drawn = by_full_passes(model, torch.zeros(2, *shape, dtype=torch.long), numbers("sample"), 0)
+    sampled = sample_images(model, 2, sampling=SamplingConfig(), seed=7)
+    assert torch.equal(sampled, codec.decode(drawn))
+    prompt = Prompt(images, completion_mask("rows:2", codec, 2), 2)
+    found = complete_images(model, prompt, sampling=SamplingConfig(), seed=7).images
+    for completion in range(2):
+        uniform, start = numbers(f"complete/{completion}"), 2 * codec.grid.cols
+        drawn = by_full_passes(model, codec.encode(images), uniform, start)
+        assert torch.equal(found[:, completion], codec.decode(drawn))
+
+
+@pytest.mark.parametrize(
+    ("precision", "native", "device", "products", "rounds"),
     [
-        (
-            {"temperature": 0.0},
-            "temperature 0.0 must be a finite number greater than 0; use top_k=1 for greedy",
-        ),
-        ({"temperature": float("inf")}, "temperature inf must be a finite number greater than 0"),
-        ({"temperature": float("nan")}, "temperature nan must be a finite number greater than 0"),
-        ({"top_k": 0}, "top_k is 0; allowed: 1 or more"),
-        ({"top_p": 0.0}, "top_p is 0.0; allowed: above 0 and at most 1"),
-        ({"top_p": 1.5}, "top_p is 1.5; allowed: above 0 and at most 1"),
+        ("bf16", "bf16", "cpu", "fp32", True),
+        ("bf16", "fp32", "cpu", "fp32", False),
+        ("fp32", "bf16", "cpu", "fp32", False),
+        ("bf16", "bf16", "cuda", "bf16", False),
+        ("fp32", "bf16", "cuda", "fp32", False),
     ],
 )
-def test_invalid_settings_are_rejected(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SamplingConfig(**settings)
+def test_gpus_multiply_in_bf16_and_cpus_with_instructions_for_it_round_matrices_once(
+    monkeypatch: pytest.MonkeyPatch,
+    precision: Precision,
+    native: Precision,
+    device: str,
+    products: Precision,
+    rounds: bool,
+) -> None:
+    monkeypatch.setattr(sample, "native_precision", lambda device: native)
+    monkeypatch.setattr(sample, "autocast", lambda device, precision: nullcontext(precision))
+    settings, where = SamplingConfig(precision=precision), torch.device(device)
+    assert sample.sampling_autocast(where, settings).enter_result == products
+    assert sample._rounds_matrices(where, settings) == rounds
 
 
-def test_a_completion_is_a_function_of_the_seed_the_image_and_its_number() -> None:
-    """Equal prompts are completed differently, whatever the batch."""
-    recipe = registry.resolve("igpt.digits", assignments=["depth=1", "width=16"]).recipe
-    network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
-    model, images = PretrainModel(network, recipe.objective), torch.zeros(3, 3, 8, 8, dtype=torch.uint8)
+@pytest.mark.parametrize("kind", ["mixer", "convolution"])
+def test_blocks_other_than_attention_are_not_compiled(kind: str) -> None:
+    recipe = next(case for case in cases.autoregressive() if case.model.block.kind == kind)
+    with pytest.raises(ValueError, match="only attention can be compiled"):
+        sample_images(cases.model(recipe), 1, sampling=SamplingConfig(compile=True))
 
-    def completed(batch_size: int) -> torch.Tensor:
-        prompt = make_prompt(images, network.codec, rows=4, mask=None, each=2, seed=7)
-        found = complete_images(model, prompt, sampling=SamplingConfig(), seed=7, batch_size=batch_size)
-        return found.images.flatten(0, 1)
 
-    found = completed(2)
-    assert torch.equal(completed(6), found)
-    assert len(found.flatten(1).unique(dim=0)) == 6
-    for number, (image, sample) in enumerate((i, j) for i in range(3) for j in range(2)):
-        drawn = torch.rand(64, 1, dtype=torch.float64, generator=generator(7, f"complete/{sample}", image))
-        [alone] = fill_in(model, images[:1], start=32, sampling=SamplingConfig(), uniform=drawn[None])
-        assert torch.equal(found[number], alone), (image, sample)
+@pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
+def test_cache_bytes_are_what_the_caches_of_an_image_take(recipe: Recipe) -> None:
+    network = cases.network(recipe)
+    backbone, images = network.backbone, cases.images(recipe, 3)
+    caches = backbone.new_caches()
+    backbone.decode_step(backbone.embed(network.inputs_of(images)), caches)
+    held = sum(buffer.all_rows.nbytes for cache in caches for buffer in (cache.first, cache.second))
+    assert memory.cache_bytes(network, "fp32") == held // 3 > 0
+
+
+def test_images_at_once_fill_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = cases.network(AR)
+    each = memory.cache_bytes(network, "fp32")
+    for free, expected in ((20 * each, 10), (7 * each, 3), (0, 1)):
+        monkeypatch.setattr(memory, "free_memory", lambda device, free=free: free)
+        found = [memory.images_at_once(network, precision) for precision in ("fp32", "bf16")]
+        assert found == [expected, max(1, free // each)]
+
+
+def test_fewer_images_are_predicted_at_a_time_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = cases.network(cases.masked()[0])
+    found = []
+    for free in (0, 10**6, 2 * 10**6, 10**12):
+        monkeypatch.setattr(memory, "free_memory", lambda device, free=free: free)
+        found.append(memory.images_per_forward(network))
+    fast = eval_batch_size(network.codec.grid.positions, network.device)
+    assert found[0] == 1 < found[1] < found[2] < found[3] == fast
+
+
+def able(model: PretrainModel) -> list[str]:
+    verbs = ("sample", "complete", "reconstruct")
+    return [verb for verb in verbs if not refused(model, verb)]
+
+
+def refused(model: PretrainModel, verb: str) -> str:
+    try:
+        require(model, verb)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_a_model_says_what_it_can_be_asked_for() -> None:
+    masked, regression = cases.masked()[0], RegressionHeadSpec()
+    means = next(case for case in cases.masked() if case.model.head == regression)
+    headless = means.updated(head=NoHeadSpec())
+    unknown = masked.updated(objective=NoObjective())
+    assert able(cases.model(AR)) == ["sample", "complete"]
+    assert able(cases.model(masked)) == ["complete", "reconstruct"]
+    assert able(cases.model(means)) == ["reconstruct"]
+    assert able(cases.model(headless)) == able(cases.model(unknown)) == []
+    assert refused(cases.model(masked), "sample") == (
+        "this model (objective: masked) cannot sample images; try isopix complete, isopix reconstruct, "
+        "isopix probe"
+    )
+    assert "isopix complete" not in refused(cases.model(means), "sample")
+    assert "regression head, which predicts a mean" in refused(cases.model(means), "complete")
+    assert "this network has no decoder" in refused(cases.model(headless), "reconstruct")

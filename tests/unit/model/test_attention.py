@@ -6,7 +6,7 @@ import torch
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.attention import Attention
-from isopix.model.blocks.axial import AxialSpec
+from isopix.model.blocks.transformer import AxialSpec
 from isopix.model.kv_cache import AttentionCache
 from tests.laws import cases
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.api.pretrained import PretrainedModel
 from isopix.model.masking import ZeroMasking
 from isopix.model.network import Network
+from isopix.pretrained.model import PretrainedModel
 from tests.laws import cases
 from tests.unit.api.test_pretrained import CAUSAL, images, model
 

@@ -12,7 +12,7 @@ from isopix import parts
 from isopix.core.registry import kinds
 from isopix.core.types import Grid, PositionIndices, Tokens
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.construction import parameters_on_meta, unsaved_tensors
+from isopix.model.network import parameters_on_meta, unsaved_tensors
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run

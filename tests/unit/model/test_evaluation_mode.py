@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from isopix.model.evaluation_mode import evaluation_mode
+from isopix.model.network import evaluation_mode
 
 
 def compute(module: nn.Module) -> None:

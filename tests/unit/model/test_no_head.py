@@ -1,13 +1,10 @@
 """A network without a head or an objective: features as ever, and one reason for everything else."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
-from isopix.generate.reconstruct import reconstruct_images, require_masked_inputs
-from isopix.generate.sample import require_sampling
-from isopix.model.no_head import NO_HEAD, NoHeadSpec
+from isopix.generate.reconstruct import reconstruct_images
+from isopix.model.heads import NoHeadSpec
 from isopix.objectives import Masked, NoObjective
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
 from isopix.recipes import registry
@@ -36,14 +33,6 @@ def test_a_network_without_a_head_refuses_to_predict() -> None:
     assert len(list(model.network.features(IMAGES))) == 2
 
 
-@pytest.mark.parametrize("objective", [Masked(), NoObjective()])
-@pytest.mark.parametrize("require", [require_sampling, require_masked_inputs])
-def test_a_network_without_a_head_is_not_said_to_sample_or_reconstruct(
-    objective: ObjectiveSpec, require: Callable[[PretrainModel], None]
-) -> None:
-    assert refusal(require, headless(objective)) == NO_HEAD
-
-
 def test_no_objective_masks_nothing_and_has_no_loss() -> None:
     model = headless(NoObjective())
     batch = model.make_batch(IMAGES, torch.Generator())
@@ -53,15 +42,3 @@ def test_no_objective_masks_nothing_and_has_no_loss() -> None:
     assert "no pre-training objective" in refusal(lambda: model(batch))
     with pytest.raises(ValueError, match="this network has no decoder"):
         reconstruct_images(model, IMAGES, generator=torch.Generator())
-
-
-def test_an_unknown_objective_is_worded() -> None:
-    recipe = registry.resolve("vit.tiny", assignments=["depth=1", "width=16", "rows=16", "cols=16"]).recipe
-    recipe = recipe.updated(objective=NoObjective())
-    model = PretrainModel(recipe.build(recipe.model.codec.placeholder(recipe.grid)), recipe.objective)
-    assert "this model (objective: unknown) cannot sample images; it can be probed" in refusal(
-        require_sampling, model
-    )
-    assert "this model (objective: unknown) masks no inputs to reconstruct; it can be probed" in refusal(
-        require_masked_inputs, model
-    )

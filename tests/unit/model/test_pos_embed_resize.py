@@ -5,8 +5,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.pos_embed_resize import interpolate_pos_embed, resize_pos_embed
-from isopix.model.positions import FactorizedPositionEmbedding
+from isopix.model.positions import FactorizedPositionEmbedding, interpolate_pos_embed, resize_pos_embed
 
 
 def table(grid: Grid, width: int = 3) -> Tensor:

@@ -13,8 +13,8 @@ from isopix.data.dataset import DataConfig
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.base import PretrainModel, nll_per_image
-from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, MaskSpec, PerChannelMask
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 
 IMAGES, SIDE = 16, 16

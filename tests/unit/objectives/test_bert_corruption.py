@@ -7,8 +7,8 @@ from isopix.codecs import MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
-from isopix.objectives.masked import Masked, keep_or_swap
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
+from isopix.objectives.objectives import Masked, keep_or_swap
 
 GRID = Grid(14, 14)
 VIT = Masked(mask=BernoulliMask(ratio=0.5), corruption=MaskTokenMaskingSpec(), random_rate=0.1, keep_rate=0.1)

@@ -8,8 +8,8 @@ import torch
 from isopix.core.random import generator
 from isopix.core.types import Grid, Mask
 from isopix.objectives.base import PretrainModel, TrainingBatch
-from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec, PerChannelMask
+from isopix.objectives.objectives import Masked
 from isopix.recipes import registry
 
 GRID = Grid(32, 32)

@@ -9,8 +9,7 @@ from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.types import Grid
 from isopix.interop.imported_model import igpt_recipe
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Autoregressive, Masked
 from isopix.recipes.published import TEST_LOSSES
 
 COLORS = torch.cartesian_prod(*[torch.linspace(0, 255, 8)] * 3)

@@ -1,15 +1,34 @@
-"""A study with made-up numbers, two seeds per architecture."""
+"""Made-up numbers for every figure: each differs from every other."""
 
+import base64
+import io
 from itertools import product
+from typing import Any
 
+import numpy as np
+import scipy
+from PIL import Image
+
+from isopix.plots.comparisons import ForestRow, Mark
+from isopix.plots.curves import ProbePoint
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
 
 BLOCKS, ENCODINGS, DEPTHS = ("conv", "mixer", "transformer-1"), ("pix2vec", "fourier"), (1, 3)
 BASELINES = {"raw pixels": 0.32, "raw pixels, PCA": 0.31, "chance": 0.1}
+GRID, PATCH_SIZE = (4, 5), 2
+FOREST = {
+    "Loss (nats)": [ForestRow("a  one − other", {"both pools": Mark(0.1, (0.05, 0.15))}, 0.02)],
+    "Accuracy (points)": [
+        ForestRow("b", {"mean pool": Mark(40.0, (30.0, 50.0)), "4 × 4 pool": Mark(-3.0, None)}, 20.0),
+        ForestRow("c  error(transf.) − error(mixer)", {"mean pool": Mark(4.0, (-1.0, 9.0))}, 20.0),
+    ],
+}
+_STEPS = ((0, 2.83, 0.2), (10, 2.5, 0.3), (20, 2.2, 0.35), (30, 2.1, 0.33), (40, 1.9, 0.4), (50, 1.8, 0.45))
+POINTS = [ProbePoint(step, loss, value, value - 0.05, value + 0.05) for step, loss, value in _STEPS]
 
 
 def results(seeds: int = 2, pool: str = "mean") -> PoolResults:
-    """Every number differs from every other."""
+    """A study of every block, encoding and depth."""
     trained, untrained = [], []
     for place, (block, encoding, depth) in enumerate(product(BLOCKS, ENCODINGS, DEPTHS)):
         layers = tuple(_spread(0.5 + 0.01 * layer + 0.001 * place, seeds) for layer in range(depth + 1))
@@ -22,3 +41,49 @@ def results(seeds: int = 2, pool: str = "mean") -> PoolResults:
 
 def _spread(mean: float, seeds: int) -> MeanStd:
     return MeanStd(mean, 0.01 * (seeds > 1), seeds)
+
+
+def attention(causal: bool = False, layers: int = 3, heads: int = 2) -> dict[str, Any]:
+    """Attention maps from two positions."""
+    random = np.random.default_rng(0)
+    content = io.BytesIO()
+    pixels = random.integers(0, 256, (GRID[0] * PATCH_SIZE, GRID[1] * PATCH_SIZE, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(content, format="PNG")
+    queries = []
+    for row, col in ([2, 1], [0, 4]):
+        allowed = np.arange(20).reshape(GRID) <= (row * GRID[1] + col if causal else 20)
+        weights = random.random((layers, heads, *GRID)) * allowed
+        weights /= weights.sum((2, 3), keepdims=True)
+        uniform = allowed / allowed.sum()
+        entropies = scipy.special.entr(weights).sum((2, 3)).tolist()
+        query = {"position": [row, col], "heads": weights.tolist(), "entropies": entropies}
+        queries.append({**query, "uniform": [uniform.tolist()] * layers, "rollout": uniform.tolist()})
+    names = [str(i) for i in range(1, layers + 1)]
+    common = {"grid": GRID, "patch_size": PATCH_SIZE, "causal": causal, "layer_names": names}
+    return {**common, "queries": queries, "image": base64.b64encode(content.getvalue()).decode()}
+
+
+def distances(names: list[str], means: list[list[float]], uniform: dict[str, float]) -> dict[str, Any]:
+    """Attention distances of the heads of layers, with relative entropies of a tenth of them."""
+    layers = []
+    for name, heads in zip(names, means, strict=True):
+        found = [
+            {"mean": each, "std": 0.5, "entropy_std": 0.1, "relative_entropy": each / 10} for each in heads
+        ]
+        layers.append({"layer": name, "uniform_entropy": 2.0, "heads": found})
+    return {"layers": layers, "uniform_distances": uniform, "causal": "causal" in uniform}
+
+
+def bias_layers(shift: float = 0.0) -> list[dict[str, float]]:
+    """Inductive biases of three layers."""
+    names = ("translation_error", "permutation_error", "receptive_field_mean")
+    return [
+        {"layer": i, **{name: shift + place + 0.1 * i for place, name in enumerate(names)}} for i in range(3)
+    ]
+
+
+def field() -> tuple[Any, Any]:
+    """The receptive field of a single position, and samples that miss two offsets."""
+    samples = np.ones((7, 7), dtype=int)
+    samples[0, 1] = samples[6, 5] = 0
+    return np.pad([[1.0]], 3), samples

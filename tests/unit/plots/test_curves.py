@@ -1,67 +1,26 @@
-"""Curves show their data and the baselines."""
+"""Labels and axes of curves; the correlation of loss and accuracy."""
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
+from scipy import stats
 
 from isopix.plots import curves
+from isopix.plots.curves import ProbePoint, loss_accuracy_correlation, probe_points
+from tests.unit.plots.cases import POINTS
+from tests.unit.plots.drawn import legend_texts, texts
 from tests.unit.reporting.cases import evidence, records
 
 
-def texts(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.axes[0].texts]
-
-
-def heights(figure: Figure) -> list[Any]:
-    return [np.asarray(line.get_ydata(), dtype=float) for line in figure.axes[0].lines]
-
-
-def test_the_untrained_loss_is_plotted_and_labeled() -> None:
-    figure = curves.plot_loss(records(), 17)
-    assert any((line == math.log(17)).all() for line in heights(figure))
-    assert "untrained: ln 17 = 2.83" in texts(figure)
-
-
-def test_no_untrained_loss_is_plotted_without_a_vocabulary_size() -> None:
-    figure = curves.plot_loss(records(), None)
-    assert not any("untrained" in text for text in texts(figure))
-    assert len(heights(figure)) == len(heights(curves.plot_loss(records(), 17))) - 1
-
-
-def test_baselines_are_horizontal_lines_with_their_names() -> None:
-    figure = curves.plot_loss(records(), 17, baselines={"unigram": 2.07, "top neighbor": 1.766})
-    for nats in (2.07, 1.766):
-        assert any((line == nats).all() for line in heights(figure))
-    legend = figure.legends[0]
-    assert {"unigram 2.07", "top neighbor 1.77"} <= {text.get_text() for text in legend.get_texts()}
-
-
-def test_losses_are_plotted_by_the_given_key() -> None:
-    both = [{**each, "class_nats": 0.25} for each in records()]
-    classes = [{name: each[name] for name in each if name != "loss_nats"} for each in both if "split" in each]
-    alone = curves.plot_loss(
-        [*classes, *(each for each in both if each["kind"] == "train")], 5, loss_key="class_nats"
-    )
-    _, train, _, validation, test = heights(alone)
-    assert set(train.tolist()) == {0.25}
-    assert (validation.tolist(), test.tolist()) == ([0.25, 0.25], [0.25])
-    assert len(heights(curves.plot_loss(classes, 5))) == 1, "no other key is used instead"
-
-
-def test_the_test_loss_is_at_the_step_of_the_selected_weights() -> None:
-    *before, test = records()
-    figure = curves.plot_loss([*before, {**test, "step": 60, "last_step": 100}], 17)
-    assert np.asarray(figure.axes[0].lines[-1].get_xdata()).tolist() == [60]
-
-
-def test_a_log_without_losses_is_plotted() -> None:
-    assert curves.plot_loss([], 512).axes
+def test_references_and_baselines_have_their_names_and_numbers() -> None:
+    figure = curves.plot_loss(records(), 17, baselines={"top neighbor": 1.766})
+    assert texts(figure) == ["untrained: ln 17 = 2.83"]
+    assert "top neighbor 1.77" in legend_texts(figure)
+    assert not texts(curves.plot_loss([], None))
 
 
 def test_the_right_axis_is_in_bits() -> None:
@@ -73,29 +32,43 @@ def test_the_right_axis_is_in_bits() -> None:
     assert bits.get_ylabel() == "Loss (bits per pixel)"
 
 
-def test_every_layer_of_network_and_baseline_is_plotted() -> None:
-    found = evidence(trained=(0.3, 0.5, 0.4), untrained=(0.3, 0.2, 0.2))
-    figure = heights(curves.plot_probe_accuracy({"trained": found}))
-    for accuracies in ((0.3, 0.5, 0.4), (0.3, 0.2, 0.2)):
-        assert any(np.array_equal(line, accuracies) for line in figure)
+def test_the_test_loss_is_at_the_step_of_the_selected_weights() -> None:
+    *before, test = records()
+    figure = curves.plot_loss([*before, {**test, "step": 60, "last_step": 100}], 17)
+    assert np.asarray(figure.axes[0].lines[-1].get_xdata()).tolist() == [60]
 
 
-def test_raw_pixels_and_the_majority_class_are_labeled_with_their_accuracy() -> None:
-    found = evidence(pixels=0.978)
-    labels = texts(curves.plot_probe_accuracy({"trained": found}))
-    assert {"raw pixels 97.8 %", "majority class 10.0 %"} <= set(labels)
-
-
-def test_baselines_shared_by_runs_are_shown_once() -> None:
+def test_levels_that_runs_share_are_labeled_once_and_names_are_no_math() -> None:
     found = evidence(pixels=0.4)
-    labels = texts(curves.plot_probe_accuracy({"one": found, "two": found}))
-    assert labels.count("raw pixels 40.0 %") == 1
-
-
-def test_names_are_not_parsed_as_math() -> None:
-    figure = curves.plot_probe_accuracy({"a $x$ b": evidence()})
-    figure.canvas.draw()
+    figure = curves.plot_probe_accuracy({"a $x$ b": found, "two": found})
+    assert texts(figure).count("raw pixels 40.0 %") == texts(figure).count("majority class 10.0 %") == 1
+    assert {"a $x$ b 50.0 %", "a $x$ b, untrained"} <= set(texts(figure))
     assert not any(text.get_parse_math() for text in figure.axes[0].texts)
+
+
+def test_fine_tuning_labels_what_is_reported() -> None:
+    seen = [{"step": step, "accuracy": value, "split": "validation"} for step, value in ((0, 0.1), (9, 0.2))]
+    assert texts(curves.plot_finetuning_accuracy(seen, None)) == ["validation 20.0 %"]
+    assert texts(curves.plot_finetuning_accuracy(seen, 0.1, best=seen[0])) == [
+        "validation 10.0 %",
+        "majority class 10.0 %",
+    ]
+    [axes] = curves.plot_finetuning_accuracy([{"step": 40, "accuracy": 0.5, "split": "test"}], 0.1).axes
+    low, high = axes.get_xlim()
+    assert (low, high > 40) == (0, True)
+
+
+def test_lower_loss_is_to_the_right_and_runs_are_labeled() -> None:
+    figure = curves.plot_accuracy_vs_loss({"run": POINTS})
+    left, right = figure.axes[0].get_xlim()
+    assert 2.5 < left < 2.83  # the untrained network's loss would leave no room for the rest
+    assert right < 1.8
+    found = loss_accuracy_correlation(POINTS)
+    assert found is not None
+    shown = curves.format_correlation(found)
+    assert shown.startswith("ρ −0.90 (−")
+    assert set(texts(figure)) == {"run 45.0 %", shown, "untrained 20.0 %"}
+    assert texts(curves.plot_accuracy_vs_loss({"run": POINTS[1:4]})) == ["run 33.0 %"]
 
 
 def test_a_running_mean_preserves_constants_and_lines() -> None:
@@ -105,12 +78,35 @@ def test_a_running_mean_preserves_constants_and_lines() -> None:
 
 
 @given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.01, 0.2))
-def test_labels_are_spread_in_order(positions: list[float], gap: float) -> None:
+def test_labels_are_spread_in_order_and_stay_where_they_have_space(
+    positions: list[float], gap: float
+) -> None:
     moved = curves.spread_labels(positions, gap)
-    order = sorted(range(len(positions)), key=positions.__getitem__)
-    ranked = [moved[i] for i in order]
+    ranked = [moved[i] for i in sorted(range(len(positions)), key=positions.__getitem__)]
     assert all(upper - lower >= gap - 1e-9 for lower, upper in itertools.pairwise(ranked))
+    assert curves.spread_labels(moved, gap / 2) == pytest.approx(moved)
 
 
-def test_labels_with_space_do_not_move() -> None:
-    assert curves.spread_labels([0.9, 0.1, 0.5], 0.1) == [0.9, 0.1, 0.5]
+def line(losses: object, accuracies: object) -> list[ProbePoint]:
+    pairs = zip(losses, accuracies, strict=True)  # type: ignore[call-overload]
+    return [ProbePoint(step, float(x), float(y), float(y), float(y)) for step, (x, y) in enumerate(pairs, 1)]
+
+
+def test_the_correlation_is_scipys_without_step_zero() -> None:
+    losses, accuracies = np.random.default_rng(3).integers(0, 6, (2, 12)) / 4  # with ties
+    found = loss_accuracy_correlation([ProbePoint(0, 9.0, 0.0, 0.0, 0.0), *line(losses, accuracies)])
+    assert found is not None
+    assert found.rho == pytest.approx(stats.spearmanr(losses, accuracies).statistic)
+    assert loss_accuracy_correlation(line(range(4), range(4))) is None
+    assert loss_accuracy_correlation(line(range(9), [0.5] * 9)) is None
+
+
+def test_points_are_the_steps_with_both_loss_and_probe() -> None:
+    probe = {"probe_accuracy": 0.4, "probe_low": 0.3, "probe_high": 0.5}
+    logged = [
+        {"kind": "evaluation", "step": 10, "loss_nats": 2.2, **probe},
+        {"kind": "evaluation", "step": 0, "loss_nats": 2.8, **probe},
+        {"kind": "train", "step": 3, "loss_nats": 2.0},
+        {"kind": "evaluation", "step": 15, "class_nats": 1.0, **probe},
+    ]
+    assert probe_points(logged) == [(0, 2.8, 0.4, 0.3, 0.5), (10, 2.2, 0.4, 0.3, 0.5)]

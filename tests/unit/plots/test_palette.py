@@ -41,13 +41,8 @@ def test_a_palette_of_grays_is_gray() -> None:
 
 
 @pytest.mark.parametrize("counted", [False, True])
-def test_the_figure_of_a_palette_has_its_title(counted: bool) -> None:
-    counts = torch.arange(40) if counted else None
-    figure = plots.plot_palette(colors(40), counts, title="forty colors")
-    assert figure.axes[0].get_title("left") == "forty colors"
-    assert len(figure.axes) == (4 if counted else 3)
-
-
-def test_quantization_has_three_rows_per_image() -> None:
+def test_figures_of_palettes_have_their_panels(counted: bool) -> None:
+    figure = plots.plot_palette(colors(40), torch.arange(40) if counted else None, title="forty colors")
+    assert (figure.axes[0].get_title("left"), len(figure.axes)) == ("forty colors", 4 if counted else 3)
     images = torch.zeros(5, 3, 4, 6, dtype=torch.uint8)
     assert len(plots.plot_quantization(images, images).axes) == 15

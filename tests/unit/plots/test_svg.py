@@ -1,10 +1,14 @@
-"""Inline figures use the colors of the page, and their text is escaped."""
+"""Inline figures use the colors of the page, their text is escaped, and their numbers are a CSV file."""
 
 import base64
-import gzip
+import csv
+import io
+import json
 import re
+from pathlib import Path
 
-import numpy as np
+import matplotlib as mpl
+import pytest
 
 from isopix.plots import style, svg
 
@@ -17,41 +21,62 @@ def inline(text: str = "", name: str = "a", alt: str = "") -> str:
     return svg.inline_svg(figure, name=name, alt=alt)
 
 
-def test_colors_are_those_of_the_page() -> None:
-    svg = inline("title")
-    assert "var(--ink)" in svg
-    assert style.TEXT_COLOR.lower() not in svg.lower()
-    assert style.MUTED_COLOR.lower() not in svg.lower()
+def test_colors_are_those_of_the_page_and_characters_are_kept() -> None:
+    drawing = inline("title 学")
+    assert "学" in drawing
+    assert "var(--ink)" in drawing
+    for color in (style.TEXT_COLOR, style.MUTED_COLOR, style.GRID_COLOR):
+        assert color.lower() not in drawing.lower()
 
 
 def test_text_and_descriptions_are_escaped() -> None:
-    svg = inline("<script>a & b", alt='"><script>')
-    assert "<script" not in svg
+    assert "<script" not in inline("<script>a & b", alt='"><script>')
 
 
-def test_ids_of_figures_are_unique() -> None:
+def test_ids_of_figures_are_unique_and_every_reference_has_a_target() -> None:
     one, other = (set(re.findall(r'\bid="([^"]*)"', inline(name=name))) for name in "ab")
     assert one
     assert not one & other
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', inline(name="a"))) <= one
 
 
-def test_every_reference_has_a_target() -> None:
-    svg = inline()
-    ids = set(re.findall(r'\bid="([^"]*)"', svg))
-    assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', svg)) <= ids
-
-
-def test_characters_without_a_glyph_are_kept() -> None:
-    assert "学" in inline("学")
-
-
-def test_large_numbers_are_compressed_and_names_end_with_a_word() -> None:
-    figure = style.new_figure()
-    figure.add_subplot().imshow(np.random.default_rng(0).random((256, 256)))
-    markup = svg.svg_markup(figure, "a", "Similarity of all of the pairs of levels of red. More text")
-    found = re.search(r'download="([^"]*)\.csv\.gz" href="data:application/gzip;base64,([^"]*)"', markup)
+def test_the_record_of_a_figure_is_a_csv_file_beside_it() -> None:
+    record = {"layers": [{"layer": 0, "accuracy": 0.25}, {"layer": 1, "accuracy": None}], "data": 'a "b", c'}
+    markup = svg.svg_markup(style.new_figure(), record, name="probe", alt="")
+    found = re.search(r'download="probe\.csv" href="data:text/csv;base64,([^"]*)"', markup)
     assert found is not None
-    assert found[1] == "similarity-of-all-of-the-pairs-of-levels"
-    rows = gzip.decompress(base64.b64decode(found[2])).decode().splitlines()
-    assert len(rows) == 256 * 256 + 1
-    assert len(found[2]) < svg.COMPRESSED_BYTES
+    rows = list(csv.reader(io.StringIO(base64.b64decode(found[1]).decode())))
+    assert rows == [
+        ["name", "index", "index", "value"],
+        ["layers", "0", "layer", "0"],
+        ["layers", "0", "accuracy", "0.25"],
+        ["layers", "1", "layer", "1"],
+        ["layers", "1", "accuracy", ""],
+        ["data", "", "", 'a "b", c'],
+    ]
+    assert 'download="probe.svg"' in markup
+
+
+def test_equal_figures_are_equal_files_with_their_numbers(tmp_path: Path) -> None:
+    def written(name: str) -> list[bytes]:
+        figure = style.new_figure()
+        figure.subplots().plot([1, 2])
+        paths = style.write_figure(figure, tmp_path / "new" / name, {"loss": [1.5, 0.5]})
+        assert [path.name for path in paths] == [f"{name}.png", f"{name}.svg", f"{name}.json"]
+        assert json.loads(paths[2].read_text()) == {"loss": [1.5, 0.5]}
+        return [path.read_bytes() for path in paths]
+
+    assert written("one.v2") == written("other")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        style.write_figure(style.new_figure(), tmp_path / "curve", {"loss": float("nan")})
+    assert not list(tmp_path.glob("curve*"))
+
+
+def test_the_style_applies_inside_a_plotting_function_only() -> None:
+    outside = mpl.rcParams["grid.color"]
+    inside = style.figure_style()(lambda: mpl.rcParams["grid.color"])
+    assert inside() == style.GRID_COLOR != outside == mpl.rcParams["grid.color"]
+
+
+def test_numbers_have_a_true_minus_sign_and_no_negative_zero() -> None:
+    assert [style.decimal(value, 2) for value in (-0.254, 0.254, -0.001)] == ["−0.25", "0.25", "0.00"]

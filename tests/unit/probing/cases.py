@@ -13,7 +13,7 @@ from isopix.core.types import Codes, Grid, Images, Labels
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Masked
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from isopix.core.measurement import EnsembleAccuracy
 from isopix.probing.adam import AdamProbe
 from isopix.probing.baselines import shuffled_label_baseline
 from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import LbfgsProbe, RidgeProbe
 from isopix.probing.probe import fit_probe
-from isopix.probing.results import EnsembleAccuracy
 from isopix.probing.sgd import SgdProbe
 from tests.unit.probing.cases import CPU, QUICK, clusters, cut, easy, noise, stacked
 

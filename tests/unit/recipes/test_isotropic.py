@@ -7,8 +7,7 @@ import pytest
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.blocks.mixer import MixerSpec
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
-from isopix.model.stems.token_embedding import TokenEmbeddingSpec
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe

@@ -6,8 +6,8 @@ from isopix.recipes.parallel_plan import fastest, remedies
 
 from isopix.recipes import registry
 from isopix.recipes.cost import WARN_ABOVE
+from isopix.recipes.plan_result import ParallelPlan
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.results import ParallelPlan
 from isopix.recipes.sharding_memory import parallel_plans, training_work
 
 GB = 10**9

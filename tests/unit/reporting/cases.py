@@ -11,9 +11,9 @@ from PIL import Image
 
 from isopix.codecs import FullPatchSpec
 from isopix.core.config import to_dict
-from isopix.data.measurement import Measurement
+from isopix.core.measurement import Measurement
 from isopix.model.heads import RegressionHeadSpec
-from isopix.model.stems.patch_embed import PatchEmbedSpec
+from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import LayerScore, ProbeReport, ProbeResult
 from isopix.recipes import igpt

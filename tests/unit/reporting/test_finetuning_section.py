@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.core.config import to_dict
 from isopix.core.stats import wilson_interval
 from isopix.finetuning.config import FineTuneConfig
 from isopix.finetuning.metrics import evaluate_predictions
+from isopix.finetuning.results import EvaluationResult
 from isopix.recipes import igpt
 from isopix.reporting import page
 from isopix.reporting.baselines import baseline_rows, baselines_section
@@ -140,14 +140,22 @@ def test_evaluations_are_a_table(tmp_path: Path) -> None:
     verdict = evaluate_predictions(torch.eye(7)[None].expand(3, -1, -1).contiguous(), torch.arange(7), seed=0)
     run.evaluations.mkdir()
     for masks, name in ((3, "a"), (0, "b")):
-        facts = {"step": 100, "data": f"set {name}", "masks": masks, "command": ["isopix", "evaluate", name]}
-        write_json(run.evaluations / f"{name}.json", facts | to_dict(verdict))
+        result = EvaluationResult(
+            call={"verb": "evaluate", "command": ["isopix", "evaluate", name], "written": "", "folder": ""},
+            data=f"set {name}",
+            step=100,
+            mask_ensemble=masks,
+            precision="fp32",
+            classes=tuple("abcdefg"),
+            metrics=verdict,
+        )
+        result.saved(run.evaluations / f"{name}.json")
     (run.evaluations / "c.json").write_text("{}")
     text = page.build([run])
     assert text.count("set a") == text.count("set b") == 1
     assert text.count("100.0\u00a0%") >= 6  # accuracy and top 5 of both, one mask and their mean of the first
     assert "isopix evaluate a" in text
-    assert "c.json: &#39;num_images&#39; is missing" in text
+    assert "c.json is no EvaluationResult" in text
     assert "majority vote" in text
     (run.evaluations / "a.json").unlink()
     text = page.build([run])

@@ -8,7 +8,7 @@ import torch
 
 from isopix.core.types import Grid
 from isopix.finetuning.config import FineTuneConfig
-from isopix.model.pos_embed_resize import interpolate_pos_embed
+from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs import finetune
 from isopix.runs.finetune import prepare_finetune

@@ -13,8 +13,9 @@ import pytest
 
 import isopix
 from isopix.api import few_labels
+from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.data.measurement import Measurement, images_hash
+from isopix.data.measurement import images_hash
 from isopix.storage.log import read_log
 
 SETTINGS = ["depth=1", "width=16", "heads=2", "batch_size=16", "data.limit=60", "num_test_images=20"]

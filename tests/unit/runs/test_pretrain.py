@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.api.pretrained import PretrainedModel
-from isopix.api.run import default_precision
 from isopix.codecs import kmeans, palette_file
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.dataset import load_dataset
 from isopix.objectives.base import TrainingBatch
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import default_precision
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 
 
 def _native(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
-    for module in ("train.config", "api.run"):
+    for module in ("train.config", "pretrained.run"):
         monkeypatch.setattr(f"isopix.{module}.native_precision", lambda device: precision)
 
 

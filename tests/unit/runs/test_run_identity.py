@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.api.run import Run
 from isopix.api.training import pretrain, resume
+from isopix.pretrained.run import Run
 from isopix.runs.load import find_checkpoint, newest_checkpoint
 from isopix.storage.checkpoint import load_checkpoint, save_checkpoint
 from isopix.storage.npy import npy_bytes

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from isopix.storage import provenance
 from isopix.storage.provenance import git_commit
@@ -62,11 +61,11 @@ def test_the_command_is_recorded_with_its_working_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["isopix", "pretrain", "igpt.tiny"])
-    found = provenance.environment(torch.device("cpu"))
+    found = provenance.environment({})
     assert found["folder"] == str(tmp_path)
     assert found["command"] == ["isopix", "pretrain", "igpt.tiny"]
 
 
 def test_an_installed_package_records_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)
-    assert "commit" not in provenance.environment(torch.device("cpu"))
+    assert "commit" not in provenance.environment({})

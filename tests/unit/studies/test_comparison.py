@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import isopix
-from isopix.data.measurement import Measurement
+from isopix.core.measurement import Measurement
 from tests.unit.reporting.cases import measurement
 
 SEEDS, DRAWS, NUM_IMAGES = 2, 3, 40

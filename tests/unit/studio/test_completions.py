@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import isopix
-from isopix.generate.sampling_config import SamplingConfig
+from isopix.generate.config import SamplingConfig
 from isopix.studio.completions import CompletionSettings, completion_frames
 from isopix.studio.hidden_part import PAINTED, hidden_part
 from isopix.studio.opened_run import OpenedRun

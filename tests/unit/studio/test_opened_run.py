@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from isopix.data.dataset import load_dataset
-from isopix.objectives.none import NoObjective
+from isopix.objectives.objectives import NoObjective
 from isopix.studio.opened_run import ChosenImage, OpenedRun, open_runs, pixels_of
 from tests.unit.data.refusal import refusal
 
@@ -79,7 +79,7 @@ def test_what_a_model_cannot_do_is_said(opened: dict[str, OpenedRun]) -> None:
     assert [run.problem(each) for each in ("complete", "attention", "surprise")] == ["", "", ""]
     recipe = replace(run.loaded.recipe, objective=NoObjective())
     other = replace(run, model=replace_recipe(run, recipe))
-    assert "neither samples images nor fills in masked inputs" in other.problem("complete")
+    assert "cannot complete images; try isopix probe" in other.problem("complete")
     assert "no likelihood and no masked loss" in other.problem("surprise")
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.evaluator import (
     EvaluationContext,

@@ -12,8 +12,7 @@ from isopix.interop import imported_model as imports
 from isopix.interop.name_tables import OPENAI_START, WeightMapping, openai_table
 from isopix.interop.openai.convert import read_checkpoint
 from isopix.model.blocks.transformer import TransformerSpec
-from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.masked import Masked
+from isopix.objectives.objectives import Autoregressive, Masked
 from tests.unit.interop import bundles, variables
 from tests.unit.interop.bundles import refused
 from tests.unit.interop.variables import Variables

@@ -3,7 +3,7 @@ import torch
 from einops import rearrange
 
 from isopix.core.types import Grid
-from isopix.model.blocks.axial import AxialSpec
+from isopix.model.blocks.transformer import AxialSpec
 from isopix.model.mlp import TwoLayerMLPSpec
 from tests.unit.model.blocks import cases
 

@@ -3,8 +3,7 @@ import torch
 
 from isopix.core.types import Grid
 from isopix.model.blocks.transformer import TransformerBlock, TransformerSpec
-from isopix.model.mlp import TwoLayerMLPSpec
-from isopix.model.norms import LayerNormSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 
 PAPER = Grid(32, 32)
 

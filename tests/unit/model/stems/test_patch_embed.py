@@ -10,7 +10,7 @@ from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.conv_layers import GroupNormReLU, StdConv2d
 from isopix.model.stems.base import StemSpec
-from isopix.model.stems.patch_embed import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec
+from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec
 
 WIDTH, PATCH_SIZE = 6, 8
 GRID = Grid(2, 3)

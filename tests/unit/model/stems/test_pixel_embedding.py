@@ -12,7 +12,7 @@ from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.init import initialize
 from isopix.model.masking import sum_components
-from isopix.model.stems.pixel_embedding import (
+from isopix.model.stems.pixels import (
     FourierFeatures,
     FourierPixelEmbeddingSpec,
     LinearPixelEmbeddingSpec,

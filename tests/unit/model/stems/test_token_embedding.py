@@ -6,7 +6,7 @@ from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.masking import ZeroMasking, sum_components
-from isopix.model.stems.token_embedding import TokenEmbeddingSpec
+from isopix.model.stems.pixels import TokenEmbeddingSpec
 
 GRID = Grid(3, 4)
 

@@ -9,7 +9,8 @@ import pytest
 from isopix.core.stats import Cells
 from isopix.studies.inductive_bias import regime
 from isopix.studies.inductive_bias.contrasts import difference, range_terms
-from isopix.studies.inductive_bias.evidence import ProbedLayers, StudyEvidence, Term, Trial, largest_design
+from isopix.studies.inductive_bias.evidence import StudyEvidence, Term, largest_design
+from isopix.studies.inductive_bias.results import ProbedLayers, Trial
 from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, pool_probes, probed, trial, world
 
 
@@ -46,7 +47,7 @@ def test_groups_of_test_images_widen_the_interval() -> None:
     copies = np.repeat(np.arange(100), 4)
     correct = own.correct_images(0)
     assert correct is not None
-    from isopix.studies.inductive_bias.evidence import pack_correct
+    from isopix.studies.inductive_bias.results import pack_correct
 
     many = replace(own, correct=(pack_correct(correct[copies]),), num_images=400)
     cells = Cells([[[Term(1, many)]]] * 2, ["one"])

@@ -14,12 +14,13 @@ from matplotlib.figure import Figure
 from isopix.analysis.inductive_biases import BiasMeasurements, ReceptiveField
 from isopix.analysis.similarity import LevelSimilarity
 from isopix.plots import style, svg
-from isopix.plots.forest import ForestRow, Mark
+from isopix.plots.comparisons import ForestRow, Mark
 from isopix.storage.atomic import write_json
 from isopix.studies.inductive_bias import captions
-from isopix.studies.inductive_bias.evidence import PoolProbes, Trial
 from isopix.studies.inductive_bias.figures import claim_rows, draw, group_trials
 from isopix.studies.inductive_bias.measure import Example
+from isopix.studies.inductive_bias.results import PoolProbes, Trial
+from tests.unit.plots.drawn import check_readable
 from tests.unit.plots.readable import check_readable
 from tests.unit.studies.inductive_bias.worlds import probed
 
@@ -101,7 +102,7 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         style, "write_figure", lambda _, stem, numbers: write_json(stem.with_suffix(".json"), numbers)
     )
-    monkeypatch.setattr(svg, "svg_markup", lambda *given: "")
+    monkeypatch.setattr(svg, "svg_markup", lambda *given, **named: "")
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +228,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "write_figure", keep)
-        patch.setattr(svg, "svg_markup", lambda *given: "")
+        patch.setattr(svg, "svg_markup", lambda *given, **named: "")
         out = tmp_path_factory.mktemp("kept")
         draw(trials(), EXAMPLES[::-1], out, measurements=MEASUREMENTS, claims=CLAIMS)
     return found
@@ -269,7 +270,7 @@ def test_statistics_of_levels_have_a_true_minus_sign(tmp_path: Path) -> None:
     given = [each._replace(encoding=LevelSimilarity(np.eye(256), -0.012, 30.0)) for each in EXAMPLES]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "write_figure", lambda figure, *_: found.append(figure))
-        patch.setattr(svg, "svg_markup", lambda *given: "")
+        patch.setattr(svg, "svg_markup", lambda *given, **named: "")
         draw([], given, tmp_path)
     assert found[2].axes[0].get_xlabel() == "Level\nρ = −0.01\nrank 30"
 

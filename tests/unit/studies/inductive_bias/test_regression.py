@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from isopix.studies.inductive_bias import regression
-from isopix.studies.inductive_bias.evidence import StudyEvidence, Trial
+from isopix.studies.inductive_bias.evidence import StudyEvidence
+from isopix.studies.inductive_bias.results import Trial
 from tests.unit.studies.inductive_bias.worlds import EFFECTS, probed, trial
 
 BLOCKS = {"conv": 0.5, "mixer": 0.42, "transformer-1": 0.3}
@@ -68,7 +69,7 @@ def test_a_slope_within_one_block_and_encoding_is_scipys() -> None:
 
 def test_test_images_add_their_error_by_the_weight_of_each_network() -> None:
     """Against the bootstrap over the images that all networks share."""
-    from isopix.studies.inductive_bias.evidence import unpack_correct
+    from isopix.studies.inductive_bias.results import unpack_correct
 
     trials = study(0.01, images=800)
     found = regression.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isopix.studies.inductive_bias.evidence import ProbedLayers, Trial, pack_correct, unpack_correct
 from isopix.studies.inductive_bias.figures import group_trials, mean_std
+from isopix.studies.inductive_bias.results import ProbedLayers, Trial, pack_correct, unpack_correct
 from tests.unit.studies.inductive_bias.worlds import pool_probes, probed
 
 

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+from isopix.studies.protocols import igpt
 
 from isopix.recipes.published import Value
-from isopix.studies.protocols import igpt, readers
-from isopix.studies.protocols.igpt_networks import igpt_network
-from isopix.studies.protocols.setup import Setup
-from isopix.studies.protocols.trials import FineTune, LowData, Probe
+from isopix.studies.papers import readers
+from isopix.studies.papers.igpt_networks import igpt_network
+from isopix.studies.papers.setup import Setup
+from isopix.studies.papers.trials import FineTune, LowData, Probe
 
 PAPER = Setup("paper")
 

@@ -1,7 +1,8 @@
 from itertools import product
 
 from isopix.studies.protocols import patchformer
-from isopix.studies.protocols.setup import Setup
+
+from isopix.studies.papers.setup import Setup
 from isopix.train.optim import AdamW
 
 

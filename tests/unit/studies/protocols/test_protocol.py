@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-
 from isopix.studies.protocols import igpt, patchformer, vit  # noqa: F401  register them
-from isopix.studies.protocols.protocol import PROTOCOLS, find_protocol, protocol
-from isopix.studies.protocols.reproduction import Reproduction
-from isopix.studies.protocols.setup import Setup
+
+from isopix.studies.papers.protocol import PROTOCOLS, find_protocol, protocol
+from isopix.studies.papers.reproduction import Reproduction
+from isopix.studies.papers.setup import Setup
 from tests.unit.studies.protocols.fakes import FakeCommands
 
 

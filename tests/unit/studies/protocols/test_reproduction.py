@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from isopix.studies.protocols import igpt  # noqa: F401  registers them
-from isopix.studies.protocols.protocol import find_protocol
-from isopix.studies.protocols.reproduction import Reproduction
-from isopix.studies.protocols.setup import Setup
-from isopix.studies.protocols.write_up import write_table
+
+from isopix.studies.papers.protocol import find_protocol
+from isopix.studies.papers.reproduction import Reproduction
+from isopix.studies.papers.setup import Setup
+from isopix.studies.papers.write_up import write_table
 from tests.unit.studies.protocols.fakes import FakeCommands
 
 TABLE, SETUP = find_protocol("igpt.table1"), Setup()

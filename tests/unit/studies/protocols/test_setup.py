@@ -6,7 +6,7 @@ import pytest
 
 from isopix.core.overrides import parse
 from isopix.recipes import igpt
-from isopix.studies.protocols.setup import Setup
+from isopix.studies.papers.setup import Setup
 
 
 def test_the_data_of_pre_training_and_of_labels() -> None:

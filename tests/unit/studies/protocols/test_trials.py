@@ -8,8 +8,8 @@ import pytest
 from isopix.recipes import igpt
 from isopix.recipes.cost import recipe_cost
 from isopix.storage.atomic import read_json
-from isopix.studies.protocols import trials
-from isopix.studies.protocols.trials import NO_TEST, FineTune, Pretrain, validation_score
+from isopix.studies.papers import trials
+from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, validation_score
 from tests.unit.studies.protocols.fakes import FakeCommands
 
 GRID = (("optimizer.lr=0.1",), ("optimizer.lr=0.01",), ("optimizer.lr=0.001",))

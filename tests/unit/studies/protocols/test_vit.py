@@ -1,8 +1,9 @@
 """The settings of the published fine-tuning, by hand."""
 
 from isopix.studies.protocols import vit
-from isopix.studies.protocols.setup import Setup
-from isopix.studies.protocols.trials import FineTune
+
+from isopix.studies.papers.setup import Setup
+from isopix.studies.papers.trials import FineTune
 from isopix.train.optim import SGD
 from isopix.train.schedule import WarmupCosineSchedule
 

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from isopix.studies.protocols import igpt  # noqa: F401  registers them
-from isopix.studies.protocols.protocol import find_protocol
-from isopix.studies.protocols.reproduction import Reproduction
-from isopix.studies.protocols.setup import Setup
-from isopix.studies.protocols.write_up import ProtocolTable, format_cell, write_table
+from isopix.studies.protocols.write_up import ProtocolTable, format_cell
+
+from isopix.studies.papers.protocol import find_protocol
+from isopix.studies.papers.reproduction import Reproduction
+from isopix.studies.papers.setup import Setup
+from isopix.studies.papers.write_up import write_table
 from tests.unit.studies.protocols.fakes import FakeCommands
 
 

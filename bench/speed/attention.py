@@ -1,0 +1,103 @@
+"""Attention in blocks of scores, next to PyTorch's kernel, in training and without gradients.
+
+It is measured in the precision of the device, also where it is not used: in fp32, and with AMX.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import TOLERANCES, require_close
+from speed.timing import DTYPES, Stopwatch, Work
+from torch import Tensor
+from torch.nn import functional as F
+
+from isopix.core.random import generator
+from isopix.model.blockwise_attention import attend_in_blocks
+
+TOLERANCE = TOLERANCES | {"bf16": 0.05}  # to which both sides round
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionSize(Size):
+    """Random queries, keys and values [sequences heads positions channels]; with `backward`, the gradients of
+    all three, too.
+    """
+
+    sequences: int
+    heads: int
+    positions: int
+    channels: int
+    causal: bool
+    backward: bool = True
+
+    def label(self) -> str:
+        keys = "causal" if self.causal else "all keys"
+        passes = "forward and backward" if self.backward else "forward"
+        shape = f"{self.sequences} x {self.heads} x {self.positions} x {self.channels}"
+        return f"{shape}, {keys}, {passes}"
+
+
+def measure_attention(size: AttentionSize, watch: Stopwatch) -> Measured:
+    """Compare the outputs, and with `backward` the gradients."""
+    shape = (size.sequences, size.heads, size.positions, size.channels)
+    draw = generator(0, "bench.attention")
+    *inputs, weight = (
+        torch.randn(shape, generator=draw).to(watch.device, DTYPES[watch.precision]) for _ in range(4)
+    )
+
+    def work(attend: Attend) -> Work:
+        call = gradients if size.backward else forward
+        return Work(call=partial(call, attend, inputs, weight), items=size.sequences)
+
+    ours: Attend = partial(attend_in_blocks, causal=size.causal)
+    theirs: Attend = partial(F.scaled_dot_product_attention, is_causal=size.causal)
+    found, expected = (torch.stack(gradients(attend, inputs, weight)).float() for attend in (ours, theirs))
+    checked = require_close("output and gradients", found, expected, TOLERANCE[watch.precision])
+    peer = f"torch {torch.__version__} scaled_dot_product_attention"
+    timed = watch.alternate({OWN: {watch.precision: work(ours)}, peer: {watch.precision: work(theirs)}})
+    return Measured(checked=checked, times=timed.times, errors=timed.errors, item="sequence")
+
+
+@torch.no_grad()
+def forward(attend: Attend, inputs: list[Tensor], weight: Tensor) -> Tensor:
+    """Return the output; `weight` has no effect."""
+    return attend(*inputs)
+
+
+def gradients(attend: Attend, inputs: list[Tensor], weight: Tensor) -> list[Tensor]:
+    """Return the output, and the gradients of its sum by `weight`."""
+    leaves = [each.detach().requires_grad_() for each in inputs]
+    output = attend(*leaves)
+    return [output.detach(), *torch.autograd.grad(output, leaves, weight)]
+
+
+def _attention(name: str, size: AttentionSize, tiny: bool = False) -> Benchmark[AttentionSize]:
+    small = AttentionSize(sequences=2, heads=2, positions=9, channels=4, causal=size.causal)
+    return Benchmark(
+        name=f"attention.{name}",
+        work="attention in blocks",
+        peer="PyTorch's scaled_dot_product_attention",
+        sizes={"cpu": size} | ({TINY: small} if tiny else {}),
+        measure=measure_attention,
+    )
+
+
+BENCHMARKS = (
+    _attention(
+        "causal",
+        AttentionSize(sequences=16, heads=2, positions=1024, channels=64, causal=True),
+        tiny=True,
+    ),
+    _attention("one-head", AttentionSize(sequences=4, heads=1, positions=1024, channels=128, causal=False)),
+    _attention("patches", AttentionSize(sequences=32, heads=4, positions=196, channels=32, causal=False)),
+    _attention("digits", AttentionSize(sequences=128, heads=2, positions=64, channels=32, causal=True)),
+    _attention(
+        "causal-forward",
+        AttentionSize(sequences=16, heads=2, positions=1024, channels=64, causal=True, backward=False),
+    ),
+)

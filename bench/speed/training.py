@@ -1,0 +1,254 @@
+"""Training throughput of autoregressive networks, next to Hugging Face's ImageGPT and to the matrix products
+alone.
+
+All have the same weights, images (uniform random pixels) and precision, fused Adam and no dropout. The
+learning rate is zero, so that every step has the same loss, which is checked.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from cells import PEAK_MEMORY
+from speed import image_gpt, networks
+from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.numerics import TOLERANCES, require_loss
+from speed.timing import Stopwatch, Timed, Times, Work
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from isopix.core.device import Precision, autocast, peak_flops
+from isopix.core.memory import peak_memory
+from isopix.core.random import generator
+from isopix.core.types import Images
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
+from isopix.recipes.cost import recipe_cost
+from isopix.recipes.recipe import Recipe
+from isopix.train.optim import Adam
+from isopix.train.tasks import PretrainTask
+from isopix.train.train_step import TrainStep
+
+CHECKED_IMAGES = 2
+COMPILED = "compiled"  # the name of an alternative
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSize(Size):
+    """A recipe with changed settings, in batches that suit each side; a peer's is 0 where it is not run."""
+
+    recipe: str
+    settings: tuple[str, ...] = ()
+    batch: int
+    peer_batch: int = 0
+    compiled: bool = True
+
+    def label(self) -> str:
+        return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}"
+
+
+def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
+    """Compare our steps in the device's precision with the peer's, on a CPU at every one, and with the matrix
+    products alone.
+    """
+    recipe = networks.find_recipe(size.recipe, size.settings)
+    network = networks.random_network(recipe, watch.device)
+    model = PretrainModel(network, recipe.objective)
+    images = networks.random_images(recipe, max(size.batch, size.peer_batch), watch.device)
+    expected = float_loss(model, images[: size.batch])
+    own = own_steps(model, images[: size.batch], precision=watch.precision, compiled=size.compiled)
+    sides = {OWN: checked_steps(own, size.batch, expected, TOLERANCES[watch.precision])}
+    checked = f"loss {expected:.4f}"
+    trained: list[nn.Module] = [network]
+    if size.peer_batch:
+        other = image_gpt.with_weights_of(network)
+        trained.append(other)
+        checked += f", {image_gpt.require_equal_logits(network, other, images[:CHECKED_IMAGES])}"
+        part = images[: size.peer_batch]
+        peer_loss = float_loss(model, part)
+        for precision in (watch.precision,) if watch.device.type == "cuda" else watch.precisions:
+            peer = peer_steps(other, network, part, precision=precision, compiled=size.compiled)
+            sides[f"{image_gpt.library_name()} ImageGPT, {precision}"] = checked_steps(
+                peer, size.peer_batch, peer_loss, TOLERANCES[precision]
+            )
+    timed = watch.alternate(sides)
+    bounds = matmul_bounds(recipe, watch)
+    return Measured(
+        checked=checked,
+        times=timed.times | bounds,
+        errors=timed.errors,
+        values=peak_memories(sides, timed, watch.device, trained),
+    )
+
+
+def peak_memories(
+    sides: Mapping[str, Mapping[str, Work]],
+    timed: Timed,
+    device: torch.device,
+    trained: Sequence[nn.Module],
+) -> dict[str, float | int | None]:
+    """Return the peak memory of a step of each alternative that worked, in bytes beyond weights and moments;
+    None where the system does not count it.
+    """
+    found: dict[str, float | int | None] = {}
+    for side, works in timed.times.items():
+        for name in works:
+            for module in trained:
+                module.zero_grad(set_to_none=True)  # else those of the last step would count as held before
+            found[f"{PEAK_MEMORY}{side}, {name}"] = peak_memory(device, sides[side][name].call)
+    return found
+
+
+@torch.no_grad()
+def float_loss(model: PretrainModel, images: Images) -> float:
+    """Return the loss of the images in float32, computed one image after the other for its memory."""
+    losses = [
+        float(model.eval_loss(model.make_batch(image[None], generator(0, "bench")).to(image.device)))
+        for image in images
+    ]
+    return sum(losses) / len(losses)
+
+
+def own_steps(
+    model: PretrainModel, images: Images, *, precision: Precision, compiled: bool
+) -> dict[str, Callable[[], Tensor]]:
+    """Return our training step, eager and compiled."""
+
+    def step_of(train_step: TrainStep) -> Callable[[], Tensor]:
+        def step() -> Tensor:
+            batch = model.make_batch(images, generator(0, "bench"))
+            return train_step(batch, step=1, lr_factor=0.0)["loss_nats"]
+
+        return step
+
+    return {
+        name: step_of(
+            TrainStep(PretrainTask(model), Adam(), accumulate=1, precision=precision, compiled=is_compiled)
+        )
+        for name, is_compiled in alternatives(compiled).items()
+    }
+
+
+def peer_steps(
+    other: nn.Module, network: Network, images: Images, *, precision: Precision, compiled: bool
+) -> dict[str, Callable[[], Tensor]]:
+    """Return the peer's training step, eager and compiled."""
+    ids, targets = image_gpt.shift_right(network, images), network.codec.encode(images)[..., 0]
+
+    def step_of(forward: Callable[..., Tensor]) -> Callable[[], Tensor]:
+        optimizer = Adam().build(other.parameters())
+        for group in optimizer.param_groups:
+            group["lr"] = 0.0
+
+        def step() -> Tensor:
+            optimizer.zero_grad(set_to_none=True)
+            with autocast(images.device, precision):
+                loss = forward(ids, targets)
+            torch.autograd.backward(loss)
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    def loss_of(ids: Tensor, targets: Tensor) -> Tensor:
+        logits = other(input_ids=ids).logits
+        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+    return {
+        name: step_of(torch.compile(loss_of) if is_compiled else loss_of)
+        for name, is_compiled in alternatives(compiled).items()
+    }
+
+
+def alternatives(compiled: bool) -> dict[str, bool]:
+    """Return which alternatives of a step are compiled, by name."""
+    return {"eager": False, COMPILED: True} if compiled else {"eager": False}
+
+
+def matmul_bounds(recipe: Recipe, watch: Stopwatch) -> dict[str, dict[str, Times]]:
+    """Return the seconds of an image's training FLOPs at the rate of matrix products that is measured here,
+    and at the data-sheet peak where it is known: the speedup over them is the utilization.
+    """
+    flops = recipe_cost(recipe).training_flops
+    rate = watch.matmul_rate(recipe.model.width)
+    peak = peak_flops(watch.device, watch.precision)
+    bounds = {f"its FLOPs at the measured rate of matrix products, {rate / 1e12:.3g} TFLOP/s": rate}
+    if peak is not None:
+        bounds[f"its FLOPs at the data-sheet peak, {peak / 1e12:.0f} TFLOP/s"] = peak
+    return {name: {"": Times([flops / each])} for name, each in bounds.items()}
+
+
+def checked_steps(
+    steps: Mapping[str, Callable[[], Tensor]],
+    images: int,
+    expected: float,
+    tolerance: float,
+    what: str = "training step",
+) -> dict[str, Work]:
+    """Return the work of training steps on this many images; the loss of each is checked, and a compiled one
+    that is wrong is left out.
+    """
+
+    def check(loss: object) -> None:
+        assert isinstance(loss, Tensor)
+        require_loss(what, float(loss), expected, tolerance)
+
+    return {
+        name: Work(call=step, items=images, check=check, optional=name == COMPILED)
+        for name, step in steps.items()
+    }
+
+
+TINY_SIZE = TrainingSize(
+    recipe="igpt.digits", settings=("depth=1", "width=16"), batch=2, peer_batch=2, compiled=False
+)
+BENCHMARKS = (
+    Benchmark(
+        name="training.igpt-tiny",
+        work="training step",
+        peer="transformers ImageGPT",
+        sizes={
+            "cpu": TrainingSize(recipe="igpt.tiny", batch=16, peer_batch=16),
+            TINY: TINY_SIZE,
+        },
+        measure=measure_training,
+        needs=image_gpt.NEEDS,
+    ),
+    Benchmark(
+        name="training.igpt-6x256",
+        work="training step",
+        peer="transformers ImageGPT",
+        sizes={
+            "cpu": TrainingSize(
+                recipe="igpt.tiny", settings=("depth=6", "width=256", "heads=4"), batch=16, peer_batch=16
+            )
+        },
+        measure=measure_training,
+        needs=image_gpt.NEEDS,
+    ),
+    Benchmark(
+        name="training.igpt-s",
+        work="training step",
+        peer="transformers ImageGPT",
+        # Eager attention of the peer takes 2 GiB an image: 32 leave room for both.
+        sizes={"cuda": TrainingSize(recipe="igpt.s", batch=64, peer_batch=32)},
+        measure=measure_training,
+        needs=image_gpt.NEEDS,
+    ),
+)
+LARGE = (  # they take long to compile
+    Benchmark(
+        name="training.igpt-m",
+        work="training step",
+        peer="matrix products",
+        sizes={"cuda": TrainingSize(recipe="igpt.m", batch=32)},
+        measure=measure_training,
+    ),
+    Benchmark(
+        name="training.igpt-l",
+        work="training step",
+        peer="matrix products",
+        sizes={"cuda": TrainingSize(recipe="igpt.l", batch=16)},
+        measure=measure_training,
+    ),
+)

@@ -1,0 +1,93 @@
+"""A verb as a command: the options that all commands share, and how its result is printed."""
+
+import inspect
+import os
+from collections.abc import Callable
+from functools import wraps
+from json import loads
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from cyclopts import App, Parameter
+
+from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
+from isopix.cli.launch import Devices, launch_ranks
+from isopix.cli.rank_errors import check_command
+from isopix.core.verb import Verb, flat_signature
+from isopix.storage.result import Result
+
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def add_verb(app: App, verb: Verb, place: int) -> None:
+    """Add the command of a verb, `probe` or `recipe list`, at a place in the list of commands."""
+    *group, word = verb.command.split()
+    for name in group:
+        if name not in app:
+            app.command(App(name=name, help=GROUPS.get(name, ""), sort_key=place))
+        app = app[name]
+    app.command(_command(verb), name=word, sort_key=place)
+
+
+GROUPS = {  # the help of words that have several commands
+    "recipe": "List recipes; show the settings of one and where each comes from.",
+    "study": "Run a study: train, probe and compare many networks.",
+}
+
+
+def _command(verb: Verb) -> Callable[..., None]:
+    """Return the function of a command: it prints the result of the verb."""
+
+    @wraps(verb.function)
+    def run(*args: Any, json: bool = False, plugin: list[Path] | None = None, **options: Any) -> None:
+        check_command(verb.command)
+        if verb.parallel:
+            launch_ranks(options.pop("devices"), options["device"])
+        load_plugins(plugin)
+        print_result(verb.function(*args, **options), json=json)
+
+    own = [
+        each.replace(annotation=_typed(each.annotation))
+        for each in flat_signature(verb.function, described=True).parameters.values()
+    ]
+    shared = [inspect.Parameter("plugin", KEYWORD, default=None, annotation=Plugins)]
+    if verb.parallel:
+        shared.append(inspect.Parameter("devices", KEYWORD, default=None, annotation=Devices))
+    shared.append(inspect.Parameter("json", KEYWORD, default=False, annotation=Json))
+    parameters = [*own, *shared]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _typed(hint: Any) -> Any:
+    """Return the type of an option: the argument's without what only Python has, such as a loaded model, and
+    without ranges, which the verb checks.
+    """
+    if get_origin(hint) is Annotated:
+        inner, *extras = get_args(hint)
+        described = [each for each in extras if isinstance(each, Parameter)]
+        return Annotated[_typed(inner), *described] if described else _typed(inner)
+    if get_origin(hint) in (Union, UnionType):
+        inner = [each for each in get_args(hint) if get_origin(each) is not os.PathLike]
+        members = [_typed(each) for each in inner if not getattr(each, "_is_protocol", False)]
+        return Union[tuple(members)]  # noqa: UP007
+    return hint
+
+
+def print_result(result: Result, *, json: bool) -> None:
+    """Print the tables of a result, its warnings and where it was written; or its record as JSON.
+
+    Raises RuntimeError if something failed.
+    """
+    if json:
+        path = None if result.path is None else str(result.path)
+        show_json({**loads(result.json()), "path": path})
+    else:
+        for table in result.tables():
+            show(table)
+        for line in result.notes():
+            say_wrapped(line)
+    if result.failure():
+        raise RuntimeError(result.failure())

@@ -1,0 +1,96 @@
+"""Hashes of the files of a dataset, which are kept, so that only files that changed are read again."""
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+
+from isopix.core.progress import long_step
+from isopix.storage.hashing import hash_file, hash_pieces
+
+# A file that is written twice within one tick of its time stamps looks the same after the second time, so
+# that younger ones are read again. File systems have ticks of up to 2 seconds (FAT).
+TICK = 2 * 10**9  # nanoseconds
+FILES_PER_CHUNK = 64  # read by a thread at a time
+
+Stamp = tuple[int, int, int]  # size, and times of the last change of content and of status in ns
+Digest = bytes | str  # of the content, or in words why there is none
+
+
+def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> str:
+    """Return one hash of the names and contents of files below a folder.
+
+    With a file `index` the hashes are kept there: at the next time only those files are read of which size,
+    or time of the last change of content or status, is another one, and those that had changed within `TICK`
+    before they were read.
+    """
+    start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]
+    stamps = list(map(_stamp, paths))
+    digests: list[Digest | None] = _known(index, paths, stamps)
+    unread = [i for i, digest in enumerate(digests) if digest is None]
+    parts = [unread[first : first + FILES_PER_CHUNK] for first in range(0, len(unread), FILES_PER_CHUNK)]
+    with (
+        long_step("reading files", len(unread)) as count,
+        ThreadPoolExecutor() as pool,
+    ):  # hashing releases the GIL
+        for number, found in enumerate(pool.map(lambda part: [hash_file(paths[i]) for i in part], parts)):
+            for i, digest in zip(parts[number], found, strict=True):
+                digests[i] = digest
+            count(number * FILES_PER_CHUNK + len(found))
+    old = [i for i in unread if isinstance(digests[i], bytes) and max(stamps[i][1:]) < start - TICK]
+    _keep(index, [(os.fsencode(paths[i]), *stamps[i], digests[i]) for i in old])
+    return hash_pieces(
+        os.fsencode(name) + b"/" + (digest.encode() if isinstance(digest, str) else digest.hex().encode())
+        for name, digest in zip(names, digests, strict=True)
+        if digest is not None
+    )
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        status = os.stat(path)  # noqa: PTH116  a Path for each of millions of files takes longer than the call
+    except (OSError, ValueError):
+        return -1, -1, -1
+    if not stat.S_ISREG(status.st_mode):
+        return -1, -1, -1
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _known(index: Path | None, paths: Sequence[str], stamps: Sequence[Stamp]) -> list[Digest | None]:
+    """Return the hashes of the files that have not changed, and None for others."""
+    unknown: list[Digest | None] = [None] * len(paths)
+    if index is None or not index.exists():
+        return unknown
+    query = "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ? AND changed = ?"
+    with suppress(sqlite3.Error), closing(_open(index)) as table:  # a damaged index is none
+        rows = (
+            table.execute(query, (os.fsencode(path), *stamp)).fetchone()
+            for path, stamp in zip(paths, stamps, strict=True)
+        )
+        return [row and row[0] for row in rows]
+    return unknown
+
+
+def _keep(index: Path | None, rows: Sequence[tuple[object, ...]]) -> None:
+    """Add hashes to the index, or start it anew if it is damaged."""
+    if index is None or not rows:
+        return
+    try:
+        index.parent.mkdir(parents=True, exist_ok=True)
+        with closing(_open(index)) as table, table:
+            table.executemany("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
+    except (OSError, sqlite3.OperationalError):  # read-only, in use or without room
+        pass
+    except sqlite3.DatabaseError:
+        index.unlink(missing_ok=True)
+
+
+def _open(index: Path) -> sqlite3.Connection:
+    table = sqlite3.connect(index)
+    columns = "path BLOB PRIMARY KEY, size INT, modified INT, changed INT, digest BLOB"
+    table.execute(f"CREATE TABLE IF NOT EXISTS files ({columns})")
+    return table

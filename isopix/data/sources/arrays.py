@@ -1,0 +1,239 @@
+"""Images that are given as arrays: NumPy archives, and OpenAI's palette indices."""
+
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isqrt, prod
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from isopix.core.text import naming
+from isopix.data.decode import MAX_PIXELS
+from isopix.data.sources.base import (
+    DATASETS,
+    SPLIT_NAMES,
+    ReadOptions,
+    Source,
+    SourceSplit,
+    SplitName,
+    labels_or_none,
+    register_format,
+    with_class_names,
+)
+from isopix.storage.hashing import hash_files, hash_tree
+
+TRAIN = "_trX.npy"  # how OpenAI's one file that is required ends
+PARTS: dict[SplitName, str] = {"train": "tr", "validation": "va", "test": "te"}
+PALETTES = ("kmeans_centers.npy", "palette.npz")  # OpenAI's, with colors in [-1, 1], and isopix's
+
+ColorTable = NDArray[np.uint8]  # [K 3]
+
+
+def read_npz(path: Path, options: ReadOptions) -> Source:
+    """Read the arrays x_train, y_train, likewise _validation and _test, and class_names; x_train is required.
+
+    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W], of which one is in memory
+    at a time; labels are integers [n]. Raises ValueError for any other content.
+    """
+    with (
+        naming(f"dataset file {path}"),
+        path.open("rb") as file,
+        np.load(file, allow_pickle=False) as arrays,
+    ):
+        if "x_train" not in arrays:
+            raise ValueError(f"it has no array x_train; its arrays: {', '.join(arrays)}")
+        splits = {name: _npz_split(arrays, name, path) for name in SPLIT_NAMES if f"x_{name}" in arrays}
+        classes = arrays["class_names"].astype(str).flatten().tolist() if "class_names" in arrays else []
+    source = Source(path.stem, splits, (), hash_files({path.name: path})[path.name])
+    return with_class_names(source, classes)
+
+
+class ArrayFile(NamedTuple):
+    """An array of an archive, opened behind its header."""
+
+    file: IO[bytes]
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+
+
+def _npz_split(arrays: Any, name: str, path: Path) -> SourceSplit:
+    where = f"{path} x_{name}"
+    with _opened(path, f"x_{name}") as array:
+        _check_pixels(array, where)
+    labels = arrays.get(f"y_{name}")
+    if labels is not None and (labels.size != array.shape[0] or labels.dtype.kind not in "iu"):
+        raise ValueError(
+            f"y_{name} is {labels.dtype} {list(labels.shape)}; allowed: integers [{array.shape[0]}]"
+        )
+
+    def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
+        with naming(where), _opened(path, f"x_{name}") as array:
+            for row in _rows(array, path, f"x_{name}", start, stop):
+                yield row[..., 0] if row.shape[2:] == (1,) else row
+
+    found = None if labels is None else labels_or_none(labels.flatten(), f"y_{name} of {path}")
+    return SourceSplit(array.shape[0], read_range, lambda i: f"{where} row {i}", found)
+
+
+@contextmanager
+def _opened(path: Path, name: str) -> Iterator[ArrayFile]:
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        is_first = npy_format.read_magic(file) == (1, 0)
+        read = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
+        yield ArrayFile(file, *read(file))
+
+
+def _rows(array: ArrayFile, path: Path, name: str, start: int, stop: int) -> Iterator[NDArray[Any]]:
+    """Yield rows, one in memory at a time."""
+    if array.fortran:  # the first rows need the last bytes
+        yield from np.load(path, allow_pickle=False)[name][start:stop]
+        return
+    size = prod(array.shape[1:]) * array.dtype.itemsize
+    array.file.seek(start * size, io.SEEK_CUR)
+    for _ in range(start, stop):
+        yield np.frombuffer(array.file.read(size), array.dtype).reshape(array.shape[1:])
+
+
+def _check_pixels(array: ArrayFile, where: str) -> None:
+    shape, dtype = array.shape, array.dtype
+    gray = len(shape) == 3 or (len(shape) == 4 and shape[-1] == 1)
+    color = len(shape) == 4 and shape[-1] in (3, 4) and dtype == np.uint8
+    if dtype not in (np.uint8, np.uint16) or not (gray or color) or 0 in shape:
+        raise ValueError(
+            f"{where} is {dtype} {list(shape)}; allowed: [n H W] of uint8 or uint16, [n H W 3|4] of uint8"
+        )
+    if shape[1] * shape[2] > MAX_PIXELS:
+        raise ValueError(
+            f"{where} has images of {shape[1] * shape[2]:,} pixels, above the limit of {MAX_PIXELS:,}"
+        )
+
+
+def read_codes(path: Path, options: ReadOptions) -> Source:
+    """Return the images that palette indices stand for, as Image GPT's `download.py` writes them: of a folder
+    with one dataset, `imagenet_trX.npy`, `_trY`, `_vaX`, `_vaY`, `_teX`, `_teY`, or of a `*_trX.npy` file.
+
+    Codes are integers [n H*W] or [n H W], squares of the size of `options`; labels are integers [n] or
+    one-hot [n C]. Each code becomes its color rounded to bytes, which a palette of these colors encodes as
+    the same code, but for colors that are nearly equal (`Palette.notes` counts them). Raises ValueError for
+    other content, other sizes and codes without a color.
+    """
+    first = _train_file(path)
+    prefix = first.name.removesuffix(TRAIN)
+    names = {
+        f"{part}{axis}": first.with_name(f"{prefix}_{part}{axis}.npy")
+        for part in PARTS.values()
+        for axis in "XY"
+    }
+    files = {name: file for name, file in names.items() if file.is_file()}
+    palette = _palette_beside(path)
+    if palette is None:
+        raise ValueError(
+            f"{first.parent} has no {' or '.join(PALETTES)}, the palette that the codes of {first.name} index"
+        )
+    table = _color_table(palette)
+    splits = {
+        name: _codes_split(files[f"{part}X"], files.get(f"{part}Y"), table, options)
+        for name, part in PARTS.items()
+        if f"{part}X" in files
+    }
+    content_hash = hash_tree({**files, "palette": palette})
+    return with_class_names(Source(prefix, splits, (), content_hash))
+
+
+def palette_of(source: str) -> Path | None:
+    """Return the palette that the images of a source index, if they are given as codes."""
+    path = Path(source).expanduser()
+    return _palette_beside(path) if source not in DATASETS and _is_coded(path) else None
+
+
+def _is_coded(path: Path) -> bool:
+    return any(path.glob(f"*{TRAIN}")) if path.is_dir() else path.name.endswith(TRAIN)
+
+
+def _palette_beside(path: Path) -> Path | None:
+    """Return the palette in the folder of files of codes, OpenAI's before isopix's; None if there is none."""
+    folder = path if path.is_dir() else path.parent
+    return next((folder / name for name in PALETTES if (folder / name).is_file()), None)
+
+
+def _train_file(path: Path) -> Path:
+    if path.is_file():
+        if not path.name.endswith(TRAIN):
+            raise ValueError(f"{path} is not a dataset; of files of codes give the one named *{TRAIN}")
+        return path
+    found = sorted(path.glob(f"*{TRAIN}"))
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found)
+        raise ValueError(f"folder {path} has codes of {len(found)} datasets; give one file of {names}")
+    return found[0]
+
+
+def _color_table(path: Path) -> ColorTable:
+    """Return the colors rounded to bytes. Raises ValueError for anything but colors [K 3] of their range."""
+    with naming(f"palette file {path}"), path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
+        is_array = isinstance(loaded, np.ndarray)
+        colors = (loaded.astype(np.float64) + 1) * 127.5 if is_array else loaded["colors"].astype(np.float64)
+    if colors.ndim != 2 or colors.shape[1] != 3 or not len(colors):
+        raise ValueError(f"palette file {path} has no array of colors [K 3]")
+    if not (colors.min() >= 0 and colors.max() <= 255):  # also true of NaN
+        raise ValueError(f"palette file {path} has colors outside the range of bytes")
+    return np.rint(colors).astype(np.uint8)
+
+
+def _codes_split(file: Path, labels: Path | None, table: ColorTable, options: ReadOptions) -> SourceSplit:
+    codes = _numbers(file)
+    side = isqrt(prod(codes.shape[1:]))
+    if (
+        codes.dtype.kind not in "iu"
+        or not codes.size
+        or codes.shape[1:] not in ((side * side,), (side, side))
+    ):
+        raise ValueError(
+            f"{file} is {codes.dtype} {list(codes.shape)}; allowed: integers [n H*W] of square images"
+        )
+    if (side, side) != (options.rows, options.cols):
+        raise ValueError(
+            f"{file} has codes of images of {side} x {side} pixels; data.rows {options.rows} and data.cols "
+            f"{options.cols} must be {side}"
+        )
+    low, high = int(codes.min()), int(codes.max())
+    if low < 0 or high >= len(table):
+        raise ValueError(f"{file} has codes from {low} to {high}; the palette has {len(table)} colors")
+
+    def read_range(start: int, stop: int) -> Iterator[ColorTable]:
+        return (table[row].reshape(side, side, 3) for row in codes[start:stop])
+
+    found = None if labels is None else _code_labels(labels, len(codes))
+    return SourceSplit(len(codes), read_range, lambda i: f"{file} row {i}", found)
+
+
+def _code_labels(file: Path, count: int) -> NDArray[np.int64] | None:
+    """Return class indices, of integers [n] or one-hot rows [n C]."""
+    values = _numbers(file)
+    if len(values) == count and values.ndim == 2 and values.shape[1] > 1:
+        if np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
+            return values.argmax(1).astype(np.int64)
+    elif values.size == count and values.dtype.kind in "iu":
+        return labels_or_none(values.reshape(-1), str(file))
+    raise ValueError(
+        f"{file} is {values.dtype} {list(values.shape)}; allowed: classes [{count}] or one-hot [{count} C]"
+    )
+
+
+def _numbers(file: Path) -> NDArray[Any]:
+    """Return the array of a .npy file, memory-mapped."""
+    with naming(f"dataset file {file}"):
+        return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+
+
+register_format("an .npz file", lambda path: path.suffix.lower() == ".npz", read_npz)
+register_format(
+    "OpenAI's .npy files", lambda path: _is_coded(path) or path.suffix.lower() == ".npy", read_codes
+)

@@ -1,0 +1,279 @@
+"""Tables in the Hugging Face layout, an image column of {bytes, path} and a column of class indices: Parquet
+files, and Arrow files as the `datasets` library keeps them on the disk.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from isopix.core.text import naming
+from isopix.data.decode import RawImage
+from isopix.data.file_hashes import hash_names
+from isopix.data.sources.base import (
+    SPLIT_ALIASES,
+    Files,
+    ReadOptions,
+    Source,
+    SourceSplit,
+    SplitName,
+    files_by_split,
+    joined,
+    register_format,
+    with_class_names,
+)
+from isopix.data.sources.folder import has_images
+from isopix.storage.atomic import read_json
+
+ROWS_PER_BATCH = 256  # of Parquet, read at a time
+MAX_LISTED = 10  # columns in messages
+LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several columns could be the label
+DICTIONARY, STATE = (
+    "dataset_dict.json",
+    "state.json",
+)  # of `DatasetDict.save_to_disk`, and `Dataset.save_to_disk`
+# `datasets` names the files of its cache so: cifar10-train.arrow, imagenet-1k-train-00000-of-00257.arrow
+CACHED = re.compile(rf"(?:.*-)?({'|'.join(SPLIT_ALIASES)})(?:-\d+-of-\d+)?\.arrow")
+TRANSFORMED = "cache-"  # begins the names of what `map` and `shuffle` have written beside them
+END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
+
+
+class Table(NamedTuple):
+    """A file of rows; `values` yields those of a column from one row to before another, batch by batch."""
+
+    path: Path
+    schema: pa.Schema
+    num_rows: int
+    values: Callable[[str, int, int], Iterator[pa.Array]]
+    has_files: bool  # whether an image without bytes is the file at its path, from this one's folder on
+
+
+class Columns(NamedTuple):
+    """The columns of images and labels of a table, and the class names in its metadata."""
+
+    image: str
+    label: str | None
+    names: tuple[str, ...]
+
+
+def read_parquet(path: Path, options: ReadOptions) -> Source:
+    """Read one file as the training split, or a folder of files that begin with, or lie in, the split's name.
+
+    If some files of a folder name a split, the others (unlabeled images of STL-10) are left out.
+    """
+    files: Files = {"train": [path]}
+    if path.is_dir():
+        files = files_by_split(path, _parquet_files(path), "parquet")
+    return _read(path, files, _parquet, options)
+
+
+def read_arrow(path: Path, options: ReadOptions) -> Source:
+    """Read a folder of `DatasetDict.save_to_disk` or `Dataset.save_to_disk`, Arrow files in the cache of
+    `datasets`, by the splits in their names, or one Arrow file, as the training split.
+
+    Images are {bytes, path}; without bytes they are the file at the path, from the Arrow file's folder on.
+    """
+    return _read(path, _arrow_files(path) if path.is_dir() else {"train": [path]}, open_arrow, options)
+
+
+def _read(path: Path, files: Files, opened: Callable[[Path], Table], options: ReadOptions) -> Source:
+    root = path if path.is_dir() else path.parent
+    tables = {name: list(map(opened, paths)) for name, paths in files.items()}
+    splits, classes = splits_of(tables)
+    names = [each.relative_to(root).as_posix() for each in chain(*files.values())]
+    names += [os.path.relpath(each, root.resolve()) for each in _outside(chain(*tables.values()))]
+    content_hash = hash_names(root.resolve(), names, options.index)
+    return with_class_names(
+        Source(path.resolve().name.removesuffix(path.suffix), splits, (), content_hash), classes
+    )
+
+
+def splits_of(
+    tables: Mapping[SplitName, Sequence[Table]],
+) -> tuple[dict[SplitName, SourceSplit], tuple[str, ...]]:
+    """Return the splits, and the class names of the first table. Raises ValueError if columns differ."""
+    first = _columns(tables["train"][0])
+    for table in chain(*tables.values()):
+        if _columns(table)[:2] != first[:2]:
+            raise ValueError(
+                f"{table.path} has other columns of images and labels than {tables['train'][0].path}"
+            )
+    where = f"column '{first.label}'"
+    return {
+        name: joined([_split(each, first) for each in parts], where) for name, parts in tables.items()
+    }, first.names
+
+
+def _split(table: Table, columns: Columns) -> SourceSplit:
+    def read_range(start: int, stop: int) -> Iterator[RawImage]:
+        for structs in table.values(columns.image, start, stop):
+            yield from _images(structs, table)
+
+    labels = None
+    if columns.label is not None:
+        chunks = table.values(columns.label, 0, table.num_rows)
+        found = [_integers(chunk, columns.label) for chunk in chunks]
+        labels = np.concatenate(found) if found else np.zeros(0, np.int64)
+    return SourceSplit(table.num_rows, read_range, lambda i: f"{table.path} row {i}", labels)
+
+
+def _images(structs: pa.StructArray, table: Table) -> Iterator[RawImage]:
+    """Yield the images of rows, each when it is needed."""
+    has_files = table.has_files and structs.type.get_field_index("path") >= 0
+    paths = structs.field("path") if has_files else None
+    for i, image in enumerate(structs.field("bytes")):
+        path = None if paths is None or image.is_valid else paths[i].as_py()
+        yield table.path.parent / path if path else image.as_py() or b""
+
+
+def _integers(chunk: pa.Array, column: str) -> NDArray[np.int64]:
+    """Return the values, and -1 for those that are missing."""
+    with naming(f"column '{column}' of labels"):
+        return np.asarray(chunk.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
+
+
+def _columns(table: Table) -> Columns:
+    """Return the first column of struct {bytes, ...} and the label column: one of type ClassLabel, or else
+    known by its name, or else the only integer column. Raises ValueError if there is no image column.
+    """
+    schema = table.schema
+    images = [field.name for field in schema if pa.types.is_struct(field.type) and _has_bytes(field.type)]
+    if not images:
+        names = ", ".join(schema.names[:MAX_LISTED])
+        raise ValueError(f"{table.path} has no image column of {{bytes, path}}; its columns: {names}")
+    features = _features(table)
+    integers = [field.name for field in schema if pa.types.is_integer(field.type)]
+    typed = [name for name in integers if features.get(name, {}).get("_type") == "ClassLabel"]
+    candidates = typed or integers
+    named = [name for name in LABEL_NAMES if name in candidates]
+    label = (named or candidates)[0] if named or len(candidates) == 1 else None
+    classes = features.get(label or "", {}).get("names") or ()
+    listed = tuple(classes.values() if isinstance(classes, Mapping) else classes)
+    if not all(isinstance(each, str) for each in listed):
+        raise ValueError(f"the class names of column '{label}' of {table.path} are not strings")
+    return Columns(images[0], label, listed)
+
+
+def _has_bytes(kind: pa.StructType) -> bool:
+    index = kind.get_field_index("bytes")
+    return index >= 0 and kind.field(index).type in (pa.binary(), pa.large_binary(), pa.binary_view())
+
+
+def _features(table: Table) -> dict[str, dict[str, Any]]:
+    """Return the columns' entries in the metadata that `datasets` writes."""
+    with naming(f"the metadata 'huggingface' of {table.path}"):
+        entry: Any = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+        for key in ("info", "features"):
+            entry = entry.get(key) or {}
+        return {str(name): value for name, value in entry.items() if isinstance(value, dict)}
+
+
+def _parquet(path: Path) -> Table:
+    where = f"Parquet file {path}"
+    with naming(where), pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        schema = file.schema_arrow
+    ends = np.cumsum(groups, dtype=np.int64)
+
+    def values(column: str, start: int, stop: int) -> Iterator[pa.Array]:
+        first, last = (int(np.searchsorted(ends, row, side="right")) for row in (start, stop - 1))
+        begin = int(ends[first - 1]) if first else 0
+        # Opened here: there may be more shards than open files.
+        with naming(f"{where}, column '{column}',"), pq.ParquetFile(path) as file:
+            wanted = range(first, last + 1)
+            for batch in file.iter_batches(ROWS_PER_BATCH, row_groups=wanted, columns=[column]):
+                lower, upper = max(start - begin, 0), min(stop - begin, len(batch))
+                if lower < upper:
+                    yield batch.column(0).slice(lower, upper - lower)
+                begin += len(batch)
+
+    return Table(path, schema, sum(groups), values, has_files=False)
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder and of its sub-folders, one level deep, as on the Hub."""
+    return sorted([*folder.glob("*.parquet"), *folder.glob("*/*.parquet")])
+
+
+def open_arrow(path: Path) -> Table:
+    """Map a file into memory; only what is used of it is read."""
+    where = f"Arrow file {path}"
+    with naming(where):
+        file = pa.memory_map(str(path))
+        table = pa.ipc.open_stream(file).read_all()
+        file.seek(max(0, file.size() - len(END)))
+        if file.read() != END:
+            raise ValueError("it is cut off: it has no end of stream")
+
+    def values(column: str, start: int, stop: int) -> Iterator[pa.Array]:
+        with naming(where):
+            for chunk in table.column(column).slice(start, stop - start).chunks:
+                chunk.validate(full=True)  # offsets of a damaged file would lead outside of it
+                yield chunk
+
+    return Table(path, table.schema, table.num_rows, values, has_files=True)
+
+
+def _outside(tables: Iterator[Table]) -> Iterator[Path]:
+    """Yield the files of images that are not in their table."""
+    for table in (each for each in tables if each.has_files):
+        for structs in table.values(_columns(table).image, 0, table.num_rows):
+            if structs.field("bytes").null_count:
+                yield from (image for image in _images(structs, table) if isinstance(image, Path))
+
+
+def _arrow_files(path: Path) -> Files:
+    if (path / STATE).is_file():
+        return {"train": _saved(path)}
+    files: dict[SplitName, list[Path]] = {}
+    if (path / DICTIONARY).is_file():
+        with naming(str(path / DICTIONARY)):
+            words = read_json(path / DICTIONARY)["splits"]
+        for word in (each for each in words if each in SPLIT_ALIASES):
+            files.setdefault(SPLIT_ALIASES[word], []).extend(_saved(path / word))
+    else:
+        for file, word in _cached(path):
+            files.setdefault(SPLIT_ALIASES[word], []).append(file)
+    if "train" not in files:
+        raise ValueError(f"folder {path} has no split train, only {', '.join(sorted(files)) or 'others'}")
+    return files
+
+
+def _saved(folder: Path) -> list[Path]:
+    """Return the files of a saved dataset. Raises ValueError for what is not as `datasets` writes it."""
+    with naming(str(folder / STATE)):
+        state = read_json(folder / STATE)
+        if state.get("_indices_data_files"):
+            raise ValueError("it has an order of rows (of datasets 1); save it again with a current version")
+        return [folder / Path(each["filename"]).name for each in state["_data_files"]]
+
+
+def _cached(folder: Path) -> list[tuple[Path, str]]:
+    """Return the files in a folder of the cache of `datasets`, and the word for the split of each."""
+    found = sorted(each for each in folder.glob("*.arrow") if not each.name.startswith(TRANSFORMED))
+    matches = [(file, CACHED.fullmatch(file.name)) for file in found]
+    return [(file, match[1] if match else "train") for file, match in matches if match or len(found) == 1]
+
+
+def _is_parquet(path: Path) -> bool:
+    return bool(_parquet_files(path)) if path.is_dir() else path.suffix.lower() == ".parquet"
+
+
+def _is_arrow(path: Path) -> bool:
+    if (path / DICTIONARY).is_file() or (path / STATE).is_file():
+        return True
+    return (
+        (bool(_cached(path)) and not has_images(path)) if path.is_dir() else path.suffix.lower() == ".arrow"
+    )
+
+
+register_format("Parquet files", _is_parquet, read_parquet)
+register_format("Arrow files", _is_arrow, read_arrow)

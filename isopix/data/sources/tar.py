@@ -1,0 +1,185 @@
+"""WebDataset: tar files whose neighboring files of one name, such as 0001.jpg and 0001.cls, are a sample."""
+
+import json
+import os
+import re
+import tarfile
+from array import array
+from collections.abc import Iterator
+from itertools import chain, groupby
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+
+from isopix.core.text import naming
+from isopix.data.decode import MAX_BYTES
+from isopix.data.file_hashes import hash_names
+from isopix.data.sources.base import (
+    Files,
+    ReadOptions,
+    Source,
+    SourceSplit,
+    files_by_split,
+    joined,
+    register_format,
+    with_class_names,
+)
+from isopix.data.sources.folder import IMAGE_SUFFIXES, has_images
+from isopix.storage.regular_file import read_regular
+
+CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
+LABEL_FIELDS = ("label", "cls")  # of a .json file
+MAX_LABEL_BYTES = 2**20  # of the file of a label
+TAR_SUFFIXES = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re.IGNORECASE)
+
+Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the first dot of their names
+
+
+def read_tar(path: Path, options: ReadOptions) -> Source:
+    """Read one tar file as the training split, or a folder of files that begin with, or lie in, the split's
+    name.
+
+    A sample has one image, and a label in a .cls file (an integer) or in a .json file (`label` or `cls`, if
+    it is an integer). One without an image is an image that cannot be read. Raises ValueError if a file
+    cannot be read or none is train.
+    """
+    root = path if path.is_dir() else path.parent
+    files: Files = {"train": [path]}
+    if path.is_dir():
+        files = files_by_split(path, _tar_files(path), "tar")
+    splits = {name: joined(list(map(_shard, shards)), str(path)) for name, shards in files.items()}
+    for name, split in splits.items():
+        if not split.num_images:
+            raise ValueError(
+                f"tar file {files[name][0]} has no images; allowed suffixes: {' '.join(IMAGE_SUFFIXES)}"
+            )
+    names = [each.relative_to(root).as_posix() for each in chain(*files.values())]
+    classes: list[str] = []
+    if path.is_dir() and (root / CLASS_NAMES).is_file():
+        with naming(f"file {root / CLASS_NAMES} of class names"):
+            classes = read_regular(root / CLASS_NAMES, max_bytes=MAX_LABEL_BYTES).decode().splitlines()
+        names += [CLASS_NAMES] if classes else []
+    source = Source(
+        path.resolve().name.removesuffix(".tar"), splits, (), hash_names(root, names, options.index)
+    )
+    return with_class_names(source, classes)
+
+
+def _tar_files(folder: Path) -> list[Path]:
+    """Return the tar files of a folder and of its sub-folders, one level deep, compressed or not."""
+    found = (*folder.glob("*"), *folder.glob("*/*"))
+    return sorted(path for path in found if TAR_SUFFIXES.fullmatch(path.name))
+
+
+def _shard(path: Path) -> SourceSplit:
+    """Return the images of an archive: names, places, sizes and labels (-1 for none) of its samples."""
+    names, starts, sizes, labels = list[str](), array("q"), array("q"), array("q")
+    with naming(f"tar file {path}"), _open(path) as archive:
+        for key, parts in _samples(archive):
+            image, label = _image(key, parts), _label(archive, parts)
+            if image is None and label is None:
+                continue  # a note beside the samples
+            names.append(key if image is None else image.name)
+            starts.append(0 if image is None else image.offset_data)
+            sizes.append(0 if image is None else image.size)
+            labels.append(-1 if label is None else label)
+
+    def read_range(start: int, stop: int) -> Iterator[bytes]:
+        with naming(f"tar file {path}"), path.open("rb") as file:
+            for i in range(start, stop):
+                size = min(sizes[i], MAX_BYTES + 1)  # decoding refuses what is larger
+                content = os.pread(file.fileno(), size, starts[i])
+                if len(content) < size:
+                    raise ValueError("it was cut off while it was read")
+                yield content
+
+    return SourceSplit(len(names), read_range, lambda i: f"{path}/{names[i]}", np.array(labels, np.int64))
+
+
+def _open(path: Path) -> tarfile.TarFile:
+    if not path.name.lower().endswith(".tar"):
+        raise ValueError("it is compressed, so that no image can be read by itself; unpack it (gunzip)")
+    return tarfile.open(path, "r:")
+
+
+def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Yield the regular files. Raises ValueError if the archive does not end in a block of zeros."""
+    while (member := archive.next()) is not None:
+        archive.members.clear()  # type: ignore[attr-defined]  # else all of them stay in memory
+        if member.issparse():
+            raise ValueError(f"file '{member.name}' is sparse; pack it without --sparse")
+        if member.isreg():
+            yield member
+    assert archive.fileobj is not None
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise ValueError("it is cut off or damaged: it has no end, a block of zeros")
+
+
+def _samples(archive: tarfile.TarFile) -> Iterator[tuple[str, Parts]]:
+    """Yield the name and the files of each sample. Raises ValueError if a file is there twice."""
+    keyed = ((*_key(member.name), member) for member in _members(archive))
+    for key, group in groupby((each for each in keyed if each[0]), key=itemgetter(0)):
+        parts: Parts = {}
+        for _, extension, member in group:
+            if extension in parts:
+                raise ValueError(f"file '{member.name}' is there twice in sample '{key}'")
+            parts[extension] = member
+        yield key, parts
+
+
+def _key(name: str) -> tuple[str, str]:
+    """Return the sample and the extension of a file: its name up to the first dot of its last part, and what
+    follows in lower case. The sample is empty for metadata, such as __info__.json, and hidden files.
+    """
+    folder, slash, base = name.rpartition("/")
+    stem, _, extension = base.partition(".")
+    if not extension or not stem or (stem.startswith("__") and stem.endswith("__")):
+        return "", ""
+    return folder + slash + stem, extension.lower()
+
+
+def _image(key: str, parts: Parts) -> tarfile.TarInfo | None:
+    """Return the image of a sample: of one extension, or else of several, as in 0001.image.png."""
+    images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in IMAGE_SUFFIXES]
+    plain = [extension for extension in images if "." not in extension] or images
+    if len(plain) > 1:
+        raise ValueError(
+            f"sample '{key}' has {len(plain)} images: {', '.join(plain[:5])}; allowed: one for each name up "
+            "to its first dot"
+        )
+    return parts[plain[0]] if plain else None
+
+
+def _label(archive: tarfile.TarFile, parts: Parts) -> int | None:
+    """Return the label of a sample, if it has one. Raises ValueError for a file that is not of its kind."""
+    if "cls" in parts:
+        text = _text(archive, parts["cls"]).strip()
+        if not re.fullmatch(r"-?[0-9]{1,18}", text):
+            raise ValueError(f"file '{parts['cls'].name}' is not an integer of up to 18 digits")
+        return int(text)
+    if "json" not in parts:
+        return None
+    try:
+        fields = json.loads(_text(archive, parts["json"]))
+    except (ValueError, RecursionError):
+        raise ValueError(f"file '{parts['json'].name}' is not JSON") from None
+    values = [fields.get(name) for name in LABEL_FIELDS] if isinstance(fields, dict) else []
+    return next((value for value in values if type(value) is int and abs(value) < 10**18), None)
+
+
+def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    if member.size > MAX_LABEL_BYTES:
+        raise ValueError(f"file '{member.name}' has {member.size:,} bytes; allowed: {MAX_LABEL_BYTES:,}")
+    file = archive.extractfile(member)
+    return "" if file is None else file.read().decode()
+
+
+def _claims(path: Path) -> bool:
+    if path.is_dir():
+        return bool(_tar_files(path)) and not has_images(path)
+    return TAR_SUFFIXES.fullmatch(path.name) is not None
+
+
+register_format("tar files", _claims, read_tar)

@@ -1,0 +1,61 @@
+"""The result of `isopix evaluate`: metrics of a fine-tuned network on test images."""
+
+from dataclasses import dataclass
+
+from isopix.core.formats import percent_with_interval
+from isopix.core.measurement import EnsembleAccuracy
+from isopix.core.table import Table
+from isopix.storage.result import Result
+
+
+@dataclass(frozen=True)
+class ClassificationMetrics:
+    """`accuracy` is the fraction of images whose majority vote over all masks is correct (iGPT section 4.6),
+    `interval` its 95 % interval (`accuracy_interval`).
+
+    `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` is that of the mean
+    probability, None for five classes or fewer; `per_class_accuracy` is None for classes without images;
+    `confusion_matrix` [C C] counts images by class (rows) and prediction (columns). `ensemble` has the
+    accuracies of a single mask and of the mean probability.
+    """
+
+    num_images: int
+    accuracy: float
+    interval: tuple[float, float]
+    cross_entropy: float
+    top5_accuracy: float | None
+    per_class_accuracy: tuple[float | None, ...]
+    confusion_matrix: tuple[tuple[int, ...], ...]
+    ensemble: EnsembleAccuracy
+
+
+class EvaluationResult(Result):
+    """Test metrics of a fine-tuned network after `step` steps, under `mask_ensemble` masks per image."""
+
+    data: str
+    step: int
+    mask_ensemble: int
+    precision: str
+    classes: tuple[str, ...]
+    metrics: ClassificationMetrics
+
+    def tables(self) -> list[Table]:
+        """Return the metrics, and the accuracy of each class."""
+        metrics, masks = self.metrics, self.mask_ensemble
+        vote = f"accuracy, majority vote of {masks} masks" if masks > 1 else "accuracy"
+        rows = [(vote, percent_with_interval(metrics.accuracy, *metrics.interval))]
+        if masks > 1:
+            rows.append(("accuracy, mean of single masks", f"{metrics.ensemble.single_mask:.1%}"))
+            rows.append(("accuracy, averaged probabilities", f"{metrics.ensemble.mean_probability:.1%}"))
+        if metrics.top5_accuracy is not None:
+            rows.append(("top-5 accuracy", f"{metrics.top5_accuracy:.1%}"))
+        rows.append(("classification loss", f"{metrics.cross_entropy:.4f} nats"))
+        assert self.measurement
+        rows += [(name, f"{accuracy:.1%}") for name, accuracy in self.measurement.baselines.items()]
+        masking = {0: "", 1: ", one random mask"}.get(masks, f", {masks} random masks")
+        by_class = zip(self.classes, metrics.per_class_accuracy, strict=True)
+        class_rows = [(name, "no images" if each is None else f"{each:.1%}") for name, each in by_class]
+        return [
+            Table(f"{self.measurement.line}{masking}", ["metric", "value (95 % CI)"], rows),
+            Table("Accuracy by class", ["class", "accuracy"], class_rows),
+        ]

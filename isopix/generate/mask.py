@@ -1,0 +1,249 @@
+"""Masks of completions: which positions of each image are hidden from the model and filled in.
+
+A position is hidden if any of its pixels is, and a pixel if any part of it is.
+"""
+
+import math
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from einops import rearrange, reduce, repeat
+from jaxtyping import Bool
+from numpy.typing import NDArray
+from scipy.ndimage import distance_transform_edt
+from torch import Tensor
+
+from isopix.codecs.base import Codec
+from isopix.core.config import from_dict
+from isopix.core.overrides import parse
+from isopix.core.random import generator
+from isopix.core.registry import kinds
+from isopix.core.types import Images, Mask
+from isopix.data.mask_file import read_mask
+from isopix.data.resize import crop_box
+from isopix.objectives.masks import MaskSpec, exact_ratio_mask
+
+PixelShape = Bool[Tensor, "H W"]
+ROUNDING = 1e-6  # of a pixel: how far an edge may be off a whole one
+MaskLike = str | os.PathLike[str] | Tensor | NDArray[Any] | MaskSpec
+Source = Bool[Tensor, "_ H W"] | MaskSpec  # the pixels that are hidden of every image or of each, or a policy
+PixelMask = Bool[Tensor, "B H W"]
+
+RATIO = "0.75"  # of random masks
+MIDDLE = "0.25,0.25,0.5,0.5"  # top, left, height and width of a rectangle
+STROKE = "0.1,0.25,0.25,0.75,0.75"  # radius, and two points
+FORMS = (
+    "half, rows:ROWS, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,... (pixels, or fractions of the "
+    "sides), random:RATIO, a file, several joined by +, or a registered mask with settings"
+)
+
+
+def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) -> Mask:
+    """Return what is hidden of each of `count` images, bool [count N #Q], True where hidden.
+
+    `mask` is an array, a registered mask part, the path of a file, or a text:
+
+    - `half`, or `rows:16`: all but the first half, or the first 16 rows, of the positions;
+    - `rectangle:TOP,LEFT,HEIGHT,WIDTH` in pixels of the model's images, or in fractions of their sides if any
+      number has a point; alone, the middle half of both sides;
+    - `brush:RADIUS,ROW,COL,ROW,COL,...`: a stroke through pixels, in the same units;
+    - `random:0.75`: this fraction of the positions, others in each image;
+    - a registered mask with its settings, as `block:ratio=0.6,side=2`;
+    - the name of an image file, which hides its transparent pixels, or if it has none, its white ones;
+    - several of these, joined by `+`.
+
+    An array is bool [H W], or [count H W] with a mask for each image. Arrays and files of another size are
+    cropped at their center to the images' aspect ratio, and resized. Random masks of image i are a function
+    of `seed` and i. Raises ValueError for anything else, and for a mask that hides nothing or everything.
+    """
+    hidden = torch.zeros(count, codec.grid.positions, 1, dtype=torch.bool)
+    for source in _sources(mask, codec):
+        if isinstance(source, MaskSpec):
+            hidden = hidden | _drawn(source, codec, count, seed)
+        elif len(source) in (1, count):
+            hidden = hidden | _touched_positions(source, codec)
+        else:
+            raise ValueError(f"mask has {len(source)} masks for {count} images; allowed: 1 or {count}")
+    for image, own in enumerate(hidden):
+        if not own.any() or own.all():
+            what = "every position; at least one must be visible" if own.any() else "nothing"
+            raise ValueError(
+                f"mask {mask_label(mask)} hides {what}{f' (image {image})' if count > 1 else ''}"
+            )
+    return hidden
+
+
+def chosen_mask(codec: Codec, *, rows: int | None, mask: MaskLike | None) -> MaskLike:
+    """Return the mask, that of `rows`, or that of half the rows. Raises ValueError for both."""
+    if rows is not None and mask is not None:
+        raise ValueError(f"rows {rows} and mask {mask_label(mask)} are both given; give one of them")
+    return f"rows:{codec.grid.rows // 2 if rows is None else rows}" if mask is None else mask
+
+
+def rows_mask(codec: Codec, rows: int) -> PixelShape:
+    """Hide all but the first `rows` rows of positions. Raises ValueError if no row or every row is given."""
+    grid, side = codec.grid, codec.patch_size
+    if not 0 < rows < grid.rows:
+        raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {rows}")
+    hidden = torch.zeros(grid.rows * side, grid.cols * side, dtype=torch.bool)
+    hidden[rows * side :] = True
+    return hidden
+
+
+def mask_label(mask: MaskLike) -> str:
+    """Return a mask in words: its text, or the kind of thing that it is."""
+    if isinstance(mask, str | os.PathLike):
+        return os.fspath(mask)
+    return mask.label() if isinstance(mask, MaskSpec) else "array"
+
+
+def hidden_pixels(hidden: Mask, images: Images) -> PixelMask:
+    """Return True for the pixels of a position of which any code is hidden."""
+    height, width = images.shape[-2:]
+    side = math.isqrt(height * width // hidden.shape[1])
+    return repeat(hidden.any(-1), "b (h w) -> b (h p) (w q)", h=height // side, p=side, q=side)
+
+
+def nearest_visible_pixels(images: Images, hidden: PixelMask) -> Images:
+    """Return images on the CPU in which hidden pixels are as the nearest visible one of their image, which is
+    a completion without learning; images of which nothing is visible are left as they are.
+    """
+    filled = images.cpu().clone()
+    for image, mask in zip(filled, hidden.cpu(), strict=True):
+        if not mask.all():
+            places = distance_transform_edt(mask.numpy(), return_distances=False, return_indices=True)
+            row, col = torch.from_numpy(places).long()
+            image[:] = image[:, row, col]
+    return filled
+
+
+def _touched_positions(pixels: Bool[Tensor, "_ H W"], codec: Codec) -> Mask:
+    side = codec.patch_size
+    touched = reduce(pixels.to(torch.uint8), "b (h p) (w q) -> b h w", "max", p=side, q=side)
+    return rearrange(touched.bool(), "b h w -> b (h w) 1")
+
+
+def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:
+    """Draw a registered mask for each image, from a generator of its own."""
+    policy.check_grid(codec.grid)
+    streams = (generator(seed, "complete/mask", image) for image in range(count))
+    return torch.cat([policy.checked_sample(1, codec.grid, codec.num_codes, each) for each in streams])
+
+
+def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
+    if isinstance(mask, MaskSpec):
+        return [mask]
+    if isinstance(mask, str | os.PathLike):
+        if Path(mask).is_file() or not isinstance(mask, str):
+            return [_file(Path(mask), codec)]
+        return [_parsed(text, codec) for text in mask.split("+")]
+    array = torch.from_numpy(np.array(mask)) if isinstance(mask, np.ndarray) else mask.cpu()
+    if array.dtype != torch.bool or array.ndim not in (2, 3) or not array.numel():
+        given = f"{str(array.dtype).removeprefix('torch.')} {list(array.shape)}"
+        raise ValueError(f"mask is {given}; allowed: bool [H W] or [B H W], True where hidden")
+    each = array[None] if array.ndim == 2 else array
+    return [torch.stack([fit_to(_size(codec), own) for own in each])]
+
+
+def _parsed(text: str, codec: Codec) -> Source:
+    """Return what a text names; raises ValueError with all that can be named."""
+    form, _, rest = text.partition(":")
+    if form == "half" or (form == "rows" and rest.isdecimal()):
+        return rows_mask(codec, codec.grid.rows // 2 if form == "half" else int(rest))[None]
+    if form == "rectangle":
+        return _rectangle(_numbers(text, rest or MIDDLE, [4]), _size(codec))[None]
+    if form == "brush":
+        return _brush(_numbers(text, rest or STROKE, range(3, 2**16, 2)), _size(codec))[None]
+    if form == "random":
+        return exact_ratio_mask(_numbers(text, rest or RATIO, [1]).values[0], codec.grid.positions)
+    if form in kinds(MaskSpec.noun):
+        return from_dict(MaskSpec, {"kind": form, **parse(rest.split(",") if rest else [])})
+    if Path(text).is_file():
+        return _file(Path(text), codec)
+    raise ValueError(_allowed(text))
+
+
+def _allowed(text: str) -> str:
+    return f"mask '{text}' is neither a file nor a mask; allowed: {FORMS} ({', '.join(kinds(MaskSpec.noun))})"
+
+
+def _file(path: Path, codec: Codec) -> Bool[Tensor, "1 H W"]:
+    return fit_to(_size(codec), torch.from_numpy(read_mask(path)))[None]
+
+
+class _Numbers(NamedTuple):
+    values: list[float]
+    are_fractions: bool  # of the sides of the picture, else pixels
+
+
+def _numbers(text: str, rest: str, counts: Collection[int]) -> _Numbers:
+    """Return the numbers of a text, as many as one of `counts`. Raises ValueError for anything else."""
+    try:
+        values = [float(word) for word in rest.split(",")]
+    except ValueError:
+        values = []
+    if len(values) not in counts or not all(map(math.isfinite, values)):
+        raise ValueError(_allowed(text))
+    return _Numbers(values, "." in rest)
+
+
+def _rectangle(numbers: _Numbers, size: tuple[int, int]) -> PixelShape:
+    """Hide a rectangle. Raises ValueError unless it lies in the picture."""
+    sides = size if numbers.are_fractions else (1, 1)
+    top, left, height, width = (
+        each * side for each, side in zip(numbers.values, [*sides, *sides], strict=True)
+    )
+    bottom, right = (math.ceil(end - ROUNDING) for end in (top + height, left + width))
+    if min(height, width) <= 0 or min(top, left) < 0 or bottom > size[0] or right > size[1]:
+        given = ", ".join(f"{each:g}" for each in (top, left, height, width))
+        raise ValueError(
+            f"rectangle of top, left, height, width {given} pixels; it must lie inside the picture of "
+            f"{size[0]} x {size[1]} pixels, and not be empty"
+        )
+    hidden = torch.zeros(size, dtype=torch.bool)
+    hidden[math.floor(top + ROUNDING) : bottom, math.floor(left + ROUNDING) : right] = True
+    return hidden
+
+
+def _brush(numbers: _Numbers, size: tuple[int, int]) -> PixelShape:
+    """Hide the pixels whose centers are at most a radius from the line through some points."""
+    radius, *places = numbers.values
+    points = torch.tensor(places, dtype=torch.float64).view(-1, 2)
+    if numbers.are_fractions:
+        radius *= min(size)
+        points = points * torch.tensor(size) - 0.5
+    rows, cols = (torch.arange(side, dtype=torch.float64) for side in size)
+    pixels = torch.stack(torch.meshgrid(rows, cols, indexing="ij"), -1)
+    hidden = torch.zeros(size, dtype=torch.bool)
+    for start, end in zip(points, points[1:] if len(points) > 1 else points, strict=False):
+        along = end - start
+        share = ((pixels - start) @ along / along.square().sum().clamp(min=ROUNDING)).clamp(0, 1)
+        distance = (pixels - start - share[..., None] * along).square().sum(-1).sqrt()
+        hidden |= distance <= radius + ROUNDING
+    return hidden
+
+
+def fit_to(size: tuple[int, int], mask: Bool[Tensor, "_ _"]) -> PixelShape:
+    """Return a mask of any size for a picture of `size`: its center is cropped to the picture's aspect ratio,
+    and a pixel is hidden if any part of it is.
+    """
+    left, top, right, bottom = crop_box(mask.shape[1], mask.shape[0], *size, None)
+    rows = torch.stack([mask[part].any(0) for part in _parts(top, bottom, size[0], mask.shape[0])])
+    return torch.stack([rows[:, part].any(1) for part in _parts(left, right, size[1], mask.shape[1])], 1)
+
+
+def _parts(start: float, end: float, count: int, length: int) -> list[slice]:
+    """The lines that each of equal parts of a side touches."""
+    step = (end - start) / count
+    firsts = [math.floor(start + i * step + ROUNDING) for i in range(count)]
+    ends = [min(length, math.ceil(start + (i + 1) * step - ROUNDING)) for i in range(count)]
+    return [slice(*each) for each in zip(firsts, ends, strict=True)]
+
+
+def _size(codec: Codec) -> tuple[int, int]:
+    """Height and width of the model's images, in pixels."""
+    return codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size

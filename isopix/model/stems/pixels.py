@@ -1,0 +1,160 @@
+"""Embeddings of values: a table of vectors for each code or channel of a position, summed."""
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, cast
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from isopix.codecs.base import Codec
+from isopix.core.ranges import Range, Size
+from isopix.core.registry import register
+from isopix.core.types import Codes, Images
+from isopix.model.init import EMBEDDING, Glorot, InitScheme, InitTable, Normal, Zeros
+from isopix.model.stems.base import Components, Stem, StemSpec, ValueTable
+
+
+@register("token_embedding")
+class TokenEmbeddingSpec(StemSpec):
+    """The codec's codes as inputs: iGPT's palette embedding for one code per position; for bytes pix2vec, a
+    table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3.2).
+    """
+
+    def build(self, codec: Codec, width: int) -> "TokenEmbedding":
+        return TokenEmbedding(codec, width)
+
+    def num_components(self, codec: Codec) -> int:
+        return codec.num_codes
+
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        return 0
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"tables.*": EMBEDDING[scheme]}
+
+
+class TokenEmbedding(Stem):
+    """components_iq = table_q[code_iq]."""
+
+    reads_codes: ClassVar[bool] = True
+    has_value_table: ClassVar[bool] = True
+
+    def __init__(self, codec: Codec, width: int):
+        super().__init__()
+        tables = (nn.Embedding(codec.vocab_size, width) for _ in range(codec.num_codes))
+        self.tables = cast("Sequence[nn.Embedding]", nn.ModuleList(tables))
+
+    def value_table(self) -> ValueTable:
+        return torch.stack([table.weight for table in self.tables])
+
+    def forward(self, inputs: Codes) -> Components:
+        return [table(codes) for table, codes in zip(self.tables, inputs.unbind(-1), strict=True)]
+
+
+CHANNELS, LEVELS = 3, 256
+Values = Float[Tensor, " 256"]  # 0..255, scaled to [-1, 1]
+ValueFeatures = Float[Tensor, "3 256 F"]
+
+
+class PixelStemSpec(StemSpec):
+    """Base of stems that embed each channel of a pixel by its value."""
+
+    @abc.abstractmethod
+    def build(self, codec: Codec, width: int) -> "PixelEmbedding":
+        """Return the stem. Raises ValueError if a position is more than a pixel."""
+
+    def num_components(self, codec: Codec) -> int:
+        return CHANNELS
+
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        return 0
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"project": Glorot(), "bias": Zeros(), "features.normals": Normal(1.0)}
+
+
+@register("fourier_pixel_embedding")
+class FourierPixelEmbeddingSpec(PixelStemSpec):
+    """Random Fourier features g(p) = (sin 2 pi b_1 p, cos 2 pi b_1 p, ..) of p in [-1, 1], with b_i ~
+    N(0, sigma^2) drawn once for each channel; then linear (inductive biases of small isotropic nets, section
+    3).
+
+    The similarity of two values at distance d is exp(-2 pi^2 sigma^2 d^2) in expectation. The paper's sigma
+    is 1; it does not state the number of `frequencies`.
+    """
+
+    sigma: Annotated[float, Range(low=0)] = 1.0
+    """Standard deviation of the frequencies; the paper's is 1."""
+    frequencies: Size = 64
+    """Number of frequencies per channel, which the paper does not state."""
+
+    def label(self) -> str:
+        return f"{self.frequencies} random Fourier features per channel, sigma {self.sigma:g}"
+
+    def build(self, codec: Codec, width: int) -> "PixelEmbedding":
+        return PixelEmbedding(FourierFeatures(self), 2 * self.frequencies, codec, width)
+
+
+@register("linear_pixel_embedding")
+class LinearPixelEmbeddingSpec(PixelStemSpec):
+    """(x - 127.5) / 127.5 of each channel, then linear: "continuous" (inductive biases, section 3.2)."""
+
+    def label(self) -> str:
+        return "linear embedding of the three channels"
+
+    def build(self, codec: Codec, width: int) -> "PixelEmbedding":
+        return PixelEmbedding(ScaledValues(), 1, codec, width)
+
+
+class FourierFeatures(nn.Module):
+    """Sines and cosines of 2 pi sigma b p; `normals` are b for sigma 1, the same whatever sigma is."""
+
+    normals: Tensor
+
+    def __init__(self, spec: FourierPixelEmbeddingSpec):
+        super().__init__()
+        self.sigma = spec.sigma
+        self.register_buffer("normals", torch.zeros(CHANNELS, spec.frequencies))
+
+    def forward(self, values: Values) -> ValueFeatures:
+        """Return sines and cosines, interleaved."""
+        angles = 2 * math.pi * self.sigma * self.normals[:, None] * values[:, None]
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+
+class ScaledValues(nn.Module):
+    """The value itself."""
+
+    def forward(self, values: Values) -> ValueFeatures:
+        return values[:, None].expand(CHANNELS, -1, 1)
+
+
+class PixelEmbedding(Stem):
+    """components_ic = W_c g_c(value_ic) + a_c for channels c: a linear layer over all features, whose bias is
+    split over the channels, so that a masked channel leaves nothing of itself.
+    """
+
+    has_value_table: ClassVar[bool] = True
+
+    def __init__(self, features: nn.Module, size: int, codec: Codec, width: int):
+        super().__init__()
+        if codec.patch_size != 1:
+            patch = f"{codec.patch_size} x {codec.patch_size}"
+            raise ValueError(f"pixel embeddings need positions of one pixel; this codec's are {patch} pixels")
+        self.features = features
+        self.project = nn.Linear(CHANNELS * size, width, bias=False)
+        self.bias = nn.Parameter(torch.zeros(CHANNELS, width))
+
+    def value_table(self) -> ValueTable:
+        values = torch.linspace(-1, 1, LEVELS, dtype=self.bias.dtype, device=self.bias.device)
+        weight = rearrange(self.project.weight, "d (c f) -> c f d", c=CHANNELS)
+        return self.features(values) @ weight + self.bias[:, None]
+
+    def forward(self, inputs: Images) -> Components:
+        values = rearrange(inputs, "b c h w -> c b (h w)").int()
+        return [F.embedding(value, table) for value, table in zip(values, self.value_table(), strict=True)]

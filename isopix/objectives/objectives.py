@@ -1,0 +1,231 @@
+"""The objectives: autoregressive, masked, and none."""
+
+import hashlib
+from typing import Annotated, ClassVar, NamedTuple
+
+import torch
+from einops import rearrange
+from jaxtyping import Int
+from torch import Tensor
+
+from isopix.codecs.base import Codec
+from isopix.core.random import generator
+from isopix.core.ranges import Range
+from isopix.core.registry import register
+from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices, Scalar, Tokens
+from isopix.model.heads import Likelihood
+from isopix.model.masking import MaskingSpec, ShiftRightMaskingSpec, ZeroMaskingSpec
+from isopix.model.stems.base import gather_patches
+from isopix.objectives.base import ObjectiveSpec, TrainingBatch
+from isopix.objectives.masks import BernoulliMask, MaskSpec
+
+
+@register("autoregressive")
+class Autoregressive(ObjectiveSpec):
+    """L_AR = E[-ln p(x)], p(x) = prod_i p(x_i | x_1 .. x_i-1): mean over positions (iGPT section 2.1)."""
+
+    can_sample: ClassVar[bool] = True
+
+    @property
+    def causal(self) -> bool:
+        return True
+
+    @property
+    def corruption(self) -> ShiftRightMaskingSpec:
+        return ShiftRightMaskingSpec()
+
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        """Return a batch with every position in the loss; nothing is random."""
+        targets = codec.encode(images)
+        return TrainingBatch.with_equal_weights(
+            images, None, targets, torch.ones_like(targets[..., :1], dtype=torch.bool)
+        )
+
+
+class Corruption(NamedTuple):
+    """`source` is the position whose pixels each position shows: its own, or one that was not chosen."""
+
+    loss_mask: LossMask
+    mask: Mask
+    source: Int[Tensor, "B N"]
+
+    def apply(self, images: Images, grid: Grid) -> Images:
+        """Return images with the pixels of each position's source; stems are local: this moves embeddings."""
+        patches = gather_patches(images, self.source.to(images.device), grid)
+        return rearrange(patches, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
+
+
+def keep_or_swap(
+    chosen: Mask, *, random_rate: float, keep_rate: float, generator: torch.Generator
+) -> Corruption:
+    """Of the chosen positions, keep a fraction as they are, show another position of the image at a fraction,
+    and mask all others (80, 10 and 10 % in ViT, appendix B.1.2).
+
+    The other position was not chosen itself, so that no target is revealed; where all are chosen, none is
+    replaced.
+    """
+    whole = chosen.any(-1)
+    choice, place = torch.rand(2, *whole.shape, generator=generator)
+    free = (~whole).sum(1, keepdim=True)
+    others = whole.to(torch.uint8).argsort(dim=1, stable=True)  # positions that were not chosen come first
+    other = others.gather(1, (place * free).long().minimum((free - 1).clamp(min=0)))
+    replaced = whole & (choice < random_rate) & (free > 0)
+    visible = replaced | (whole & (choice >= random_rate) & (choice < random_rate + keep_rate))
+    source = torch.where(replaced, other, torch.arange(whole.shape[1]))
+    return Corruption(chosen, chosen & ~visible[..., None], source)
+
+
+def per_image_generators(images: Images) -> list[torch.Generator]:
+    """Return a generator for each image, seeded by a hash of its pixels."""
+    digests = [hashlib.blake2b(image.numpy().tobytes(), digest_size=8) for image in images.cpu()]
+    return [generator(0, f"static/{digest.hexdigest()}") for digest in digests]
+
+
+@register("masked")
+class Masked(ObjectiveSpec):
+    """L_BERT = E over masks M of the mean over i in M of -ln p(x_i | x outside M) (iGPT section 2.1).
+
+    The paper writes a sum over M; the released code, and we, take the mean within an image, then over images.
+    """
+
+    masks_input: ClassVar[bool] = True
+
+    mask: MaskSpec = BernoulliMask()
+    """Positions in M, all of which are in the loss."""
+    corruption: MaskingSpec = ZeroMaskingSpec()
+    """What the blocks see in place of a masked position."""
+    random_rate: float = 0.0
+    """Fraction of the positions in M that show the pixels of another position."""
+    keep_rate: float = 0.0
+    """Fraction of the positions in M that show their own pixels."""
+    deterministic_mask: bool = False
+    """Whether the mask is a function of the pixels of the image."""
+    label_smoothing: Annotated[float, Range(low=0, below=1)] = 0.0
+    """Label smoothing of the targets, in training only."""
+    causal: bool = False
+    """Whether a position attends only to itself and those before it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        random, keep = self.random_rate, self.keep_rate
+        if not (random >= 0 and keep >= 0 and random + keep <= 1):
+            raise ValueError(
+                f"random_rate {random} and keep_rate {keep} must be at least 0 and sum to at most 1"
+            )
+        if self.mask.masks_single_codes and not self.corruption.masks_single_codes:
+            raise ValueError(
+                f"mask {self.mask.kind} masks single codes, which corruption {self.corruption.kind} cannot; "
+                "use objective.corruption=zero"
+            )
+
+    def label(self) -> str:
+        return "masked, causal" if self.causal else "masked"
+
+    @property
+    def masks_single_codes(self) -> bool:
+        return self.mask.masks_single_codes
+
+    def check_grid(self, grid: Grid) -> None:
+        self.mask.check_grid(grid)
+
+    def decoded_fraction(self, positions: int, num_codes: int) -> float:
+        return self.mask.expected_fraction(positions, num_codes)
+
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        """Return a batch with the chosen codes in the loss; images with nothing in the loss have weight 0.
+
+        Raises ValueError for a mask of a wrong shape, and for more masked positions than `max_positions`.
+        """
+        drawn = self._draw(images, codec, generator)
+        self._check_bound(drawn.loss_mask)
+        shown = drawn.apply(images, codec.grid) if self.random_rate else images
+        mask, loss_mask = drawn.mask.to(images.device), drawn.loss_mask.to(images.device)
+        return TrainingBatch.with_equal_weights(shown, mask, codec.encode(images), loss_mask)
+
+    def make_reconstruction_batch(
+        self, images: Images, codec: Codec, generator: torch.Generator
+    ) -> TrainingBatch:
+        """Return a batch that masks all chosen positions, also those that training keeps or replaces."""
+        batch = self.make_batch(images, codec, generator)
+        return batch._replace(inputs=images, mask=batch.loss_mask)
+
+    def loss_positions(self, batch: TrainingBatch) -> PositionIndices | None:
+        """Return as many positions of each image as any image has in the loss, those in the loss first."""
+        _, positions, num_codes = batch.targets.shape
+        most = self.mask.max_positions(1, positions, num_codes)
+        if most == positions:
+            return None
+        order = batch.loss_mask.any(-1).to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+        return order[:, :most]
+
+    def max_loss_positions(self, batch: TrainingBatch) -> int:
+        """Return an upper bound on the positions in the loss; equal images have equal deterministic masks."""
+        images, positions, num_codes = batch.targets.shape
+        if self.deterministic_mask:
+            return images * self.mask.max_positions(1, positions, num_codes)
+        return self.mask.max_positions(images, positions, num_codes)
+
+    def num_visible(self, positions: int, num_codes: int) -> int | None:
+        if not self.mask.fixed_count or self.random_rate or self.keep_rate:
+            return None
+        return positions - self.mask.max_positions(1, positions, num_codes)
+
+    def _check_bound(self, chosen: Mask) -> None:
+        """Raise ValueError for a mask policy with too low a bound: the loss would miss some positions."""
+        counts = chosen.any(-1).sum(1)
+        images, positions, num_codes = chosen.shape
+        for among, found in ((1, int(counts.max())), (images, int(counts.sum()))):
+            bound = self.mask.max_positions(among, positions, num_codes)
+            if found > bound and not (self.deterministic_mask and among > 1):
+                raise ValueError(
+                    f"mask {self.mask.kind} masks {found} positions of {among} images of {positions}; "
+                    f"its max_positions allows {bound}"
+                )
+
+    def _draw(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
+        if not self.deterministic_mask:
+            return self._corrupt(len(images), codec, generator)
+        drawn = [self._corrupt(1, codec, own) for own in per_image_generators(images)]
+        return Corruption(*map(torch.cat, zip(*drawn, strict=True)))
+
+    def _corrupt(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
+        chosen = self.mask.checked_sample(batch, codec.grid, codec.num_codes, generator)
+        if not (self.random_rate or self.keep_rate):
+            return Corruption(chosen, chosen, torch.arange(chosen.shape[1]).expand(chosen.shape[:2]))
+        return keep_or_swap(
+            chosen, random_rate=self.random_rate, keep_rate=self.keep_rate, generator=generator
+        )
+
+
+@register("none")
+class NoObjective(ObjectiveSpec):
+    """Masks nothing and predicts nothing: an imported network that was trained on class labels, or that came
+    without its decoder. It can be probed, analyzed and fine-tuned on classes.
+    """
+
+    def label(self) -> str:
+        return "unknown"
+
+    @property
+    def corruption(self) -> MaskingSpec:
+        return ZeroMaskingSpec()
+
+    def decoded_fraction(self, positions: int, num_codes: int) -> float:
+        return 0.0
+
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        """Return a batch without a mask and with nothing in the loss."""
+        targets = codec.encode(images)
+        nothing = torch.zeros_like(targets[..., :1], dtype=torch.bool)
+        return TrainingBatch.with_equal_weights(images, None, targets, nothing)
+
+    def decoded_loss(
+        self, head: Likelihood, tokens: Tokens, batch: TrainingBatch, positions: PositionIndices | None = None
+    ) -> Scalar:
+        """Raises ValueError: there is no loss."""
+        raise ValueError(
+            "this network has no pre-training objective and no loss of codes; it can be probed, analyzed and "
+            "fine-tuned on classes (generative_weight=0)"
+        )
+
+    decoded_eval_loss = decoded_loss

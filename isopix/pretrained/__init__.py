@@ -1,0 +1,1 @@
+"""A pre-trained model as a torch module: what `isopix.load` returns, its features and its images."""

@@ -1,0 +1,177 @@
+"""FeatureExtractor: a pre-trained network as a torch module that returns features of images."""
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isopix.api.arguments import checked
+from isopix.core.device import Precision, autocast
+from isopix.core.ranges import Count
+from isopix.core.types import Images
+from isopix.model.backbone import FeatureKind, HiddenState
+from isopix.model.network import Network, evaluation_mode, without_start_token
+from isopix.model.pool import Pool, pool_tokens, pooled_width
+from isopix.pretrained.inputs import ImagesLike, as_images
+from isopix.pretrained.pickling import new_with_plugins, used_plugins
+from isopix.probing.features import extract_features
+from isopix.runs.load import LoadedRun
+
+
+class FeatureExtractor(nn.Module):
+    """A network that returns features, as a timm model with `num_classes=0` does; see `PretrainedModel`."""
+
+    @checked
+    def __init__(
+        self,
+        loaded: LoadedRun,
+        *,
+        layer: int = -1,
+        pool: Pool | None = None,
+        features: FeatureKind = "normed",
+        precision: Precision = "fp32",
+    ):
+        super().__init__()
+        self.loaded, self.precision = loaded, precision
+        self.network: Network = loaded.network
+        self.class_head = loaded.class_head
+        self.layer, self.feature_kind = self._layer_index(layer), features
+        self.pool: Pool = pool or loaded.recipe.pool
+        self.eval()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """Have the plugins that the classes of its modules are from loaded before it when it is unpickled."""
+        reduced = super().__reduce_ex__(max(2, int(protocol)))
+        assert isinstance(reduced, tuple), "a module is not a global"
+        return (new_with_plugins, (type(self), used_plugins(self.loaded)), *reduced[2:])
+
+    def extra_repr(self) -> str:
+        recipe, grid = self.loaded.recipe, self.network.codec.grid
+        shape = f"depth={self.depth}, width={recipe.model.width}, grid={grid.rows}x{grid.cols}"
+        return f"{recipe.name}, {recipe.objective.kind}, step={self.loaded.step}, {shape}, layer={self.layer}"
+
+    @property
+    def depth(self) -> int:
+        """Number of blocks L; layers are 0 to L."""
+        return self.network.backbone.depth
+
+    @property
+    def num_features(self) -> int:
+        """Number D of features per image: the width, times the number of cells of a pool of several."""
+        return self.num_pooled(self.pool)
+
+    def num_pooled(self, pool: Pool) -> int:
+        """Return the number of features per image under a pool."""
+        return pooled_width(pool, self.network.backbone.grid, self.loaded.recipe.model.width)
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        """Number of tokens before the positions: 1 with a class token, else 0."""
+        return self.network.backbone.num_prefix_tokens
+
+    @checked
+    def preprocess(self, images: ImagesLike) -> Images:
+        """Return images as the model reads them, uint8 [B 3 H W]: of another size than the model's, cropped
+        at their center and resized as the images of its run, with their pixels. A JPEG that is given as PIL
+        image may differ slightly from its file, which is decoded at a smaller size if it is large.
+
+        Raises ValueError for what is no image, and for one that cannot be read.
+        """
+        return as_images(images, self.loaded)
+
+    def forward_features(self, images: ImagesLike) -> HiddenState:
+        """Return the tokens of the chosen layer, [B N D] with any class token first; gradients flow."""
+        [tokens] = self.forward_intermediates(images, [self.layer])
+        return tokens
+
+    @checked
+    def forward_intermediates(
+        self, images: ImagesLike, layers: Sequence[int] | None = None
+    ) -> list[HiddenState]:
+        """Return the tokens of these layers, by default of all, 0 to L: each [B N D], with any class token
+        first, from one pass; gradients flow.
+        """
+        chosen = self._layer_indices(layers)
+        device, network = self.network.device, self.network.truncated(max(chosen))
+        given = self.preprocess(images).to(device)
+        shown = given if len(given) else given.new_zeros(1, *given.shape[1:])  # no part expects no images
+        with autocast(device, self.precision):
+            wanted = set(chosen)
+            every = enumerate(network.features(shown, kind=self.feature_kind))
+            found = {layer: tokens for layer, tokens in every if layer in wanted}
+        return [found[layer] if len(given) else found[layer][:0] for layer in chosen]
+
+    def forward_head(self, tokens: HiddenState) -> Float[Tensor, "B _"]:
+        """Pool the tokens that `forward_features` returns to one float32 vector per image."""
+        return pool_tokens(tokens, self.pool, self.network.backbone.grid, self.num_prefix_tokens)
+
+    def forward(self, images: ImagesLike) -> Float[Tensor, "B _"]:
+        """Return the pooled features of the chosen layer, float32 on the model's device; gradients flow."""
+        return self.forward_head(self.forward_features(images))
+
+    @checked
+    def features(
+        self,
+        images: ImagesLike,
+        layer: int | None = None,
+        *,
+        features: FeatureKind | None = None,
+        pool: Pool | None = None,
+        start_token: bool = True,
+        batch_size: Count | None = None,
+    ) -> Float[Tensor, "B _"]:
+        """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32; layer,
+        kind and pool are the model's own by default.
+
+        `start_token=False` omits the start token of an autoregressive model, as the feature path of
+        `transformers` does.
+        """
+        [found] = self.layer_features(
+            images,
+            [self.layer if layer is None else layer],
+            features=features,
+            pool=pool,
+            start_token=start_token,
+            batch_size=batch_size,
+        )
+        return found
+
+    @checked
+    def layer_features(
+        self,
+        images: ImagesLike,
+        layers: Sequence[int] | None = None,
+        *,
+        features: FeatureKind | None = None,
+        pool: Pool | None = None,
+        start_token: bool = True,
+        batch_size: Count | None = None,
+    ) -> Float[Tensor, "layers B _"]:
+        """Return the `features` of each of these layers, by default of all, 0 to L, from one pass."""
+        chosen = self._layer_indices(layers)
+        network = self.network if start_token else without_start_token(self.network)
+        network = network.truncated(max(chosen))
+        with evaluation_mode(network):
+            found = extract_features(
+                network,
+                self.preprocess(images),
+                features=features or self.feature_kind,
+                pool=pool or self.pool,
+                batch_size=batch_size,
+                precision=self.precision,
+            )
+        return found if chosen == list(range(len(found))) else found[chosen]
+
+    def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
+        """Return the layers, from 0, or all. Raises ValueError if there are none, or one does not exist."""
+        if layers is not None and not len(layers):
+            raise ValueError(f"layers is empty; layers are 0 to {self.depth}")
+        return [self._layer_index(each) for each in (range(self.depth + 1) if layers is None else layers)]
+
+    def _layer_index(self, layer: int) -> int:
+        """Return the layer, from 0. Raises ValueError if it does not exist."""
+        depth = self.loaded.network.backbone.depth
+        if not -depth - 1 <= layer <= depth:
+            raise ValueError(f"layer {layer!r} does not exist; layers are 0 to {depth}")
+        return layer % (depth + 1)

@@ -1,0 +1,101 @@
+"""Features: a pre-trained model as a scikit-learn transformer from images to features."""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from isopix.core.device import DeviceLike
+from isopix.model.backbone import FeatureKind
+from isopix.model.pool import Pool
+from isopix.pretrained.inputs import image_size
+from isopix.pretrained.loading import load
+from isopix.pretrained.model import PretrainedModel
+
+
+class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Transform images to the pooled features of one layer of a pre-trained model, as a linear probe reads.
+
+    `model` is what `isopix.load` takes (a run folder, a saved folder or a name on the Hub), or its result;
+    `layer`, `pool` and `features` are by default those that it was loaded with. Images are uint8 [B 3 H W] or
+    [B H W 3] of the model's resolution, or flattened to [B H*W*3]; other dtypes are accepted if all values
+    are integers from 0 to 255. A fitted transformer is pickled with its weights.
+
+    Attributes: `model_`, the loaded model; `n_features_in_`, H*W*3.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | PretrainedModel,
+        *,
+        layer: int | None = None,
+        pool: Pool | None = None,
+        features: FeatureKind | None = None,
+        batch_size: int | None = None,
+        device: DeviceLike = "auto",
+    ):
+        self.model = model
+        self.layer = layer
+        self.pool = pool
+        self.features = features
+        self.batch_size = batch_size
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None) -> "Features":  # noqa: N803  # the names of scikit-learn
+        """Load the model and check the images; nothing is learned. Raises ValueError for wrong arguments."""
+        model = self.model
+        if not isinstance(model, PretrainedModel):
+            model = load(model, device=self.device)
+        self._transform(model, self._images(X, model, reset=True)[:1])
+        self.model_ = model
+        self._n_features_out = model.num_pooled(self.pool or model.pool)
+        return self
+
+    def transform(self, X: Any) -> Float[np.ndarray, "B D"]:  # noqa: N803
+        """Return the features, float32 [B D]. Raises ValueError for other images than `fit` accepts."""
+        check_is_fitted(self)
+        return self._transform(self.model_, self._images(X, self.model_, reset=False))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _transform(self, model: PretrainedModel, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            features = model.features(
+                images, self.layer, features=self.features, pool=self.pool, batch_size=self.batch_size
+            )
+        return features.numpy()
+
+    def _images(self, X: Any, model: PretrainedModel, *, reset: bool) -> NDArray[np.uint8]:  # noqa: N803
+        """Return uint8 images [B H W 3]. Raises ValueError for other shapes and values."""
+        height, width = image_size(model.network.codec)
+        if getattr(X, "ndim", None) == 4:
+            pixels = np.asarray(X)
+            if pixels.shape[1:] == (3, height, width):
+                pixels = rearrange(pixels, "b c h w -> b h w c")
+            if pixels.shape[1:] != (height, width, 3):
+                raise ValueError(
+                    f"expected images [B 3 {height} {width}] or [B {height} {width} 3], got {pixels.shape}"
+                )
+            X = pixels.reshape(len(pixels), -1)  # noqa: N806
+        values = validate_data(self, X, reset=reset)
+        if values.dtype != np.uint8 and not _are_levels(values):
+            problem = "Negative values in data" if (values < 0).any() else "Invalid values in data"
+            raise ValueError(f"{problem}: pixels must be integers from 0 to 255")
+        if values.shape[1] != height * width * 3:
+            given = f"n_samples={values.shape[0]}, n_features={values.shape[1]}"
+            raise ValueError(f"X has {given}; images of {height} x {width} x 3 need {height * width * 3}")
+        return rearrange(values.astype(np.uint8), "b (h w c) -> b h w c", h=height, w=width)
+
+
+def _are_levels(values: NDArray[Any]) -> bool:
+    return bool(((values >= 0) & (values <= 255) & (values == np.floor(values))).all())

@@ -1,0 +1,209 @@
+"""Images and masks that a caller passes to a model: checked, and made what the network reads."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from einops import rearrange
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from isopix.api.signatures import name_types
+from isopix.codecs.base import Codec
+from isopix.core.types import Codes, Images, Mask
+from isopix.data.dataset import preprocess_config
+from isopix.data.decode import RawImage, failure_reason, upright_rgb
+from isopix.data.preprocess import preprocess
+from isopix.data.sources.base import SourceSplit
+from isopix.runs.load import LoadedRun
+
+ArrayLike = Tensor | NDArray[Any]
+OneImage = Tensor | NDArray[Any] | Image.Image | str | os.PathLike[str] | bytes
+ImagesLike = OneImage | Sequence[OneImage]
+name_types(ImagesLike=ImagesLike)
+
+CHANNELS = (1, 3, 4)  # gray, RGB, RGBA
+
+
+def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
+    """Return uint8 images [B 3 H W] of the model's resolution: those given as arrays or tensors of that size
+    as they are, all others cropped at their center and resized as the images of the run, and codes decoded.
+
+    Images are uint8 [B C H W], [B H W C], [C H W], [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files
+    (paths, or their bytes), or lists of these; codes are other integers, [B N] or [B N Q]. Raises ValueError
+    for anything else, for an image that cannot be read, and for codes outside the vocabulary.
+    """
+    codec = loaded.network.codec
+    if isinstance(given, Tensor | np.ndarray):
+        values = _as_tensor(given)
+        if _have_code_shape(values, codec) and values.dtype != torch.uint8:
+            return codec.decode(_as_codes(values, codec).to(loaded.network.device))
+        images = _split(values, isinstance(given, Tensor), codec)
+    elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        images = [_one(each, codec) for each in given]
+    else:
+        images = [_one(given, codec)]
+    if isinstance(images, Tensor):
+        return images
+    return _resized(images, loaded)
+
+
+def as_mask(values: ArrayLike, images: Images, codec: Codec) -> Mask:
+    """Return a mask of these images as bool [B N #Q], True where masked. Raises ValueError for anything but
+    bool [B N] or [B N Q].
+    """
+    tensor, shape = _as_tensor(values), (len(images), codec.grid.positions)
+    if tensor.dtype != torch.bool or tensor.shape not in (shape, (*shape, 1), (*shape, codec.num_codes)):
+        codes = f" or {[*shape, codec.num_codes]}" if codec.num_codes > 1 else ""
+        raise ValueError(
+            f"mask must be bool {list(shape)}{codes}, True where masked; "
+            f"got {tensor.dtype} of shape {list(tensor.shape)}"
+        )
+    return tensor[..., None] if tensor.ndim == 2 else tensor
+
+
+def require_images(images: Images) -> Images:
+    """Return the images. Raises ValueError if there are none."""
+    if not len(images):
+        raise ValueError("expected at least 1 image, got 0")
+    return images
+
+
+def image_size(codec: Codec) -> tuple[int, int]:
+    """Return height and width of the model's images, in pixels."""
+    return codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size
+
+
+def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
+    """Return images of the model's size as they are, and others as the run's own are preprocessed."""
+    rows, cols = image_size(loaded.network.codec)
+    config = replace(preprocess_config(loaded.recipe.data), rows=rows, cols=cols)
+    raw = [each for each in images if not isinstance(each, Tensor)]
+    split = SourceSplit(len(raw), lambda start, stop: iter(raw[start:stop]), str, None)
+    found, results = preprocess(split, config), torch.empty(len(images), 3, rows, cols, dtype=torch.uint8)
+    for place, each in enumerate(images):
+        if isinstance(each, Tensor):
+            results[place] = each
+            continue
+        image = next(found)
+        if isinstance(image, str):
+            name = each if isinstance(each, Path) else f"image {place}" if len(images) > 1 else "the image"
+            raise ValueError(f"{name} cannot be read: {image}")
+        results[place] = torch.from_numpy(image.image)
+    return results
+
+
+def _split(values: Tensor, is_tensor: bool, codec: Codec) -> Images | list[RawImage | Tensor]:
+    """Return images of the model's size as one tensor, others one by one. Raises ValueError for other arrays
+    and for those that could be codes, too.
+    """
+    size = image_size(codec)
+    if values.dtype == torch.uint8 and values.ndim == 4:
+        if values.shape[1:] == (3, *size):
+            return values
+        if values.shape[1:] == (*size, 3):
+            return rearrange(values, "b h w c -> b c h w").contiguous()
+        return [_sized(each, is_tensor, codec) for each in values]
+    if _have_code_shape(values, codec):
+        raise ValueError(
+            f"uint8 of shape {list(values.shape)} could be codes or an image; give codes as int64, and an "
+            "image in a list"
+        )
+    return [_sized(values, is_tensor, codec)]
+
+
+def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
+    """Return one image as the readers of datasets take it, or [1 3 H W] if it has the model's size."""
+    if isinstance(given, Tensor | np.ndarray):
+        return _sized(_as_tensor(given), isinstance(given, Tensor), codec)
+    if isinstance(given, Image.Image):
+        if given.mode == "I" and given.format is None:  # read from a 16-bit file, it has a format
+            raise ValueError(
+                "the image has 32-bit samples of unknown range; convert it to mode L, RGB or I;16"
+            )
+        try:
+            return np.asarray(upright_rgb(given))
+        except Exception as error:  # Pillow raises a dozen types for damaged files
+            raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
+    if isinstance(given, str | os.PathLike):
+        if not os.fspath(given):
+            raise ValueError("expected the path of an image, got an empty string")
+        return Path(given)
+    if not isinstance(given, bytes):  # reached by callers that have no type checker
+        raise ValueError(
+            f"expected an array, a PIL image or a file for each image, got {type(given).__name__}"
+        )
+    return given
+
+
+def _pixels(image: Image.Image) -> RawImage:
+    if image.mode == "I" and image.format is None:  # read from a 16-bit file, it has a format
+        raise ValueError("the image has 32-bit samples of unknown range; convert it to mode L, RGB or I;16")
+    try:
+        return np.asarray(upright_rgb(image))
+    except Exception as error:  # Pillow raises a dozen types for damaged files
+        raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
+
+
+def _sized(values: Tensor, is_tensor: bool, codec: Codec) -> RawImage | Tensor:
+    """Return an image [C H W] or [H W C] as [H W C], or as [1 3 H W] if it has the model's size.
+
+    Where both orders are possible, tensors are [C H W] and arrays [H W C].
+    """
+    if values.dtype != torch.uint8 or values.ndim not in (2, 3) or not values.numel():
+        raise ValueError(_expected(values, codec))
+    if values.ndim == 2:
+        return values.cpu().numpy()
+    first, last = values.shape[0] in CHANNELS, values.shape[2] in CHANNELS
+    if not (first or last):
+        raise ValueError(_expected(values, codec))
+    if first and (is_tensor or not last):
+        values = rearrange(values, "c h w -> h w c")
+    if values.shape == (*image_size(codec), 3):
+        return rearrange(values, "h w c -> 1 c h w")
+    pixels = values.cpu().numpy()
+    return np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+
+
+def _expected(values: Tensor, codec: Codec) -> str:
+    floats = "; multiply floats from 0 to 1 by 255 and round them" if values.is_floating_point() else ""
+    positions, codes = codec.grid.positions, codec.num_codes
+    return (
+        "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, files, or "
+        f"integer codes [B {positions}] or [B {positions} {codes}] below {codec.vocab_size}; "
+        f"got {values.dtype} of shape {list(values.shape)}{floats}"
+    )
+
+
+def _as_tensor(values: ArrayLike) -> Tensor:
+    if isinstance(values, Tensor):
+        if values.layout != torch.strided or values.is_meta:
+            kind = "of device meta" if values.is_meta else f"of layout {values.layout}"
+            raise ValueError(f"expected a dense tensor with values, got one {kind}")
+        return values
+    array = np.asarray(values)
+    try:
+        # In native byte order and copied: torch supports no other order, and warns about read-only arrays.
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+    except TypeError:
+        raise ValueError(f"expected an array of numbers, got dtype {array.dtype}") from None
+
+
+def _have_code_shape(values: Tensor, codec: Codec) -> bool:
+    """Return whether these are integers of the shape of codes."""
+    is_integer = not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
+    positions = codec.grid.positions
+    return is_integer and values.shape[1:] in ((positions,), (positions, codec.num_codes))
+
+
+def _as_codes(tensor: Tensor, codec: Codec) -> Codes:
+    codes = tensor.long().view(len(tensor), codec.grid.positions, codec.num_codes)
+    low, high = (int(codes.min()), int(codes.max())) if codes.numel() else (0, 0)
+    if low < 0 or high >= codec.vocab_size:
+        raise ValueError(f"codes range from {low} to {high}; this model's are 0 to {codec.vocab_size - 1}")
+    return codes

@@ -1,0 +1,261 @@
+"""PretrainedModel: a pre-trained network as a torch module, with the same methods for every kind of model."""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isopix.api.arguments import NonNegative, checked
+from isopix.api.progress import Progress, shows_progress
+from isopix.api.signatures import name_types
+from isopix.core.device import Precision, autocast
+from isopix.core.memory import report_memory
+from isopix.core.random import generator
+from isopix.core.ranges import Count
+from isopix.core.types import Logits
+from isopix.finetuning.evaluate import default_masks, ensemble_logits
+from isopix.finetuning.metrics import EnsembleLogits, majority_vote
+from isopix.generate.complete import (
+    Completions,
+    Prompt,
+    complete_images,
+)
+from isopix.generate.config import Order, Passes, SamplingConfig
+from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
+from isopix.generate.reconstruct import Reconstruction, reconstruct_images
+from isopix.generate.sample import SampledImages, require, sample_images
+from isopix.interop import hub
+from isopix.model.heads import ClassLogits
+from isopix.objectives.base import nll_per_image
+from isopix.pretrained.feature_extractor import FeatureExtractor
+from isopix.pretrained.inference import inference
+from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
+from isopix.pretrained.saved_model import write_model
+
+name_types(MaskLike=MaskLike)
+
+BATCH_SIZE = 16
+
+
+class PretrainedModel(FeatureExtractor):
+    """A pre-trained network: `model(images)` returns features, as a timm model with `num_classes=0` does.
+
+    `layer`, 0 to `depth`, and `pool` choose the features of `forward`: those after the next block's first
+    norm (`normed`, iGPT section 2.4), or the residual stream itself (`residual`); negative layers count from
+    the end. The pool is by default that of the recipe: the class token (`first`) of a model that has one,
+    else the mean over positions. The module starts in evaluation mode with gradients enabled; freeze it with
+    `requires_grad_`.
+
+    All methods take images as `preprocess` does: uint8 arrays or tensors [B 3 H W], [B H W 3], [3 H W],
+    [H W 3] or [H W], PIL images, paths or lists of these; or integer codes [B N] or [B N Q]. Arrays of the
+    model's size are taken as they are, all other images are cropped and resized as those of its run.
+
+    `forward`, `forward_features`, `forward_intermediates`, `forward_head` and `class_logits` compute with
+    gradients; all others without, and return CPU tensors; random draws are a function of `seed`. They raise
+    ValueError for wrong arguments and for what this kind of model does not support.
+
+        model = isopix.load("igpt.digits")
+        pictures = model.sample(16, temperature=0.9)  # uint8 [16 3 8 8]
+        features = model.features(["a.png", "b.jpg"])  # float32 [2 D]
+    """
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes of a fine-tuned model, in the order of its logits; none of another."""
+        return self.loaded.classes
+
+    @checked
+    def logits(
+        self, images: ImagesLike, *, mask: ArrayLike | None = None, batch_size: Count = BATCH_SIZE
+    ) -> Logits:
+        """Return the logits [B N Q K] of every position; those of an autoregressive model at position i
+        depend on the positions before i only.
+
+        `mask`, bool [B N] or [B N Q] and True where masked, is for masked models.
+        """
+        self.loaded.require_decoder("logits")
+        if mask is not None and not self.loaded.recipe.objective.masks_input:
+            raise ValueError("an autoregressive model takes no mask")
+        inputs, device, logits = require_images(self.preprocess(images)), self.network.device, []
+        masks = None if mask is None else as_mask(mask, inputs, self.network.codec)
+        with inference(self, self.precision):
+            for start in range(0, len(inputs), batch_size):
+                batch = slice(start, start + batch_size)
+                masked = None if masks is None else masks[batch].to(device)
+                network_inputs = self.network.inputs_of(inputs[batch].to(device))
+                logits.append(self.network(network_inputs, masked).cpu())
+        return torch.cat(logits)
+
+    def class_logits(self, images: ImagesLike) -> ClassLogits:
+        """Return the class logits [B C] of a fine-tuned model, of images without masks; gradients flow."""
+        model, inputs = self.loaded.finetuned(), require_images(self.preprocess(images))
+        with autocast(self.network.device, self.precision):
+            return model.predict(self.network.inputs_of(inputs.to(self.network.device)))
+
+    @checked
+    def predict(
+        self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
+    ) -> NDArray[Any]:
+        """Return the name of the most likely class of each image, an array of strings [B], by a fine-tuned
+        model.
+
+        `mask_ensemble` is the number of masks per image whose predictions are combined by majority vote, as
+        by `isopix.evaluate`; 0 masks nothing, None is the model's own setting.
+        """
+        logits = self._ensemble(images, mask_ensemble, seed)
+        return np.array(self.classes)[majority_vote(logits.argmax(-1), seed=seed).numpy()]
+
+    @checked
+    def predict_proba(
+        self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
+    ) -> Float[Tensor, "B C"]:
+        """Return the probability of each of the `classes` by a fine-tuned model, the mean over masks as
+        `predict` takes them.
+        """
+        return self._ensemble(images, mask_ensemble, seed).softmax(-1).mean(0)
+
+    def _ensemble(self, images: ImagesLike, mask_ensemble: int | None, seed: int) -> EnsembleLogits:
+        model, inputs = self.loaded.finetuned(), require_images(self.preprocess(images))
+        masks = default_masks(model) if mask_ensemble is None else mask_ensemble
+        with inference(self, self.precision):
+            return ensemble_logits(model, inputs, masks=masks, seed=seed, precision=self.precision)
+
+    @checked
+    def nll(
+        self, images: ImagesLike, *, seed: int = 0, batch_size: Count = BATCH_SIZE
+    ) -> Float[Tensor, " B"]:
+        """Return the mean negative log-likelihood per predicted code of each image, in nats.
+
+        An autoregressive model predicts all codes. A masked model predicts the codes masked at random by
+        `seed`, as in training, so that its values are estimates.
+        """
+        self.loaded.require_decoder("nll")
+        inputs = require_images(self.preprocess(images)).to(self.network.device)
+        batch = self.loaded.model.make_batch(inputs, generator(seed, "nll"))
+        with inference(self, self.precision):
+            chunks = batch.chunks(-(-len(inputs) // batch_size))
+            return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
+
+    @checked
+    @shows_progress("sampling")
+    def sample(
+        self,
+        count: Count,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        precision: Precision | None = None,
+        compile: bool | None = None,
+        batch_size: Count | None = None,
+        progress: Progress | None = None,
+    ) -> SampledImages:
+        """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. The arguments are those
+        of `isopix.sample`. `batch_size` images are sampled at a time, by default as many as the free memory
+        allows. `progress` is called with the number of positions sampled, and the total.
+
+        Raises ValueError for a masked model, RuntimeError if there is not enough memory.
+        """
+        self.loaded.require_decoder("sample")
+        with inference(self, "fp32"), report_memory(f"{count:,} images; sample fewer"):
+            return sample_images(
+                self.loaded.model,
+                count,
+                sampling=SamplingConfig(
+                    temperature=temperature,
+                    top_k=top_k,
+                    top_p=top_p,
+                    precision=precision or self.precision,
+                    compile=compile,
+                ),
+                seed=seed,
+                batch_size=batch_size,
+                progress=progress or (lambda done, total: None),
+            )
+
+    @checked
+    @shows_progress("sampling")
+    def complete(
+        self,
+        images: ImagesLike,
+        rows: int | None = None,
+        *,
+        mask: MaskLike | None = None,
+        each: Count = 1,
+        order: Order | None = None,
+        iterations: Count | None = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        precision: Precision | None = None,
+        compile: bool | None = None,
+        batch_size: Count | None = None,
+        progress: Progress | None = None,
+    ) -> Completions:
+        """Sample `each` completions of what a mask hides of every image, or of all but the first `rows` rows,
+        by default half of them. `mask` is bool [H W], or what `isopix.generate.completion_mask` allows.
+
+        An autoregressive model sees the pixels before each one only; a masked model fills in hidden positions
+        `inward` from visible ones, or the most `confident` or `random` ones first, in 24 passes or
+        `iterations`. The other arguments are those of `sample`. Raises ValueError for a model that can do
+        neither, and for a mask that leaves nothing to do.
+        """
+        require(self.loaded.model, "complete")
+        self.loaded.require_decoder("complete")
+        inputs = require_images(self.preprocess(images))
+        chosen = chosen_mask(self.network.codec, rows=rows, mask=mask)
+        hidden = completion_mask(chosen, self.network.codec, len(inputs), seed=seed)
+        prompt = Prompt(inputs, hidden, each)
+        with inference(self, "fp32"), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
+            return complete_images(
+                self.loaded.model,
+                prompt,
+                sampling=SamplingConfig(
+                    temperature=temperature,
+                    top_k=top_k,
+                    top_p=top_p,
+                    precision=precision or self.precision,
+                    compile=compile,
+                ),
+                passes=Passes(order=order or "inward", iterations=iterations or 24),
+                seed=seed,
+                batch_size=batch_size,
+                progress=progress or (lambda done, total: None),
+            )
+
+    @checked
+    def reconstruct(self, images: ImagesLike, *, seed: int = 0) -> Reconstruction:
+        """Mask positions at random by `seed`, as in training, and predict their most likely codes. Raises
+        ValueError for an autoregressive model.
+        """
+        require(self.loaded.model, "reconstruct")
+        self.loaded.require_decoder("reconstruct")
+        inputs = require_images(self.preprocess(images)).to(self.network.device)
+        with inference(self, self.precision):
+            return reconstruct_images(
+                self.loaded.model, inputs, generator=generator(seed, "hide"), modes=self.loaded.modes
+            ).cpu()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder that `isopix.load` reads; see `isopix.save`."""
+        write_model(self.loaded, Path(folder))
+
+    def publish(self, name: str, *, card: str = "", private: bool = False) -> str:
+        """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL.
+
+        Raises ValueError for an invalid name, RuntimeError if the upload fails.
+        """
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "model"
+            write_model(self.loaded, Path(folder))
+            if card:
+                (folder / "README.md").write_text(card, encoding="utf-8")
+            return hub.upload(folder, name, private=private)

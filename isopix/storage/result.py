@@ -1,0 +1,117 @@
+"""Result: what a verb returns; its fields are its record, its tables are what is shown of it."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from isopix.core.measurement import Measurement
+from isopix.core.table import Table
+from isopix.core.verb import current_call
+from isopix.storage.atomic import replace_file
+from isopix.storage.provenance import call_record, settings_hash
+
+T = TypeVar("T")
+R = TypeVar("R", bound="Result")
+Unsaved = Annotated[T, Field(exclude=True)]
+"""The type of a field that is not in the record: `images: Unsaved[Any] = unsaved()`."""
+
+
+def unsaved() -> Any:
+    """Return the default, None, of a field that is not in the record."""
+    return field(default=None, compare=False, repr=False)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, unsaved))
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result:
+    """The base of results. `path` is where the result was written, if it was: its record, a picture or page
+    with the record beside it, or a folder with the record in it. Numbers were measured on `measurement`.
+
+    Subclasses are frozen, keyword-only dataclasses; the modules that define them import no torch.
+    """
+
+    call: Mapping[str, Any] = field(default_factory=lambda: call_record(current_call()))
+    measurement: Measurement | None = None
+    warnings: tuple[str, ...] = ()
+    path: Unsaved[Path | None] = None
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        arbitrary_types_allowed=True, ser_json_inf_nan="strings"
+    )
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True, repr=False)(cls)
+
+    def tables(self) -> Sequence[Table]:
+        """Return what the terminal, the notebook, the report and the model card show."""
+        return ()
+
+    def figures(self) -> Iterator[tuple[str, Any]]:
+        """Yield the caption and the figure of each plot of the report."""
+        yield from ()
+
+    def __repr__(self) -> str:
+        return "\n\n".join([*(each.text() for each in self.tables()), *self.notes()])
+
+    def _repr_html_(self) -> str:
+        return "".join(each.html() for each in self.tables())
+
+    def notes(self) -> list[str]:
+        """Return a line for each warning, and one that says where the result was written."""
+        warnings = [f"note: {each}" for each in self.warnings]
+        return warnings + ([] if self.path is None else [f"wrote {self.path}"])
+
+    def failure(self) -> str:
+        """Return what failed, for a command to end with exit code 1; empty if nothing did."""
+        return ""
+
+    def json(self) -> bytes:
+        """Return the record; NaN and infinity are strings."""
+        return TypeAdapter(type(self)).dump_json(self, indent=2) + b"\n"
+
+    def saved(self: R, path: Path) -> R:
+        """Write the record to `path`, into it if it is a folder, or beside it if it is a picture or a page.
+
+        Return the result with its path.
+        """
+        file = record_file(path, self.call["verb"])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, self.json())
+        return dataclasses.replace(self, path=path)
+
+    def named(self, folder: Path, step: int, data: str) -> Path:
+        """Return the path of the record in a folder, which the same call on the same images replaces."""
+        given = {key: value for key, value in self.call["arguments"].items() if key not in ("run", "device")}
+        measured = self.measurement and (self.measurement.images_hash, self.measurement.fitted_hash)
+        suffix = settings_hash({**given, "measured": measured})
+        return folder / f"{self.call['verb']}-{step:08d}-{data}-{suffix}.json"
+
+    @classmethod
+    def read(cls: type[R], path: Path) -> R:
+        """Return the result that was saved at a path. Raises ValueError for another file."""
+        file = path
+        if path.suffix != ".json":
+            file = (
+                next((each for each in path.glob("*.json")), path)
+                if path.is_dir()
+                else path.with_suffix(".json")
+            )
+        try:
+            return dataclasses.replace(TypeAdapter(cls).validate_json(file.read_bytes()), path=path)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(
+                f"{file} is no {cls.__name__} of this version: {where}: {first['msg']}"
+            ) from None
+
+
+def record_file(path: Path, verb: str) -> Path:
+    """Return the file of the record of a result at a path."""
+    if path.is_dir():
+        return path / f"{verb}.json"
+    return path.with_suffix(".json")

@@ -1,0 +1,89 @@
+"""The arguments that verbs share: one name for each, with its type and its help."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+
+from cyclopts import Parameter
+
+from isopix.core import choices
+from isopix.core.ranges import Count as Positive
+
+if TYPE_CHECKING:
+    from torch import device as Device
+
+    from isopix.data.dataset import ImageDataset as Dataset
+    from isopix.pretrained.model import PretrainedModel as Model
+    from isopix.recipes.recipe import Recipe
+else:  # the same without torch
+
+    @runtime_checkable
+    class Model(Protocol):
+        """A model of `isopix.load`."""
+
+        loaded: Any
+
+    @runtime_checkable
+    class Dataset(Protocol):
+        """An `ImageDataset`."""
+
+        train: Any
+        validation: Any
+        test: Any
+
+    @runtime_checkable
+    class Recipe(Protocol):
+        """A `Recipe`."""
+
+        model: Any
+        objective: Any
+        train: Any
+
+    @runtime_checkable
+    class Device(Protocol):
+        """A `torch.device`."""
+
+        type: str
+        index: int | None
+
+
+DataLike = str | os.PathLike[str] | Dataset
+
+RunLike = Annotated[
+    str | os.PathLike[str] | Model, Parameter(help="Run folder, or a model that `isopix models` lists.")
+]
+Data = Annotated[
+    DataLike,
+    Parameter(
+        help="Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (digits, cifar10, ...)."
+    ),
+]
+OtherImages = Annotated[
+    DataLike | None,
+    Parameter(
+        help="Dataset to use instead of the run's own: a folder, image, .npz, Parquet, tar, Arrow or name."
+    ),
+]
+OtherLabeled = Annotated[
+    DataLike | None,
+    Parameter(help="Labeled dataset instead of the run's own: a folder, .npz, Parquet, tar, Arrow or name."),
+]
+RecipeLike = Annotated[str | Recipe, Parameter(help="Name from `isopix recipe list`.")]
+SettingsFile = Annotated[
+    Path | None,
+    Parameter(help="Settings in a .yaml, .toml or .json file; command-line settings override it."),
+]
+Settings = Annotated[str, Parameter(help="Settings to override, as name=value.")]
+Limit = Annotated[
+    Positive | None, Parameter(help="Use only N random images of each split, equally many of each class.")
+]
+Split = Annotated[
+    choices.SplitName | None,
+    Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),
+]
+Count = Annotated[Positive, Parameter(name=["--count", "-n"], help="Number of images.")]
+Precision = Annotated[
+    choices.Precision | None, Parameter(help="Precision of the forward pass. Default: that of the run.")
+]
+Seed = Annotated[int, Parameter(help="Random seed.")]
+DeviceLike = Annotated[str | Device, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]

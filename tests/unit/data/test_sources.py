@@ -1,0 +1,300 @@
+"""Every source gives the same pixels and labels, from any image on, and a hash of its content."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from isopix.data import file_hashes
+from isopix.data.decode import RawImage, decode_image, read_content
+from isopix.data.sources.base import (
+    MAX_CLASSES,
+    ReadOptions,
+    Source,
+    SourceSplit,
+    SplitName,
+    find_reader,
+    joined,
+    local_formats,
+    with_class_names,
+)
+from isopix.storage.hashing import hash_tree
+from tests.unit.data.refusal import refusal
+from tests.unit.data.shards import png, save_to_disk, table_of, write_arrow, write_tar
+
+COLORS = np.random.default_rng(0).integers(0, 256, (16, 3), dtype=np.uint8)
+CODES = np.random.default_rng(1).integers(0, 16, (23, 8, 8))
+PIXELS = COLORS[CODES]
+LABELS = np.arange(23) % 3
+NAMES = ["a", "b", "c"]
+SHARDS = tuple(pairwise((0, 9, 9, 10, 23)))  # one is empty
+
+
+def _folder(root: Path) -> Path:
+    for i, pixels in enumerate(PIXELS):
+        path = root / NAMES[i % 3] / f"{i:02}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(png(pixels))
+    return root
+
+
+def _npz(root: Path, order: str = "C", save: Callable[..., None] = np.savez) -> Path:
+    save(root / "set.npz", x_train=np.asarray(PIXELS, order=order), y_train=LABELS, class_names=NAMES)  # type: ignore[call-overload]
+    return root / "set.npz"
+
+
+def _codes(root: Path) -> Path:
+    np.save(root / "set_trX.npy", CODES)
+    np.save(root / "set_trY.npy", np.eye(3)[LABELS])
+    np.save(root / "kmeans_centers.npy", COLORS / 127.5 - 1)
+    return root
+
+
+def _tables(root: Path) -> list:
+    return [table_of(list(map(png, PIXELS[a:b])), LABELS[a:b].tolist(), NAMES) for a, b in SHARDS]
+
+
+def _parquet(root: Path) -> Path:
+    for i, table in enumerate(_tables(root)):
+        pq.write_table(table, root / f"train-{i}.parquet", row_group_size=4)
+    return root
+
+
+def _arrow_cache(root: Path) -> Path:
+    for i, table in enumerate(_tables(root)):
+        write_arrow(root / f"set-train-{i:05}-of-00004.arrow", table)
+    write_arrow(root / "cache-0123.arrow", table)
+    return root
+
+
+def _tar(root: Path) -> Path:
+    for k, (start, stop) in enumerate(SHARDS):
+        members = [
+            (f"{i}.{kind}", data)
+            for i in range(start, stop)
+            for kind, data in (("png", png(PIXELS[i])), ("cls", b"%d" % (i % 3)))
+        ]
+        write_tar(root / f"train-{k}.tar", members)
+    (root / "classnames.txt").write_text("\n".join(NAMES))
+    return root
+
+
+SOURCES: Mapping[str, Callable[[Path], Path]] = {
+    "folder": _folder,
+    "npz": _npz,
+    "compressed npz": lambda root: _npz(root, save=np.savez_compressed),
+    "Fortran npz": lambda root: _npz(root, order="F"),
+    "codes": _codes,
+    "Parquet": _parquet,
+    "saved Arrow": lambda root: save_to_disk(root, *_tables(root)),
+    "cached Arrow": _arrow_cache,
+    "tar": _tar,
+}
+
+
+def read(path: Path | str, index: Path | None = None) -> Source:
+    return find_reader(str(path), ReadOptions(8, 8, 2, index))()
+
+
+def train(path: Path) -> SourceSplit:
+    return read(path).splits["train"]
+
+
+def labels_of(split: SourceSplit) -> list[int]:
+    assert split.labels is not None
+    return split.labels.tolist()
+
+
+def decoded(images: Iterable[RawImage]) -> list[object]:
+    return [np.asarray(decode_image(read_content(image), 8)).tolist() for image in images]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_all_sources_give_the_same_images_and_labels_from_any_image_on(tmp_path: Path, name: str) -> None:
+    source = read(SOURCES[name](tmp_path))
+    split = source.splits["train"]
+    assert split.num_images == 23
+    for start, stop in [(0, 0), (0, 23), (5, 6), (8, 10), (9, 9), (3, 21), (22, 23), (23, 23)]:
+        assert decoded(split.images(start, stop)) == PIXELS[start:stop].tolist()
+    assert decoded(split.images(20)) == PIXELS[20:].tolist()
+    assert labels_of(split) == LABELS.tolist()
+    assert source.classes == tuple(NAMES if name != "codes" else "012")
+    assert len({split.image_name(i) for i in range(23)}) == 23
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_hash_follows_the_content_and_not_the_time(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_hashes, "TICK", 0)
+    root, index = tmp_path / "set", tmp_path / "index"
+    root.mkdir()
+    path = SOURCES[name](root)
+    first = read(path).content_hash
+    assert first == read(path, index).content_hash == read(path, index).content_hash
+    PIXELS[7] ^= 1
+    try:
+        SOURCES[name](root)
+        changed = {read(path).content_hash, read(path, index).content_hash}
+        assert len(changed) == 1 or name == "compressed npz"
+        assert first not in changed or name == "codes"
+    finally:
+        PIXELS[7] ^= 1
+
+
+def test_names_and_paths_that_are_no_dataset_are_refused(tmp_path: Path) -> None:
+    allowed = f"give {local_formats()}, or one of: digits, translated-digits, cifar10, cifar100, stl10, "
+    problem = "no file or folder 'cifar11' exists, and no dataset has that name; did you mean 'cifar10'? "
+    assert refusal(read, "cifar11").startswith(problem + allowed)
+    (tmp_path / "pets.zip").touch()
+    assert refusal(read, tmp_path / "pets.zip").startswith(f"{tmp_path}/pets.zip is not a dataset; {allowed}")
+    (tmp_path / "recipe.json").touch()
+    assert (
+        refusal(read, tmp_path) == f"folder {tmp_path} is a run folder; as a dataset give {local_formats()}"
+    )
+    assert local_formats().startswith("a folder of images, tar files, Arrow files, Parquet files, ")
+
+
+def test_every_digit_is_in_one_split_of_translated_digits_and_unchanged() -> None:
+    source = find_reader("translated-digits", ReadOptions(11, 9, 4))()
+    digits = find_reader("digits", ReadOptions())().splits["train"]
+    scans, seen = list(digits.images()), set[int]()
+    assert {name: split.num_images for name, split in source.splits.items()} == {
+        "train": 4 * 1197,
+        "validation": 2 * 150,
+        "test": 2 * 450,
+    }
+    for split in source.splits.values():
+        assert split.groups is not None
+        assert not seen & {*split.groups.tolist()}
+        seen |= {*split.groups.tolist()}
+        assert labels_of(split) == np.array(labels_of(digits))[split.groups].tolist()
+        for image, group in zip(split.images(), split.groups.tolist(), strict=True):
+            y, x = (np.flatnonzero(np.asarray(image).any(axis)) for axis in (1, 0))
+            assert np.asarray(image).sum() == np.asarray(scans[group]).sum()
+            assert np.ptp(y) < 8
+            assert np.ptp(x) < 8
+    assert len(seen) == 1797
+    assert "no images of 7 x 9" in refusal(find_reader("translated-digits", ReadOptions(7, 9)))
+
+
+# Labels of any size become contiguous classes.
+
+
+def _labeled(labels: Mapping[SplitName, Iterable[int]], names: Iterable[str] = ()) -> Source:
+    def part(ids: Iterable[int]) -> SourceSplit:
+        values = np.array(list(ids), np.int64)
+        return SourceSplit(len(values), lambda start, stop: iter(()), str, values)
+
+    splits = {name: joined([part(ids)], name) for name, ids in labels.items()}
+    return with_class_names(Source("set", splits, (), "hash"), names)
+
+
+def test_identifiers_become_classes_that_keep_them_as_names() -> None:
+    source = _labeled({"train": [99_999, 10_017, 2**40, 10_017], "test": [2**40, 3]})
+    assert source.classes == ("3", "10017", "99999", str(2**40))
+    assert list(map(labels_of, source.splits.values())) == [[2, 1, 3, 1], [3, 0]]
+    assert source.label_note.startswith(
+        "labels of dataset 'set' are 4 different numbers from 3 to 1099511627776"
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "classes"),
+    [
+        ([0, 2, 2], (), ("0", "1", "2")),
+        ([1, 0], ("cat", "dog", "owl"), ("cat", "dog", "owl")),
+        (range(21_843), (), tuple(map(str, range(21_843)))),
+    ],
+)
+def test_small_and_named_labels_are_class_indices_as_they_are(
+    labels: list[int], names: tuple[str, ...], classes: tuple[str, ...]
+) -> None:
+    source = _labeled({"train": labels}, names)
+    assert (source.classes, labels_of(source.splits["train"]), source.label_note) == (
+        classes,
+        list(labels),
+        "",
+    )
+
+
+def test_labels_that_cannot_be_classes_are_missing_or_refused() -> None:
+    assert _labeled({"train": [-1, -1]}).splits["train"].labels is None
+    assert refusal(_labeled, {"train": [0, -5]}).endswith(
+        "has label -5; allowed: 0 or more, and -1 for no label"
+    )
+    assert "no label for 1 of 2 images" in refusal(_labeled, {"train": [0, -1]})
+    assert (
+        refusal(_labeled, {"train": [2]}, NAMES[:2]) == "label 2 has no class name; there are 2 class names"
+    )
+    assert "of 100,001 different classes" in refusal(_labeled, {"train": np.arange(MAX_CLASSES + 1) * 7})
+
+
+# Hashes of files are kept, and those of files that changed are read again.
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    names = ["a.png", "b/c.png", os.fsdecode(b"d\xff.png")]
+    for name in names:
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).write_text(name.encode("utf-8", "replace").decode())
+    return names
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that were read."""
+    found, read = list[str](), file_hashes.hash_file
+    monkeypatch.setattr(file_hashes, "hash_file", lambda path: found.append(Path(path).name) or read(path))
+    monkeypatch.setattr(file_hashes, "TICK", -(10**12))
+    return found
+
+
+def _hash(root: Path, names: list[str]) -> str:
+    """What `hash_names` gives with an index; it is the hash of the tree, which no index is needed for."""
+    found = file_hashes.hash_names(root / "set", names, root / "index" / "files.sqlite")
+    assert found == hash_tree({name: root / "set" / name for name in names})
+    return found
+
+
+def test_only_files_that_changed_are_read_again(tmp_path: Path, files: list[str], opened: list[str]) -> None:
+    _hash(tmp_path, files)
+    opened.clear()
+    _hash(tmp_path, files)
+    assert opened == []
+    (tmp_path / "set" / "a.png").write_text("other")
+    (tmp_path / "set" / "b" / "new.png").write_text("new")
+    _hash(tmp_path, [*files, "b/new.png", "missing.png"])
+    assert sorted(opened) == ["a.png", "missing.png", "new.png"]
+
+
+def test_a_file_that_changed_just_before_is_read_again(
+    tmp_path: Path, files: list[str], opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_hashes, "TICK", 10**12)
+    _hash(tmp_path, files)
+    opened.clear()
+    _hash(tmp_path, files)
+    assert len(opened) == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 damaged", None])
+def test_an_index_that_is_damaged_or_cannot_be_written_is_done_without(
+    tmp_path: Path, files: list[str], opened: list[str], content: bytes | None
+) -> None:
+    index = tmp_path / "index" / "files.sqlite"
+    if content is None:
+        (tmp_path / "index").touch()  # a file where a folder should be
+    else:
+        _hash(tmp_path, files)
+        index.write_bytes(content)
+    for _ in range(3):
+        _hash(tmp_path, files)
+    opened.clear()
+    _hash(tmp_path, files)
+    assert len(opened) == (3 if content is None else 0)

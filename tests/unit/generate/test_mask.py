@@ -1,0 +1,175 @@
+"""Masks of completions: what each text, array, file and part hides."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from isopix.codecs import MeanColorSpec
+from isopix.codecs.base import Codec
+from isopix.codecs.bytes import Bytes
+from isopix.core.random import generator
+from isopix.core.types import Grid
+from isopix.generate.mask import MaskLike, completion_mask, hidden_pixels, nearest_visible_pixels
+from isopix.objectives.masks import BlockMask, PerChannelMask
+
+PIXELS = Bytes(Grid(6, 8), 1)
+
+
+def picture(mask: MaskLike, codec: Codec = PIXELS, count: int = 1, seed: int = 0) -> list[str]:
+    """Rows of the first image, `#` where hidden."""
+    hidden = completion_mask(mask, codec, count, seed=seed)[0].any(-1)
+    rows = hidden.view(codec.grid.rows, codec.grid.cols).tolist()
+    return ["".join(".#"[hidden] for hidden in row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        ("half", "........ ........ ........ ######## ######## ########"),
+        ("rows:5", "........ ........ ........ ........ ........ ########"),
+        ("rectangle:1,2,3,4", "........ ..####.. ..####.. ..####.. ........ ........"),
+        ("rectangle:0,0,6,1", "#....... #....... #....... #....... #....... #......."),
+        ("rectangle:0.5,0.5,0.5,0.25", "........ ........ ........ ....##.. ....##.. ....##.."),
+        ("rectangle:0.25,0.3,0.5,0.2", "........ ..##.... ..##.... ..##.... ..##.... ........"),
+        ("rectangle", "........ ..####.. ..####.. ..####.. ..####.. ........"),
+        ("brush:0,2,3", "........ ........ ...#.... ........ ........ ........"),
+        ("brush:1,2,3", "........ ...#.... ..###... ...#.... ........ ........"),
+        ("brush:0,1,1,1,4", "........ .####... ........ ........ ........ ........"),
+        ("brush:0,0,0,5,5", "#....... .#...... ..#..... ...#.... ....#... .....#.."),
+        ("brush:0,1,1,1,3,3,3", "........ .###.... ...#.... ...#.... ........ ........"),
+        ("brush:0,1,1+rows:5+brush:0,0,7", ".......# .#...... ........ ........ ........ ########"),
+    ],
+)
+def test_a_text_names_what_is_hidden(mask: str, expected: str) -> None:
+    assert picture(mask) == expected.split()
+
+
+def test_random_masks_have_their_fraction_and_differ_between_images_and_seeds() -> None:
+    found = completion_mask("random:0.75", PIXELS, 5, seed=1)
+    assert found.sum((1, 2)).tolist() == [36] * 5
+    assert len(found.flatten(1).unique(dim=0)) == 5
+    assert torch.equal(completion_mask("random:0.75", PIXELS, 2, seed=1), found[:2])
+    assert not torch.equal(completion_mask("random:0.75", PIXELS, 5, seed=2), found)
+    assert completion_mask("random", PIXELS, 1).sum() == 36
+
+
+def test_registered_masks_are_named_with_their_settings() -> None:
+    expected = completion_mask(BlockMask(ratio=0.5, side=2), PIXELS, 3, seed=4)
+    assert torch.equal(completion_mask("block:ratio=0.5,side=2", PIXELS, 3, seed=4), expected)
+    channels = completion_mask("per_channel:ratio=0.5", PIXELS, 3, seed=4)
+    assert torch.equal(channels, completion_mask(PerChannelMask(ratio=0.5), PIXELS, 3, seed=4))
+    assert channels.shape == (3, 48, 3)
+
+
+def test_a_patch_is_hidden_if_any_of_its_pixels_is() -> None:
+    codec = MeanColorSpec(patch_size=4).build(Grid(2, 3))
+    assert picture("rectangle:3,4,1,1", codec) == [".#.", "..."]
+    assert picture("rectangle:3,4,2,5", codec) == [".##", ".##"]
+    assert picture("rows:1", codec) == ["...", "###"]
+    hidden = completion_mask("rectangle:3,4,1,1", codec, 1)
+    images = torch.zeros(1, 3, 8, 12, dtype=torch.uint8)
+    expected = torch.zeros(1, 8, 12, dtype=torch.bool)
+    expected[:, :4, 4:8] = True
+    assert torch.equal(hidden_pixels(hidden, images), expected)
+
+
+def array(*places: tuple[int, int], size: tuple[int, int] = (6, 8)) -> Tensor:
+    mask = torch.zeros(size, dtype=torch.bool)
+    for place in places:
+        mask[place] = True
+    return mask
+
+
+@pytest.mark.parametrize("form", [torch.Tensor.numpy, torch.Tensor.clone], ids=["numpy", "torch"])
+def test_an_array_is_a_mask_of_all_images_or_of_each(form) -> None:
+    one = array((2, 3))
+    assert picture(form(one)) == picture("brush:0,2,3")
+    assert torch.equal(*completion_mask(form(one), PIXELS, 2))
+    both = torch.stack([one, array((5, 7))])
+    found = completion_mask(form(both), PIXELS, 2).view(2, 6, 8)
+    assert torch.equal(found, both)
+
+
+def test_a_larger_or_smaller_mask_hides_every_pixel_that_it_touches() -> None:
+    assert picture(array((5, 7), size=(12, 16))) == picture("brush:0,2,3")
+    assert picture(array((1, 1), size=(3, 4))) == picture("rectangle:2,2,2,2")
+    wide = array((2, 5), size=(6, 12))  # its center of 6 x 8 begins at column 2
+    assert picture(wide) == picture("brush:0,2,3")
+    odd = array((6, 3), size=(9, 12))  # of 1.5 pixels each: row 6 is in row 4 alone, column 3 in column 2
+    assert picture(odd) == picture("brush:0,4,2")
+    assert picture(array((4, 4), size=(9, 12))) == picture("rectangle:2,2,2,2")
+
+
+def saved(path: Path, pixels: np.ndarray) -> Path:
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+def test_a_file_hides_its_white_or_its_transparent_pixels(tmp_path: Path) -> None:
+    hidden = array((2, 3), (4, 0)).numpy()
+    gray = saved(tmp_path / "gray.png", np.where(hidden, 200, 100).astype(np.uint8))
+    assert picture(str(gray)) == picture(torch.from_numpy(hidden))
+    assert picture(gray) == picture(str(gray))
+    opaque = np.stack([np.where(hidden, 255, 0)] * 3 + [np.full(hidden.shape, 255)], -1).astype(np.uint8)
+    assert picture(saved(tmp_path / "opaque.png", opaque)) == picture(gray)
+    erased = np.stack([np.full(hidden.shape, 250)] * 3 + [np.where(hidden, 0, 255)], -1).astype(np.uint8)
+    assert picture(saved(tmp_path / "erased.png", erased)) == picture(gray)
+
+
+def test_a_file_with_plus_in_its_name_and_one_joined_by_plus(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a+b.png", array((0, 0)).numpy().astype(np.uint8) * 255)
+    assert picture(str(path)) == picture("brush:0,0,0")
+    plain = saved(tmp_path / "plain.png", array((0, 0)).numpy().astype(np.uint8) * 255)
+    assert picture(f"{plain}+rows:5") == picture("brush:0,0,0+rows:5")
+
+
+WRONG = {
+    **dict.fromkeys(
+        ["blob", "rows:x", "rectangle:1,2", "rectangle:nan,0,1,1", "brush:1,2", "random:x"],
+        "is neither a file nor a mask; allowed: half, rows:ROWS, rectangle:TOP,LEFT",
+    ),
+    "rows:0": "rows must be between 1 and 5 for this model; got 0",
+    "rows:6": "rows must be between 1 and 5 for this model; got 6",
+    "rectangle:0,0,7,1": "top, left, height, width 0, 0, 7, 1 pixels; it must lie inside",
+    "rectangle:0,0,0,1": "0, 0, 0, 1 pixels; .* and not be empty",
+    "rectangle:0.5,0.5,0.6,0.5": "3, 4, 3.6, 4 pixels; it must lie inside",
+    "rectangle:0,0,6,8": "hides every position; at least one must be visible",
+    "brush:1,99,99": "mask brush:1,99,99 hides nothing",
+    "random:1.5": "a mask ratio of 1.5 would mask 72 of 48 positions",
+    "block:side=5": "6 x 8 positions cannot be cut into squares of 5 x 5",
+}
+
+
+@pytest.mark.parametrize(("mask", "message"), WRONG.items(), ids=list(WRONG))
+def test_a_wrong_text_is_refused(mask: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        completion_mask(mask, PIXELS, 1)
+
+
+def test_wrong_arrays_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"mask is float32 \[6, 8\]; allowed: bool \[H W\] or \[B H W\]"):
+        completion_mask(torch.zeros(6, 8), PIXELS, 1)
+    with pytest.raises(ValueError, match="mask has 2 masks for 3 images; allowed: 1 or 3"):
+        completion_mask(torch.ones(2, 6, 8, dtype=torch.bool), PIXELS, 3)
+    with pytest.raises(ValueError, match=r"mask array hides nothing \(image 1\)"):
+        completion_mask(torch.stack([array((0, 0)), array()]), PIXELS, 2)
+
+
+def test_hidden_pixels_are_filled_with_the_nearest_visible_one() -> None:
+    images = torch.randint(256, (3, 3, 7, 5), generator=generator(0, "images"), dtype=torch.uint8)
+    hidden = torch.rand(3, 7, 5, generator=generator(0, "mask")) < 0.8
+    hidden[1, :, :] = False
+    hidden[2] = True  # nothing to fill from
+    filled = nearest_visible_pixels(images, hidden)
+    assert (filled[1:] == images[1:]).all()
+    visible = [(row, col) for row in range(7) for col in range(5) if not hidden[0, row, col]]
+    for row in range(7):
+        for col in range(5):
+            distances = [(row - r) ** 2 + (col - c) ** 2 for r, c in visible]
+            nearest = [place for place, d in zip(visible, distances, strict=True) if d == min(distances)]
+            found = filled[0, :, row, col]
+            assert any((found == images[0, :, r, c]).all() for r, c in nearest)

@@ -1,0 +1,116 @@
+"""Marks of studies have one meaning in all figures, and figures for print are readable."""
+
+import pytest
+from matplotlib.colors import to_hex, to_rgba
+
+from isopix.plots import comparisons, inductive_biases, study, study_marks, style
+from tests.unit.plots import cases
+from tests.unit.plots.drawn import check_readable, legend_texts, texts
+
+RESULTS = cases.results()
+
+
+def test_color_is_the_block_marker_the_encoding_and_size_the_depth() -> None:
+    panels = dict(zip(cases.ENCODINGS, study.plot_study_loss([RESULTS]).axes, strict=True))
+    for each in RESULTS.trained:
+        color = study_marks.BLOCK_COLORS[each.block]
+        for accuracy, face in ((each.accuracy, color), (each.untrained, style.BACKGROUND)):
+            point = (each.loss.mean, accuracy.mean)
+            [line] = [
+                line
+                for line in panels[each.encoding].lines
+                if line.get_marker() in set(study_marks.MARKERS.values())
+                and tuple(line.get_xydata()[0]) == point
+            ]
+            assert (line.get_color(), line.get_markerfacecolor()) == (color, face)
+            assert line.get_marker() == study_marks.MARKERS[each.encoding]
+            assert line.get_markersize() == study_marks.marker_size(each.depth)
+
+
+def test_no_color_marker_or_dash_has_two_meanings() -> None:
+    colors = [*study_marks.BLOCK_COLORS.values(), *study_marks.ENCODING_COLORS.values(), style.MUTED_COLOR]
+    for marks in (map(to_hex, colors), study_marks.MARKERS.values(), map(str, study_marks.DASHES.values())):
+        found = list(marks)
+        assert len(set(found)) == len(found)
+
+
+def test_every_panel_starts_at_zero_and_each_row_names_its_baselines() -> None:
+    given = RESULTS._replace(baselines={"raw pixels": 0.9, "raw pixels, PCA": 0.31, "chance": 0.1})
+    for figure in (study.plot_study_loss([given] * 2), study.plot_study_layers(given, ["mixer", "conv"], 6)):
+        shown = [text.get_text() for axes in figure.axes for text in axes.texts]
+        assert sorted(shown) == sorted(["raw pixels", "PCA", "chance"] * 2)
+        for axes in figure.axes:
+            low, high = axes.get_ylim()
+            assert (low, high > 0.9) == (0, True)
+
+
+def test_baselines_that_coincide_are_one() -> None:
+    assert study.merge_baselines(cases.BASELINES, 0.009).keys() == {"chance", "PCA", "raw pixels"}
+    assert study.merge_baselines(cases.BASELINES, 0.011).keys() == {"chance", "PCA = raw pixels"}
+
+
+def test_layers_are_of_the_deepest_networks_that_were_asked_for() -> None:
+    figure = study.plot_study_layers(RESULTS, ["mixer", "conv"], 6)
+    assert [axes.get_title("left") for axes in figure.axes[:2]] == [
+        "Mixer, 3 blocks",
+        "Convolution, 3 blocks",
+    ]
+    assert study.plot_study_layers(RESULTS, ["mixer"], 2).axes[0].get_title("left") == "Mixer, 1 block"
+    [pale] = [
+        line for line in study.plot_study_layers(RESULTS, ["mixer"], 6).axes[0].lines if line.get_alpha()
+    ]
+    [other] = [each for each in RESULTS.trained if each[:3] == ("mixer", "fourier", 3)]
+    assert list(pale.get_ydata()) == [layer.mean for layer in other.layers]
+
+
+def test_legends_explain_every_mark_in_one_order() -> None:
+    turned = RESULTS._replace(trained=RESULTS.trained[::-1], untrained=RESULTS.untrained[::-1])
+    blocks, hollow = ["convolution", "mixer", "transformer, 1 head"], "hollow: untrained"
+    dashes = ["every layer, 1 block", "every layer, 3 blocks"]
+    assert legend_texts(study.plot_study_loss([turned])) == [*blocks, "1 block", "3 blocks", hollow]
+    assert legend_texts(study.plot_study_depth(turned)) == [*blocks, *dashes, hollow]
+    layers = legend_texts(study.plot_study_layers(RESULTS, ["mixer"], 6))
+    assert layers == ["pix2vec", "Fourier", dashes[1], hollow, "pale: other encodings"]
+    assert legend_texts(comparisons.plot_forest(cases.FOREST))[-1] == "below the stated effect"
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_error_bars_are_shown_for_several_seeds(seeds: int) -> None:
+    found = study.plot_study_loss([cases.results(seeds)]).axes[0].containers
+    assert {each.has_yerr for each in found} == {seeds > 1}  # type: ignore[attr-defined]
+
+
+def test_a_forest_shades_effects_too_small_to_matter() -> None:
+    for axes, rows in zip(comparisons.plot_forest(cases.FOREST).axes, cases.FOREST.values(), strict=True):
+        ends = [each.get_paths()[0].vertices[:, 0] for each in axes.collections]
+        assert [(each.min(), each.max()) for each in ends] == [(-row.effect, row.effect) for row in rows]
+
+
+def test_offsets_that_were_not_sampled_differ_from_those_without_a_change() -> None:
+    fractions, samples = cases.field()
+    figure = inductive_biases.plot_receptive_fields({"conv": (fractions, samples)})
+    under, over = figure.axes[0].images
+    colors = under.cmap(under.norm(under.get_array()))
+    assert (colors == to_rgba(inductive_biases.UNSAMPLED_COLOR)).all(-1).sum() == 2
+    assert over.get_array().count() == 1
+    assert legend_texts(figure)[1] == "offset not sampled"
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_text_is_readable_in_print_and_axes_have_labels(seeds: int) -> None:
+    given, layers = cases.results(seeds), {"conv": cases.bias_layers(), "other": cases.bias_layers(1)}
+    check_readable(study.plot_study_loss([given]))
+    check_readable(study.plot_study_depth(given))
+    check_readable(study.plot_study_layers(given, cases.BLOCKS, 6))
+    check_readable(comparisons.plot_forest(cases.FOREST))
+    check_readable(inductive_biases.compare_inductive_biases(layers, uniform=2.0))
+    check_readable(inductive_biases.plot_receptive_fields({"conv": cases.field()}))
+
+
+def test_labels_of_near_baselines_are_apart_and_in_order() -> None:
+    figure = study.plot_study_loss([RESULTS])
+    figure.canvas.draw()
+    boxes = {text.get_text(): text.get_window_extent() for text in figure.axes[1].texts}
+    assert set(texts(figure, 1)) == {"chance", "PCA", "raw pixels"}
+    assert boxes["chance"].y1 < boxes["PCA"].y0
+    assert boxes["PCA"].y1 < boxes["raw pixels"].y0

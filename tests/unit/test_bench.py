@@ -1,0 +1,97 @@
+"""`bench/run.py` at the smallest sizes: its file, its table, and what it refuses to time."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from run import BENCHMARKS, main
+from speed import palettes
+from speed.numerics import NumericsError, require_close
+from speed.timing import Stopwatch, Work
+
+CPU = torch.device("cpu")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, out: Path, *names: str) -> tuple[object, list[dict[str, Any]]]:
+    """Return the exit status and the records of a run at tiny sizes."""
+    words = ["run.py", "--tiny", "--device", "cpu", "--repeats", "2", "--out", str(out), "--only", *names]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code, json.loads(out.read_text())["benchmarks"]
+
+
+def test_every_comparison_is_checked_and_in_file_and_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [
+        "correctness",
+        "masked.conv",
+        "attention.causal",
+        "patchformer",
+        "batches",
+        "palette.fit",
+        "probe",
+    ]
+    status, records = run(monkeypatch, tmp_path / "speed.json", *names)
+    out = capsys.readouterr().out
+    assert status == 0, out
+    measured = [each for each in records if each["state"] == "measured"]
+    assert {each["name"].partition(".")[0] for each in measured} == {name.partition(".")[0] for name in names}
+    for record in measured:
+        assert record["checked"]
+        for each in record["comparisons"]:
+            assert each["n"] == 2
+            ratio = each["peer_seconds"]["median"] / each["isopix_seconds"]["median"]
+            assert each["speedup"] == pytest.approx(ratio)
+    assert "probe.sweep" in out
+    assert "Peak memory" in out
+
+
+def test_a_benchmark_whose_check_fails_is_not_timed_and_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(palettes, "EQUAL_ERROR", -1.0)
+    status, records = run(monkeypatch, tmp_path / "speed.json", "palette.fit", "probe")
+    assert status == "failed: palette.fit"
+    assert [each["state"] for each in records] == ["failed", "measured"]
+
+
+@pytest.mark.parametrize("name", ["training", "masked.conv", "patchformer"])
+def test_a_wrong_loss_is_not_timed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {"loss_nats": torch.ones(())}
+    monkeypatch.setattr("speed.training.TrainStep.__call__", lambda *given, **more: wrong)
+    status, records = run(monkeypatch, tmp_path / "speed.json", name)
+    assert str(status).startswith("failed: ")
+    assert any("NumericsError" in each["reason"] for each in records)
+
+
+def test_different_numbers_are_told_and_not_numbers_are_never_close() -> None:
+    ones = torch.ones(4)
+    assert require_close("logits", ones + 1e-4, ones, 1e-3).startswith("logits equal within 1e-04")
+    for found in (ones + 2e-3, ones * float("nan"), torch.ones(3)):
+        with pytest.raises(NumericsError):
+            require_close("logits", found, ones, 1e-3)
+
+
+def test_alternatives_take_turns_and_one_that_fails_is_left_out() -> None:
+    calls: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("no memory\nmore lines")
+
+    works = {name: Work(call=lambda name=name: calls.append(name)) for name in ("a", "b")}
+    timed = Stopwatch(CPU, repeats=2).alternate({"one": works | {"c": Work(call=fail)}})
+    assert set(timed.times["one"]) == {"a", "b"}
+    assert timed.errors == {"one, c": "RuntimeError: no memory"}
+    assert calls[:2] == ["a", "b"]
+    with pytest.raises(RuntimeError, match="no memory"):
+        Stopwatch(CPU).alternate({"one": {"c": Work(call=fail)}})
+
+
+def test_names_are_unique_and_each_benchmark_has_a_size() -> None:
+    names = [each.name for each in BENCHMARKS]
+    assert len(set(names)) == len(names)
+    assert all(each.sizes for each in BENCHMARKS)
