@@ -58,8 +58,9 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     blocks that are recomputed, the inputs of all and the other tensors of one. The step is a CPU's; GPU
     kernels and compiled code save other tensors. Other gradients and allocator overhead come on top.
     """
+    codec = recipe.model.codec.placeholder(recipe.grid)
     with FakeTensorMode(allow_non_fake_inputs=True):  # only masks and codes are computed
-        network = recipe.assemble(recipe.model.codec.placeholder(recipe.grid))
+        network = recipe.assemble(codec)
     network.backbone.recompute = recipe.train.recompute
     model = PretrainModel(network, recipe.objective)
     small, large = (_saved_bytes(model, recipe.train.gpu_precision, n) for n in (SMALL_BATCH, LARGE_BATCH))

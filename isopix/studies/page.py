@@ -31,7 +31,7 @@ def write_page(path: Path, result: Result, figures: Sequence[PageFigure], **text
     charts = []
     for each in figures:
         style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)
-        markup = svg.svg_markup(each.drawing, each.name, each.caption)
+        markup = svg.svg_markup(each.drawing, each.numbers, name=each.name, alt=each.caption)
         charts.append(Chart(markup, each.caption, "chart wide-chart"))
     page = render_template(
         "page.html.j2",

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from pydantic import BeforeValidator
 
 from isopix.core.verb import verb
 from isopix.studies.results import ComparisonResult
@@ -16,6 +17,7 @@ Groups = Annotated[
 ]
 Baseline = Annotated[
     tuple[str | Path, ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
     Parameter(
         consume_multiple=True,
         negative="",

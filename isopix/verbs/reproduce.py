@@ -59,7 +59,7 @@ def reproduce(
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
     """
-    from isopix.studies.papers.protocol import find_protocol
+    from isopix.studies.papers.catalog import find_protocol
     from isopix.studies.papers.reproduction import Reproduction
     from isopix.studies.papers.setup import Setup
     from isopix.studies.papers.write_up import write_table
@@ -80,9 +80,9 @@ def list_protocols() -> ProtocolList:
 
     Example: isopix reproduce list
     """
-    from isopix.studies.papers.protocol import PROTOCOLS
+    from isopix.studies.papers.catalog import all_protocols
 
-    return ProtocolList(protocols={name: each.title for name, each in PROTOCOLS.items()})
+    return ProtocolList(protocols={name: each.title for name, each in all_protocols().items()})
 
 
 @verb(command="reproduce plan")
@@ -99,7 +99,7 @@ def plan_reproduction(
     Example: isopix reproduce plan igpt.table4 --scale paper
     """
     from isopix.recipes.cost import device_costs
-    from isopix.studies.papers.protocol import find_protocol
+    from isopix.studies.papers.catalog import find_protocol
     from isopix.studies.papers.setup import Setup
 
     trials = find_protocol(protocol).trials(Setup.of(scale, data, pretrain_data, settings, pretrained))

@@ -14,7 +14,7 @@ from isopix.cli.main import main
 from isopix.display.bars import Lines
 from isopix.plots import style
 from isopix.probing.config import ProbeConfig
-from isopix.studies.inductive_bias.grid import cost
+from isopix.recipes import cost
 
 QUICK = [
     "steps=2",

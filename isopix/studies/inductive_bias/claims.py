@@ -26,6 +26,7 @@ from isopix.studies.inductive_bias.contrasts import (
     layer_difference,
     make_contrast,
     missing_blocks,
+    only_layer,
     prediction_regime,
     range_terms,
 )
@@ -181,7 +182,7 @@ def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("mixer", 6)
     shown = accuracy_regime(evidence, ["mixer"], depth)
     yield from at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
-    found = layer_difference(evidence, ("mixer", depth), ("fourier", "pix2vec"), lambda _: [(1.0, None)])
+    found = layer_difference(evidence, ("mixer", depth), ("fourier", "pix2vec"), only_layer(None))
     text = f"accuracy of mixer-{depth}, best layers: fourier − pix2vec"
     yield make_contrast(evidence, text, "points", found, shown)
     found = layer_difference(

@@ -106,7 +106,7 @@ def at_layers(
     """Yield the accuracy of the first encoding minus that of the second, a contrast for each layer."""
     shown = accuracy_regime(evidence, [network[0]], network[1])
     for layer in layers:
-        found = layer_difference(evidence, network, encodings, lambda _, layer=layer: [(1.0, layer)])
+        found = layer_difference(evidence, network, encodings, only_layer(layer))
         text = f"accuracy of {kind_name(network)}, layer {layer}: {encodings[0]} − {encodings[1]}"
         yield make_contrast(evidence, text, "points", found, shown)
 
@@ -134,6 +134,11 @@ def layer_difference(
 
     rows, _ = evidence.paired([kind_name(network)], terms)
     return evidence.mean_accuracy(rows, [kind_name(network)], evidence.accuracy_noise([block], networks))
+
+
+def only_layer(layer: int | None) -> Callable[[Trial], list[LayerWeight]]:
+    """Return a function that reads one layer; None: the one that is best on validation images."""
+    return lambda trial: [(1.0, layer)]
 
 
 def range_terms(evidence: StudyEvidence, trial: Trial) -> list[LayerWeight]:

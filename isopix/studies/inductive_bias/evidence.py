@@ -11,9 +11,10 @@ from jaxtyping import Int
 from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
-from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial
+from isopix.studies.inductive_bias.results import Architecture, Correct, ProbedLayers, Trial
 
-K, T = TypeVar("K", bound=Hashable), TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 class Term(NamedTuple):
@@ -130,11 +131,14 @@ class StudyEvidence:
         count = sum(len(row) for row in rows)
         total: PerImage | None = None
         for term in (term for row in rows for terms in row for term in terms):
-            images = term.probed.correct_images(term.read_layer)
+            images = self._correct(term)
             if images is None:
                 return None
             total = (np.zeros(len(images)) if total is None else total) + (100 * term.weight / count) * images
         return total
+
+    def _correct(self, term: Term) -> Correct | None:
+        return term.probed.correct_images(term.read_layer)
 
     def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
         """Return the variance between seeds of the difference of `networks` accuracies of single layers, in

@@ -60,7 +60,7 @@ SHORTER = {  # what the label of the axis says
 
 
 def study_figures(
-    trials: Sequence[Trial], examples: Sequence[Example], claims: Mapping[str, Sequence[ClaimRecord]]
+    trials: Sequence[Trial], examples: Sequence[Example], claims: Mapping[Pool, Sequence[ClaimRecord]]
 ) -> Iterator[PageFigure]:
     """Yield every figure that the trials and examples allow, in the paper's order, then those of inductive
     biases and of claims.
@@ -118,7 +118,7 @@ def mean_std(values: Sequence[float]) -> MeanStd:
     return MeanStd(float(np.mean(values)), std, len(values))
 
 
-def claim_rows(claims: Mapping[str, Sequence[ClaimRecord]]) -> dict[str, list[ForestRow]]:
+def claim_rows(claims: Mapping[Pool, Sequence[ClaimRecord]]) -> dict[str, list[ForestRow]]:
     """Return the measured contrasts of all claims by the label of their axis; a row has a mark for each
     pool, or one mark where the pools agree.
     """
@@ -164,7 +164,7 @@ def _reconstructions(networks: Sequence[Example]) -> PageFigure:
     predictions = {display_name(each.block): each.prediction for each in networks}
     picture = np.asarray(reconstruction_grid(first.original, first.pixel_mask, predictions, first.target))
     figure = style.new_figure(style.PAGE_WIDTH * picture.shape[0] / picture.shape[1])
-    axes = figure.add_axes((0, 0, 1, 1))
+    axes = figure.subplots()
     axes.imshow(picture, interpolation="none")
     axes.set_axis_off()
     caption = f"Figure 1. Test images, masked inputs, and reconstructions by networks of depth {first.depth}."

@@ -117,7 +117,7 @@ def read_example(path: Path, architecture: Architecture) -> Example:
     return Example(
         architecture[0],
         architecture[2],
-        *(torch.from_numpy(arrays[name]) for name in pictures),
+        **{name: torch.from_numpy(arrays[name]) for name in pictures},
         exact=float(arrays["exact"]),
         encoding=LevelSimilarity(
             arrays["similarity"].astype(np.float64),
@@ -151,7 +151,7 @@ def probe_pools(
             network=_probed_layers(trained, keep_all=True),
             untrained=_probed_layers(before),
             raw_pixels=pixels,
-            pixel_components=components and _probe_components(components, data, config, device),
+            pixel_components=None if components is None else _probe(components, data, config, device),
             majority=trained.result.majority_accuracy,
         )
     return found
@@ -176,7 +176,7 @@ def _read_pools(
     return {pool: select(each) for pool, each in zip(pools, columns, strict=True)}
 
 
-def _probe_components(
+def _probe(
     components: PixelComponents, data: ImageDataset, config: ProbeConfig, device: torch.device
 ) -> ProbedLayers:
     reduced = _splits(data, lambda images: components.project(raw_pixels(images)))

@@ -65,7 +65,7 @@ def _covariance(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean:
     """
     seeds, architectures = evidence.complete(evidence.trials)
     blocks, encodings = (list(dict.fromkeys(each[place] for each in architectures)) for place in (0, 1))
-    names = [*blocks, *encodings, "loss"]
+    names = [*map(str, blocks + encodings), "loss"]
     if len(seeds) < 2 or not weights.keys() <= set(names):
         return UNKNOWN
     trials = [[evidence.by_seed[seed][each] for each in architectures] for seed in seeds]

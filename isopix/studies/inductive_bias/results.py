@@ -90,7 +90,8 @@ class PoolProbes:
     def summary(self) -> "PoolProbes":
         """Return the probes without what is known of single test images."""
         probed = {name: each for name, each in vars(self).items() if isinstance(each, ProbedLayers)}
-        return replace(self, **{name: replace(each, correct=()) for name, each in probed.items()})
+        plain: dict[str, Any] = {name: replace(each, correct=()) for name, each in probed.items()}
+        return replace(self, **plain)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from isopix.core.suggestions import did_you_mean
 from isopix.plots.style import Figure
 from isopix.recipes.published import PublishedRow, Value
 from isopix.studies.papers.readers import Read, Record
@@ -99,14 +98,6 @@ def protocol(
         return rows
 
     return decorate
-
-
-def find_protocol(name: str) -> PaperProtocol:
-    """Return the protocol of a name. Raises ValueError that lists all for another."""
-    if name not in PROTOCOLS:
-        hint = did_you_mean(name, PROTOCOLS)
-        raise ValueError(f"unknown protocol '{name}'; {hint}protocols: {', '.join(PROTOCOLS)}")
-    return PROTOCOLS[name]
 
 
 def _in_order(trial: ProtocolTrial) -> Iterator[ProtocolTrial]:

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-from isopix.studies.protocols.write_up import ProtocolTable
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES
-from isopix.api import inspection
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
-from isopix.api.results import LowDataOutput, PaletteOutput, PlanOutput
+from isopix.api.results import LowDataOutput, PaletteOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
 from isopix.cli import (
     analyze,
@@ -33,22 +30,13 @@ from isopix.cli import (
 from isopix.codecs.palette_file import PaletteFile
 from isopix.core.check import Check
 from isopix.core.measurement import EnsembleAccuracy, Measurement
-from isopix.core.stats import CrossedMean
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
-from isopix.recipes.plan_result import DeviceMemory
 from isopix.reporting.baselines import BaselineRow
-from isopix.runs.model_list import ShippedModel
-from isopix.studies.papers.results import PlannedTrial
-from isopix.studies.results import Comparison, LabelDraw
 from isopix.train.lr_search import LRSearch, LRTrial
-from isopix.verbs import models
-from isopix.verbs.compare import compare
 from isopix.verbs.evaluate import evaluate
-from isopix.verbs.plan import plan
-from isopix.verbs.reproduce import reproduce
 
 Patch = pytest.MonkeyPatch
 
@@ -107,14 +95,6 @@ def show_analyze(patch: Patch) -> None:
     analyze.analyze(Path("run"))
 
 
-def show_compare(patch: Patch) -> None:
-    draws, difference = (LabelDraw(0, 0),), CrossedMean(-1.0, 1.0, 1.0, 1.0)
-    many = Comparison(NAME, NAME, (0,), draws, BIG, [[1.0]], [[1.0]], difference, [[None]], [[None]], (NAME,))
-    found = SimpleNamespace(comparisons=[many, many], path=None)
-    patch.setattr("isopix.verbs.compare.compare", lambda *args, **options: found)
-    compare.compare("runs")
-
-
 def show_complete(patch: Patch) -> None:
     completions = SimpleNamespace(likelihood="path")
     likelihoods = torch.full((8, 16), -1234567.8)
@@ -157,13 +137,6 @@ def show_low_data(patch: Patch) -> None:
     low_data._print_errors(found)
 
 
-def show_models(patch: Patch) -> None:
-    baseline = (NAME, 12.3456)
-    one = ShippedModel(LONG_RECIPE, NAME, NAME, BIG, BIG, 12.3456, baseline, 1.0, (NAME, 1.0), "", Path())
-    patch.setattr("isopix.verbs.models.list_models", lambda: [one, one])
-    models.models()
-
-
 def show_neighbors(patch: Patch) -> None:
     first, second = NamedImage("train", 0, f"/{FILE}"), NamedImage("test", BIG, "")
     outliers = [Outlier(0.5, first, second)] * 3
@@ -180,32 +153,6 @@ def show_palette(patch: Patch) -> None:
     palette._print(PaletteOutput(colors, {}, NAME, None, record, (Path(FILE),)), json=False)
 
 
-@cache
-def huge_plan() -> PlanOutput:
-    """The plan of a tiny recipe with the numbers of a huge one."""
-    small = inspection.plan("igpt.digits", overrides=["depth=1"], devices=["16xA100 40GB"], device="cpu")
-    sizes = DeviceMemory(*[10**15] * len(DeviceMemory._fields))
-    [plans] = small.parallel
-    huge = [each._replace(memory=sizes, hours=1e9, sent_bytes=1e15, accumulate=4096) for each in plans]
-    large = {"parameters": BIG, "training_flops": BIG, "weight_bytes": BIG, "step_bytes": BIG, "images": BIG}
-    hours = [each._replace(hours=1e9, price=1e15) for each in small.device_hours]
-    named = replace(small.recipe, name=LONG_RECIPE)
-    return replace(small, recipe=named, **large, seconds=1e15, device_hours=hours, parallel=[huge], price=1e6)
-
-
-def show_plan(patch: Patch) -> None:
-    found = replace(huge_plan(), parallel=[])
-    patch.setattr(inspection, "plan", lambda *args, **options: found)
-    plan.plan("igpt.digits")
-    plan.plan(review=True)
-
-
-def show_parallel_tables(patch: Patch) -> None:
-    found = huge_plan()
-    patch.setattr(inspection, "plan", lambda *args, **options: found)
-    plan.plan("igpt.digits")
-
-
 def show_probe(patch: Patch) -> None:
     config = ProbeConfig(mask_ensemble=1000, concat=5)
     names = ("untrained", "shuffled labels", "raw pixels", "raw pixels, PCA")
@@ -219,18 +166,6 @@ def show_report(patch: Patch) -> None:
     )
     patch.setattr("isopix.api.inspection.report", lambda *args, **options: found)
     report.report(Path("run"))
-
-
-def show_reproduce(patch: Patch) -> None:
-    reproduce.reproduce("list")
-    name = f"low-data-{LONG_RECIPE}-translated-digits-finetuned"
-    reproduce._print_plan("igpt.table4", [PlannedTrial(name, 1234, BIG)] * 2, json=False)
-    columns = [{"name": name, "unit": "%"} for name in ("40 labels", "250 labels", "4,000 labels")]
-    cells = {each["name"]: {"value": 98.7, "std": 12.3} for each in columns}
-    row = {"method": NAME, "data": NAME, "cells": cells, "model": "igpt-l", "source": "", "measured": True}
-    head = {"statement": NAME * 3, "protocol": "igpt.table4", "title": NAME}
-    table = ProtocolTable({**head, "columns": columns, "rows": [row]}, Path("table.html"))
-    reproduce._print_table(table, json=False)
 
 
 def show_score(patch: Patch) -> None:

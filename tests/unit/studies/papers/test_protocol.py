@@ -3,17 +3,17 @@
 from pathlib import Path
 
 import pytest
-from isopix.studies.protocols import igpt, patchformer, vit  # noqa: F401  register them
 
-from isopix.studies.papers.protocol import PROTOCOLS, find_protocol, protocol
+from isopix.studies.papers.catalog import all_protocols, find_protocol
+from isopix.studies.papers.protocol import protocol
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.setup import Setup
-from tests.unit.studies.protocols.fakes import FakeCommands
+from tests.unit.studies.papers.fakes import FakeCommands
 
 
 # The fake logs have no probes, and the fake evaluations no top-5 accuracy.
 @pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", all_protocols())
 def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: Path) -> None:
     setup, found = Setup(scale), find_protocol(name)
     with Reproduction.create(tmp_path / "out", setup) as reproduction:

@@ -33,7 +33,7 @@ class FakeCommands:
         self.calls.append(("evaluate", run, ()))
         test = json.loads((run / "test.json").read_text())
         record = {"accuracy": test, "top5_accuracy": None, "ensemble": {"single_mask": test}}
-        return self._write(run / "evaluations" / "evaluate.json", record)
+        return self._write(run / "evaluations" / "evaluate.json", {"metrics": record})
 
     def probe(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
         self.calls.append(("probe", run, tuple(options)))

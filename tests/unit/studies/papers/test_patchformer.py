@@ -1,7 +1,6 @@
 from itertools import product
 
-from isopix.studies.protocols import patchformer
-
+from isopix.studies.papers import patchformer
 from isopix.studies.papers.setup import Setup
 from isopix.train.optim import AdamW
 

@@ -10,7 +10,7 @@ from isopix.recipes.cost import recipe_cost
 from isopix.storage.atomic import read_json
 from isopix.studies.papers import trials
 from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, validation_score
-from tests.unit.studies.protocols.fakes import FakeCommands
+from tests.unit.studies.papers.fakes import FakeCommands
 
 GRID = (("optimizer.lr=0.1",), ("optimizer.lr=0.01",), ("optimizer.lr=0.001",))
 # The rate that is best on validation images is worst on test images.
@@ -33,7 +33,7 @@ def test_the_grid_is_selected_on_validation_and_not_on_test(tmp_path: Path) -> N
     assert outcome.selection is not None
     assert outcome.selection["selected"] == ["optimizer.lr=0.01"]
     assert outcome.selection["step"] == 20
-    assert read_json(outcome.record)["accuracy"] == 0.2
+    assert read_json(outcome.record)["metrics"]["accuracy"] == 0.2
     assert [name for name, _, _ in commands.calls].count("evaluate") == 1
     assert all(NO_TEST in words for name, _, words in commands.calls if name == "finetune")
 

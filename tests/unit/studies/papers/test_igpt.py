@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from isopix.studies.protocols import igpt
 
 from isopix.recipes.published import Value
-from isopix.studies.papers import readers
+from isopix.studies.papers import igpt, readers
 from isopix.studies.papers.igpt_networks import igpt_network
 from isopix.studies.papers.setup import Setup
 from isopix.studies.papers.trials import FineTune, LowData, Probe
