@@ -50,7 +50,7 @@ def test_a_study_is_made_and_a_failed_trial_is_retried(isopix: Run) -> None:
     told = json.loads(out)
     assert {trial["status"] for trial in told["trials"].values()} == {"done"}
     assert [claim["letter"] for claim in told["claims"]["mean"]] == list("abcdefghij")
-    assert told["path"] == "bias/report.html"
+    assert told["path"].endswith("bias/report.html")
     assert Path("bias/trials/mixer-pix2vec-1-seed-0/recipe.json").is_file()
     Path("bias/report.html").unlink()
     code, out, err = isopix(*STUDY, "--report-only", "--json")
@@ -72,7 +72,7 @@ def test_a_stopped_study_saves_and_the_same_command_resumes_it(workplace: Path, 
     assert process.returncode == 75
     assert "stopped and saved: bias; the same command resumes" in err
     assert not Path("bias/report.html").exists()
-    code, out, err = isopix(*words)
+    code, _, err = isopix(*words)
     assert code == 0, err
     notes = Path("bias/trials/conv-pix2vec-1-seed-0/log.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in notes if json.loads(line)["kind"] == "train"]

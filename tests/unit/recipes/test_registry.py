@@ -250,7 +250,8 @@ def test_a_plan_is_that_of_the_recipe_with_its_settings(tmp_path: Path) -> None:
     assert found.seconds == pytest.approx(found.images / found.images_per_second)
     assert [each.name for each in found.parallel if found.recommended(each)] == ["ddp"]
     assert all(each.price == pytest.approx(2 * each.hours) for each in found.device_hours)
-    assert PlanResult.read(found.saved(tmp_path / "plan.json").path) == found
+    saved = found.saved(tmp_path / "plan.json")
+    assert PlanResult.read(tmp_path / "plan.json") == saved
     huge = replace(found.parallel[0], memory_limit=1)
     assert not huge.fits
     assert replace(found, parallel=(huge, *found.parallel[1:])).remedies(huge)[:1] == ["recompute=true"]
