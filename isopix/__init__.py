@@ -17,35 +17,43 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api import convert, palette
     from isopix.api.completion import complete_steps
     from isopix.api.evaluation import probe
     from isopix.api.feature_neighbors import neighbors
     from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, report
-    from isopix.api.machine import doctor
     from isopix.api.notebook import make_grid
-    from isopix.api.progress import show_progress
-    from isopix.api.publishing import publish
     from isopix.api.scoring import score
-    from isopix.api.survey import data_show
     from isopix.api.training import finetune, pretrain, resume, search_lr
-    from isopix.api.verification import verify
+    from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.core.signals import Interrupted
     from isopix.pretrained.features import Features
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Run
-    from isopix.studio.server import open_studio
     from isopix.verbs.compare import compare
+    from isopix.verbs.convert import (
+        convert_huggingface,
+        convert_huggingface_vit,
+        convert_mae,
+        convert_openai,
+        convert_timm,
+        convert_to_huggingface,
+    )
+    from isopix.verbs.data import data_show
+    from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
+    from isopix.verbs.palette import palette_fit, palette_import, palette_show
     from isopix.verbs.plan import plan
+    from isopix.verbs.publish import publish
     from isopix.verbs.recipe import list_recipes, show_recipe
     from isopix.verbs.reproduce import list_protocols, plan_reproduction, reproduce
+    from isopix.verbs.studio import open_studio
     from isopix.verbs.study import study_inductive_bias
+    from isopix.verbs.verify import verify
 
 __all__ = [
     "Features",
@@ -57,7 +65,12 @@ __all__ = [
     "compare",
     "complete",
     "complete_steps",
-    "convert",
+    "convert_huggingface",
+    "convert_huggingface_vit",
+    "convert_mae",
+    "convert_openai",
+    "convert_timm",
+    "convert_to_huggingface",
     "data_show",
     "doctor",
     "evaluate",
@@ -71,7 +84,9 @@ __all__ = [
     "make_grid",
     "neighbors",
     "open_studio",
-    "palette",
+    "palette_fit",
+    "palette_import",
+    "palette_show",
     "parts",
     "plan",
     "plan_reproduction",
@@ -96,29 +111,22 @@ __all__ = [
 # module that ends in an exported name is that name.
 _MODULES = {
     "isopix.api.completion": ("complete_steps",),
-    "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("probe",),
     "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.api.few_labels": ("low_data",),
     "isopix.pretrained.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "report"),
-    "isopix.api.palette": ("palette",),
     "isopix.pretrained.loading": ("load", "save"),
-    "isopix.api.machine": ("doctor",),
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
-    "isopix.api.progress": ("show_progress",),
-    "isopix.api.publishing": ("publish",),
+    "isopix.core.progress": ("show_progress",),
     "isopix.core.signals": ("Interrupted",),
     "isopix.pretrained.run": ("Run",),
     "isopix.api.scoring": ("score",),
-    "isopix.api.survey": ("data_show",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
-    "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
-    "isopix.studio.server": ("open_studio",),
 }
 _EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -6,7 +6,7 @@ autoregressive network a token is located at the position that it predicts, not 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import torch
@@ -113,17 +113,16 @@ def attention_per_head(
     *,
     patch_size: int,
     renormalize: bool = True,
-    progress: Callable[[int], None] = lambda images: None,
 ) -> HeadStatistics:
     """Return the attention distance and entropy of every head on every unmasked image.
 
-    `progress` is called with the number of images done. The weights of one attention of a few images are held
+    The weights of one attention of a few images are held
     at a time. Raises ValueError for no images, or blocks without attention.
     """
     require_attention(network)
     if not len(images):
         raise ValueError("attention distance needs at least one image")
-    grid, device, count = network.backbone.grid, network.device, 0
+    grid, device = network.backbone.grid, network.device
     parts: list[Tensor] = []
     batch_size = max(1, MAX_WEIGHTS // grid.positions**2)
     for batch in torch.split(images, batch_size):
@@ -137,8 +136,6 @@ def attention_per_head(
             for weights in network.backbone.attention_weights(network.inputs_of(batch.to(device)))
         ]
         parts.append(rearrange(torch.stack(found), "attentions two b heads -> two attentions heads b").cpu())
-        count += len(batch)
-        progress(count)
     return HeadStatistics(*torch.cat(parts, -1))
 
 

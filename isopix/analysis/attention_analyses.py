@@ -50,11 +50,7 @@ class AttentionDistance(_AttentionAnalysis):
         """Return distance and entropy by layer and head, also relative to uniform attention."""
         patch_size = given.codec.patch_size
         found = attention_per_head(
-            given.network,
-            given.images,
-            patch_size=patch_size,
-            renormalize=given.renormalize,
-            progress=given.progress,
+            given.network, given.images, patch_size=patch_size, renormalize=given.renormalize
         )
         layers = []
         for (layer, span), distances, entropies in zip(

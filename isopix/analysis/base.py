@@ -35,7 +35,7 @@ class AnalysisInput:
     Attention maps are computed for image `image_index` from `query_positions`; `renormalize` is described in
     `attention.drop_prefix_tokens`. `causal` says whether positions attend only to earlier ones. `untrained`
     builds an untrained network as a baseline of position embeddings, which are left without one if it is
-    None. `progress` is called with the number of images done. Raises ValueError for an image or a position
+    None. Raises ValueError for an image or a position
     that does not exist.
     """
 
@@ -47,7 +47,6 @@ class AnalysisInput:
     causal: bool = False
     seed: int = 0
     untrained: Callable[[], Network] | None = None
-    progress: Callable[[int], None] = lambda images: None
 
     def __post_init__(self) -> None:
         if not 0 <= self.image_index < len(self.images):

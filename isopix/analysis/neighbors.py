@@ -4,13 +4,14 @@ Features are standardized, as for the k-NN probe: without, those of a network sh
 cosine similarity of all images is near 1.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
+
+from isopix.core.progress import track
 
 BLOCK_SIZE = 2048  # images that are compared with as many others at once: 16 MiB of similarities
 MAX_PAIRS = 100_000  # that are returned
@@ -59,7 +60,6 @@ def nearest_neighbors(
     num_neighbors: int,
     threshold: float,
     device: torch.device,
-    progress: Callable[[int], None] = lambda done: None,
 ) -> Neighbors:
     """Return the nearest neighbors of each image by cosine similarity, and all pairs of a similarity of at
     least `threshold`, of which the MAX_PAIRS most similar ones are kept.
@@ -78,22 +78,23 @@ def nearest_neighbors(
     points = torch.split(standardized(features.float()), BLOCK_SIZE)
     found, none = [], torch.zeros(0, dtype=torch.int64)
     pairs = SimilarPairs(none, none, torch.zeros(0), 0)
-    for row, queries in enumerate(points):
-        shown = queries.to(device)
-        best = (
-            shown.new_zeros(len(queries), 0),
-            torch.zeros(len(queries), 0, dtype=torch.int64, device=device),
-        )
-        for column, others in enumerate(points):
-            similarities = (shown @ others.to(device).T).clamp(-1, 1)
-            if row == column:
-                similarities.fill_diagonal_(-torch.inf)
-            start = (row * BLOCK_SIZE, column * BLOCK_SIZE)
-            if column >= row:
-                pairs = _with_pairs(pairs, similarities, threshold, start)
-            best = _merged(best, similarities, start[1], num_neighbors)
-        found.append((best[0].cpu(), best[1].cpu()))
-        progress(min(count, (row + 1) * BLOCK_SIZE))
+    with track("comparing images", count) as done:
+        for row, queries in enumerate(points):
+            shown = queries.to(device)
+            best = (
+                shown.new_zeros(len(queries), 0),
+                torch.zeros(len(queries), 0, dtype=torch.int64, device=device),
+            )
+            for column, others in enumerate(points):
+                similarities = (shown @ others.to(device).T).clamp(-1, 1)
+                if row == column:
+                    similarities.fill_diagonal_(-torch.inf)
+                start = (row * BLOCK_SIZE, column * BLOCK_SIZE)
+                if column >= row:
+                    pairs = _with_pairs(pairs, similarities, threshold, start)
+                best = _merged(best, similarities, start[1], num_neighbors)
+            found.append((best[0].cpu(), best[1].cpu()))
+            done(min(count, (row + 1) * BLOCK_SIZE))
     values, indices = (torch.cat(part) for part in zip(*found, strict=True))
     return Neighbors(indices, values, pairs)
 

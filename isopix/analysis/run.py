@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator
 
 from isopix.analysis import attention_analyses, embedding_analyses  # noqa: F401  registers them
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, Numbers
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.registry import kinds_of
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 
 
 def registered_analyses() -> dict[str, Analysis]:
@@ -29,7 +29,7 @@ def run_analyses(
 ) -> Iterator[tuple[str, Numbers | NotApplicable]]:
     """Yield the name and the results of each selected analysis, or why it does not apply to the network."""
     selected = select_analyses(only)
-    with long_step("analyses", len(selected)) as count:
+    with track("analyses", len(selected)) as count:
         for number, (name, analysis) in enumerate(selected.items()):
             count(number)
             reason = analysis.not_applicable_reason(given.network)

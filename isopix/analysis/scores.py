@@ -2,7 +2,6 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -19,6 +18,7 @@ from isopix.analysis.likelihood import (
     score_batches,
 )
 from isopix.core.images import ImageSequence
+from isopix.core.progress import track
 from isopix.core.types import Codes, Groups
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel
@@ -63,7 +63,6 @@ def score_images(
     config: ScoreConfig,
     *,
     frequencies: Frequencies | None = None,
-    progress: Callable[[int], None] = lambda done: None,
 ) -> Scores:
     """Return the scores of each image; higher is less likely, or harder to compress.
 
@@ -82,16 +81,17 @@ def score_images(
         if values is not None:
             parts[f"{name}bits_per_dim"].append(bits_per_dim(codec, codes, nats, values))
 
-    for batch in score_batches(model, images):
-        found = code_nats(model, batch, config)
-        add("", found.codes, found.nats, found.per_image)
-        if frequencies is not None:
-            nats = frequency_nats(codec, frequencies, found.codes)
-            add("unigram_", found.codes, nats, nats.mean((1, 2)))
-        for kind, bits in file_bits_per_dim(batch).items():
-            parts[f"{kind.lower()}_bits_per_dim"].append(bits)
-        done += len(batch)
-        progress(done)
+    with track("scoring images", len(images)) as count:
+        for batch in score_batches(model, images):
+            found = code_nats(model, batch, config)
+            add("", found.codes, found.nats, found.per_image)
+            if frequencies is not None:
+                nats = frequency_nats(codec, frequencies, found.codes)
+                add("unigram_", found.codes, nats, nats.mean((1, 2)))
+            for kind, bits in file_bits_per_dim(batch).items():
+                parts[f"{kind.lower()}_bits_per_dim"].append(bits)
+            done += len(batch)
+            count(done)
     scores = {each: torch.cat(part) for each, part in parts.items()}
     if "bits_per_dim" in scores:
         scores["bits_minus_png"] = scores["bits_per_dim"] - scores["png_bits_per_dim"]

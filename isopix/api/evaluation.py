@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from isopix.api.arguments import checked
-from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import ProbeOutput
 from isopix.core import config
+from isopix.core.choices import Count
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.overrides import parse
-from isopix.core.ranges import Count
 from isopix.core.registry import kinds_of
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 from isopix.data.dataset import ImageDataset
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
@@ -34,7 +33,6 @@ from isopix.train.parallel import process_group
 
 
 @checked
-@shows_progress("features")
 def probe(
     run: RunLike,
     *,
@@ -54,7 +52,6 @@ def probe(
     precision: Precision | None = None,
     seed: int = 0,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> ProbeOutput:
     """Linear-probe every layer (iGPT section 2.4), with untrained, shuffled-label and raw-pixel baselines.
 
@@ -86,7 +83,7 @@ def probe(
         loaded, precision = model.loaded, precision or default_precision(run, model)
         settings = replace(settings, pool=pool or model.pool)
         images = evaluation_images(loaded, data, limit)
-        report = _probe(loaded, images, settings, precision, progress)
+        report = _probe(loaded, images, settings, precision)
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))
     report = replace(report, network=replace(report.network, warnings=warnings))
     facts: dict[str, object] = {"data": images.name, "limit": limit}
@@ -99,19 +96,8 @@ def _probe(
     images: ImageDataset,
     settings: ProbeConfig,
     precision: Precision,
-    progress: Progress | None,
 ) -> ProbeReport:
-    """Run the probe; `progress` counts the images read by the trained and the untrained network."""
-    total = len(images.train) + len(images.validation) + max(1, settings.mask_ensemble) * len(images.test)
-    offsets, done = {"trained": 0, "untrained": total}, count_progress(progress, 2 * total)
-    return probe_run(
-        loaded,
-        images,
-        precision=precision,
-        config=settings,
-        progress=lambda network, count: done(offsets[network] + count) if network in offsets else None,
-        note=logger.info,
-    )
+    return probe_run(loaded, images, precision=precision, config=settings, note=logger.info)
 
 
 def probe_method(method: str | ProbeMethod, iterations: int | None, overrides: Sequence[str]) -> ProbeMethod:

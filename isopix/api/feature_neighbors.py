@@ -21,10 +21,9 @@ from isopix.api.neighbors_output import (
     save_neighbors,
 )
 from isopix.api.score_output import results_folder
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, Range, SplitName
 from isopix.core.device import DeviceLike, Precision
-from isopix.core.progress import long_step
-from isopix.core.ranges import Count, Range
+from isopix.core.progress import track
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
@@ -83,14 +82,9 @@ def neighbors(
         splits, names, dataset = _images(model.loaded, data, split, limit)
         chosen = _layer(model, layer, folder)
         features = _features(model, splits, chosen, pool or model.pool, precision)
-        with long_step("comparing images", len(features)) as count:
-            found = nearest_neighbors(
-                features,
-                num_neighbors=num_neighbors,
-                threshold=threshold,
-                device=model.network.device,
-                progress=count,
-            )
+        found = nearest_neighbors(
+            features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
+        )
     settings: dict[str, Any] = {"layer": chosen, "pool": pool or model.pool, "precision": precision}
     settings |= {"limit": limit, "threshold": threshold, "num_neighbors": num_neighbors}
     measured = [model.loaded.measure(dataset, name).to_dict() for name in splits]
@@ -145,7 +139,7 @@ def _features(
 ) -> Float[Tensor, "N D"]:
     """Return the pooled features of one layer."""
     network, parts, done = model.network.truncated(layer), [], 0
-    with long_step("computing features", sum(map(len, splits.values()))) as count:
+    with track("computing features", sum(map(len, splits.values()))) as count:
         for split in splits.values():
             for batch in iter_features(network, split.images, pool=pool, precision=precision):
                 parts.append(batch[-1].clone())  # without the other layers, which share its memory

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ import torch
 
 from isopix.api.arguments import NonNegative, checked
 from isopix.api.evaluation import probe_method
-from isopix.api.progress import Progress, TrainingProgress, count_progress, shows_progress
 from isopix.api.results import LowDataOutput
 from isopix.core import device as devices
+from isopix.core.choices import Count
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.measurement import Measurement
-from isopix.core.ranges import Count
 from isopix.core.text import printable
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import majority_baseline
@@ -39,7 +37,6 @@ from isopix.probing.low_data import LowDataProtocol, LowDataResult, Selection, p
 from isopix.runs.load import LoadedRun
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
 from isopix.runs.probe import feature_sources
-from isopix.runs.training import RunObserver
 from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
 
@@ -50,7 +47,6 @@ LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separabl
 
 
 @checked
-@shows_progress("features")
 def low_data(
     run: RunLike,
     *,
@@ -66,8 +62,6 @@ def low_data(
     overrides: Sequence[str] = (),
     precision: Precision | None = None,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
-    training_progress: TrainingProgress | None = None,
 ) -> LowDataOutput:
     """Measure the test error with few labels over random balanced subsets (iGPT section 4.7).
 
@@ -101,12 +95,12 @@ def low_data(
             l2_grid=LARGER_L2,
             l2_extra=(),
         )
-        results = _probe_low_data(loaded, images, protocol, probing, precision, progress)
+        results = _probe_low_data(loaded, images, protocol, probing, precision)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
     facts |= {"method": probing.method.kind, "layer": layer, "pool": probing.pool}
     facts |= {"subsets": subsets, "select": select}
     if job:
-        results["fine-tuned"] = finetune_low_data(job, protocol, _observer(job, training_progress))
+        results["fine-tuned"] = finetune_low_data(job, protocol)
         facts |= {"finetune_steps": finetune_steps, "settings": tuple(overrides)}
     measurement = _measurement(loaded, images, select)
     warnings = (
@@ -142,10 +136,6 @@ def _labels(given: Sequence[int | str] | None, data: ImageDataset) -> tuple[int 
     return kept
 
 
-def _observer(job: FineTuneJob, progress: TrainingProgress | None) -> RunObserver:
-    return RunObserver() if progress is None else RunObserver(partial(progress, job.recipe))
-
-
 def _measurement(loaded: LoadedRun, images: ImageDataset, select: Selection) -> Measurement:
     by_validation = f"on {len(images.validation):,} validation images"
     chosen = by_validation if select == "validation" else "within the labeled images"
@@ -167,10 +157,7 @@ def _probe_low_data(
     protocol: LowDataProtocol,
     config: ProbeConfig,
     precision: Precision,
-    progress: Progress | None,
 ) -> dict[str, list[LowDataResult]]:
-    count = len(images.train) + len(images.validation) + len(images.test)
-    done = count_progress(progress, count)
     return probe_low_data(
         feature_sources(loaded, images, config, precision),
         images,
@@ -178,7 +165,6 @@ def _probe_low_data(
         seed=loaded.recipe.data.seed,
         config=config,
         device=loaded.network.device,
-        progress=lambda fraction: done(round(fraction * count)),
     )
 
 

@@ -19,11 +19,9 @@ from isopix.api.generation_results import (
 )
 from isopix.api.image_selection import first_images, select_split
 from isopix.api.nearest import compare_with_training
-from isopix.api.progress import Progress, shows_progress
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.measurement import Measurement
-from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import images_hash
@@ -43,7 +41,6 @@ from isopix.storage.run_folder import RunFolder
 
 
 @checked
-@shows_progress("sampling")
 def sample(
     run: RunLike,
     count: Count = 16,
@@ -56,7 +53,6 @@ def sample(
     compile: bool | None = None,
     nearest: bool = False,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> SampleOutput:
     """Sample images from an autoregressive run, as many at a time as the free memory allows; saves a PNG grid
     in its `samples` folder. Image i is a function of the seed and i. `temperature` below 1 sharpens the
@@ -70,7 +66,7 @@ def sample(
     """
     with _opened(run, device) as (folder, model):
         sampling = _sampling(model, temperature, top_k, top_p, precision)
-        images = model.sample(count, **sampling, compile=compile, seed=seed, progress=progress)
+        images = model.sample(count, **sampling, compile=compile, seed=seed)
         found = compare_with_training(model.loaded, images) if nearest else None
     loaded = model.loaded
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
@@ -85,7 +81,6 @@ def sample(
 
 
 @checked
-@shows_progress("sampling")
 def complete(
     run: RunLike,
     images: ImagesLike | None = None,
@@ -106,7 +101,6 @@ def complete(
     precision: Precision | None = None,
     compile: bool | None = None,
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> CompletionOutput:
     """Complete what a mask hides of images, or all but their first `rows` rows, by default half of them;
     saves a PNG grid in the run's `samples` folder.
@@ -135,7 +129,6 @@ def complete(
             **sampling,
             compile=compile,
             seed=seed,
-            progress=progress,
         )
     if loaded.recipe.objective.can_sample and later_known(found.mask, loaded.network.codec):
         logger.warning("%s", LATER_PIXELS)

@@ -33,7 +33,7 @@ def select_split(
     """
     if isinstance(data, ImageDataset):
         check_size(data, loaded)
-        images, own = data, data.fingerprint == loaded.records["state"]["data"]
+        images, own = data, data.fingerprint == loaded.state.data
     elif data is None or is_own(loaded.recipe.data, data):
         images, own = load_images(evaluation_data(loaded, data, limit)), True
     else:

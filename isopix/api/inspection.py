@@ -9,11 +9,9 @@ from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPo
 from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import PathLike, checked
 from isopix.api.image_selection import select_split
-from isopix.api.progress import Progress, count_progress, shows_progress
 from isopix.api.results import AnalysisOutput, ReportOutput
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike
-from isopix.core.ranges import Count
 from isopix.plots import style
 from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder
 from isopix.reporting import headline, page
@@ -26,7 +24,6 @@ from isopix.storage.run_folder import RunFolder
 
 
 @checked
-@shows_progress("attention")
 def analyze(
     run: RunLike,
     *,
@@ -38,7 +35,6 @@ def analyze(
     renormalize: bool = True,
     only: Sequence[str] = (),
     device: DeviceLike = "auto",
-    progress: Progress | None = None,
 ) -> AnalysisOutput:
     """Analyze attention, position embeddings, the embedding and inductive biases, or `only` the analyses of
     these names; numbers and figures are saved in the run's `analysis` folder.
@@ -65,7 +61,6 @@ def analyze(
             causal=loaded.recipe.objective.causal,
             seed=loaded.recipe.train.seed,
             untrained=loaded.untrained,
-            progress=count_progress(progress, len(images)),
         )
         about = {"data": source.name, "split": chosen}
         for name, result in run_analyses(given, only):

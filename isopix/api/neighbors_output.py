@@ -9,14 +9,14 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.analysis.neighbors import Neighbors
-from isopix.api.notebook import ResultTable, TableOutput
+from isopix.api.notebook import TableOutput
+from isopix.core.table import Table
 from isopix.core.types import Images
 from isopix.data.image_names import shared_folder, short_name
 from isopix.data.sources.base import SplitName
 from isopix.plots.images import png_bytes
 from isopix.plots.sheets import PairLabel, plot_pairs
-from isopix.storage.atomic import replace_file, write_json
-from isopix.storage.csv_file import write_csv
+from isopix.storage.atomic import replace_file, write_csv, write_json
 
 ImagesOf = Callable[[Int[Tensor, " n"]], Images]  # by their index over all splits
 
@@ -71,7 +71,7 @@ class NeighborsOutput(TableOutput):
             for each in images
         }
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of the most similar pairs and of the first outliers, each with its nearest image."""
         found = [("near-duplicates", *each[:3]) for each in self.duplicates[:LISTED]]
         found += [("outlier", *each) for each in self.outliers[:LISTED]]
@@ -83,7 +83,7 @@ class NeighborsOutput(TableOutput):
             f"({self.num_duplicates:,}), and outliers by their mean distance to the "
             f"{self.record['num_neighbors']} nearest images"
         )
-        return ResultTable(caption, ("", "similarity or distance", "image", "nearest image"), rows)
+        return Table(caption, ("", "similarity or distance", "image", "nearest image"), rows)
 
 
 LISTED = 5  # pairs and outliers in the table

@@ -2,18 +2,14 @@
 
 import importlib
 import sys
-from collections.abc import Sequence
-from html import escape
-from typing import NamedTuple
 
 import torch
 from einops import rearrange
 from PIL import Image
 
 from isopix.api.arguments import checked
-from isopix.core.ranges import Count
-from isopix.core.text import printable
-from isopix.display.tables import format_table
+from isopix.core.choices import Count
+from isopix.core.table import Table
 from isopix.plots.images import sample_grid
 from isopix.pretrained.inputs import ArrayLike
 
@@ -49,33 +45,10 @@ def display(picture: Image.Image) -> None:
         picture.show()
 
 
-class ResultTable(NamedTuple):
-    """A table of results with what it shows."""
-
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-
-    def html(self) -> str:
-        """Return it as HTML; all values are escaped."""
-        head = "".join(f"<th>{escape(each)}</th>" for each in self.columns)
-        cells = ("".join(f"<td>{escape(str(each))}</td>" for each in row) for row in self.rows)
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        rest = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-        return f"<table><caption>{escape(self.caption)}</caption>{rest}</table>"
-
-    def text(self) -> str:
-        """Return it as lines of text."""
-        columns = [printable(each) for each in self.columns]
-        rows = [[printable(str(each)) for each in row] for row in self.rows]
-        table = format_table(columns, rows, None)
-        return "\n".join([printable(self.caption), *table.header, *table.body])
-
-
 class TableOutput:
     """A result that is shown as a table: below the cell of a notebook whose last value it is, and printed."""
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return the table."""
         raise NotImplementedError
 

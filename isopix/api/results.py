@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isopix.api.notebook import ResultTable, TableOutput
-from isopix.codecs.palette_file import PaletteFile
-from isopix.codecs.quantization_error import QuantizationError
-from isopix.core.formats import mean_and_std, mean_over_subsets, percent_with_interval
+from isopix.api.notebook import TableOutput
 from isopix.core.measurement import Measurement
-from isopix.core.types import Grid
+from isopix.core.table import Table
+from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
-from isopix.recipes.published import PublishedLoss
 from isopix.reporting.baselines import BaselineRow
 
 
@@ -43,7 +40,7 @@ class ProbeOutput(TableOutput):
         """Test accuracy of every baseline at its best layer, and of the majority class."""
         return self.report.baseline_accuracies
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of every layer, then of the baselines."""
         best, layers = self.best, self.report.network.layers
         rows = [(f"layer {each.layer}{' *' if each is best else ''}", _accuracy(each)) for each in layers]
@@ -52,7 +49,7 @@ class ProbeOutput(TableOutput):
         measured = self.report.measurement
         images = self.data if measured is None else measured.line
         caption = f"Linear probe, step {self.step:,}, {images}; * best on validation images"
-        return ResultTable(caption, ("features", "test accuracy (95 % CI)"), rows)
+        return Table(caption, ("features", "test accuracy (95 % CI)"), rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +69,7 @@ class LowDataOutput(TableOutput):
     path: Path | None
     select: Selection = "validation"
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of the test error of each method by number of labels."""
         methods = list(self.results)
         columns = list(zip(*self.results.values(), strict=True))
@@ -81,7 +78,7 @@ class LowDataOutput(TableOutput):
             f"Test error with few labels, {self.num_images['test']:,} test images of {self.data}:"
             f" {mean_over_subsets(len(columns[0][0].errors))} of the labels"
         )
-        return ResultTable(caption, ["labels per class", *methods], rows)
+        return Table(caption, ["labels per class", *methods], rows)
 
 
 @dataclass(frozen=True)
@@ -100,66 +97,6 @@ class ReportOutput:
     path: Path
     summary: list[BaselineRow]
     notes: list[str]
-
-
-@dataclass(frozen=True)
-class PaletteOutput:
-    """A palette, its quantization error by split if images were given, and the files written."""
-
-    palette: PaletteFile
-    errors: Mapping[str, QuantizationError]
-    data: str | None
-    iterations: int | None
-    record: Mapping[str, Any]
-    files: tuple[Path, ...]
-
-
-@dataclass(frozen=True)
-class ConvertOutput:
-    """A converted model: tensors loaded, and the number skipped by each rule and rounded to float32."""
-
-    path: Path
-    step: int
-    origin: str
-    depth: int
-    width: int
-    grid: Grid
-    image_size: tuple[int, int]  # rows and columns, in pixels
-    parameters: int
-    tensors: int
-    skipped: Mapping[str, int]
-    rounded: int
-    predicts_codes: bool
-    classes: tuple[str, ...] = ()  # of its class head
-    model_class: str = ""  # of transformers, of an exported model
-
-
-@dataclass(frozen=True)
-class PublishOutput:
-    """The URL of a published model, and the step of its weights."""
-
-    url: str
-    step: int
-
-
-@dataclass(frozen=True)
-class VerifyOutput:
-    """Checked files of a checkpoint, and its test loss in nats per predicted code with the published one."""
-
-    checkpoint: Path
-    files: list[str]
-    recipe: str
-    step: int
-    imported: str | None
-    palette: str
-    palette_is_openai: bool
-    loss_nats: float
-    uniform_nats: float | None
-    published: PublishedLoss | None
-    data: str
-    images: int
-    record: Mapping[str, Any]
-    path: Path | None
 
 
 def _accuracy(score: LayerScore) -> str:

@@ -11,8 +11,9 @@ from torch import Tensor
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES, Scores, Summary, summarize
 from isopix.api.arguments import PathLike
-from isopix.api.notebook import ResultTable, TableOutput
+from isopix.api.notebook import TableOutput
 from isopix.core.measurement import Measurement
+from isopix.core.table import Table
 from isopix.core.text import printable
 from isopix.core.types import Groups
 from isopix.data.image_names import shared_folder, short_name
@@ -96,7 +97,7 @@ class ScoreOutput(TableOutput):
     record: Mapping[str, Any]
     path: Path | None
 
-    def table(self) -> ResultTable:
+    def table(self) -> Table:
         """Return a table of the mean of each score, with the other dataset and the AUROC if there is one."""
         rows = [[SCORES[name], each.mean_and_error] for name, each in self.images.summary.items()]
         columns, caption = ["score", "mean ± standard error"], self.images.measurement.line
@@ -114,7 +115,7 @@ class ScoreOutput(TableOutput):
                 for name, mean in self.images.summary.items()
                 if name in self.auroc
             ]
-        return ResultTable(caption, columns, rows)
+        return Table(caption, columns, rows)
 
 
 def results_folder(out: PathLike | None, default: Path | None) -> Path | None:

@@ -19,10 +19,8 @@ from isopix.analysis.scores import SCORES, score_images
 from isopix.api.arguments import NonNegative, PathLike, checked
 from isopix.api.image_selection import select_split
 from isopix.api.score_output import ScoredImages, ScoreOutput, results_folder
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike, Precision
-from isopix.core.progress import long_step
-from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.image_names import image_names
@@ -31,8 +29,7 @@ from isopix.plots.images import MappedImages, png_bytes, surprise_grid
 from isopix.pretrained.run import DataLike, RunLike, evaluation_data, logger, open_run
 from isopix.runs.load import LoadedRun
 from isopix.runs.training_images import training_images
-from isopix.storage.atomic import replace_file, write_json
-from isopix.storage.csv_file import write_csv
+from isopix.storage.atomic import replace_file, write_csv, write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 
 MAP_MASKS = 32  # at least, of the surprise maps of a masked model, so that most pixels are predicted
@@ -121,10 +118,7 @@ def _scored(
     if not len(images):
         raise ValueError(f"dataset '{dataset.name}' has no {chosen} images to score")
     head = loaded.recipe.model.head
-    with long_step(f"scoring {dataset.name}", len(images)) as count:
-        scores = score_images(
-            loaded.model, head, images.images, config, frequencies=frequencies, progress=count
-        )
+    scores = score_images(loaded.model, head, images.images, config, frequencies=frequencies)
     labels = [""] * len(images) if images.labels is None else [dataset.classes[i] for i in images.labels]
     names = [""] * len(images)
     if not isinstance(source, ImageDataset):

@@ -8,15 +8,15 @@ from pathlib import Path
 import torch
 
 from isopix.api.training import pretrain
-from isopix.api.verification import verify
 from isopix.core import device as hardware
-from isopix.core.check import Check
 from isopix.core.device import DeviceLike
 from isopix.core.memory import free_memory, total_memory
 from isopix.core.text import format_bytes
 from isopix.data.prefetch import SHARED_MEMORY
 from isopix.pretrained.loading import load, save
 from isopix.pretrained.run import Run
+from isopix.verbs.doctor import Check
+from isopix.verbs.verify import verify
 
 MIN_MEMORY, MIN_SHARED = 2 * 2**30, 65 * 2**20  # bytes; 64 MiB is the default of containers
 MAX_DIFFERENCE = 1e-4  # nats: the same weights, in batches of other sizes

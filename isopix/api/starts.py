@@ -14,13 +14,13 @@ from isopix.data.known_sources import require_known_source
 from isopix.pretrained.run import run_folder, shared_overrides
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.continued import prepare_continued
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import find_checkpoint
-from isopix.runs.lr_search import check_search_folder, trial_recipe
+from isopix.runs.load import saved_recipe
+from isopix.runs.lr_search import trial_recipe
 from isopix.runs.metric_loggers import check_loggers
 from isopix.runs.pretrain import TrainingStart
+from isopix.runs.resume import FOLDER_LOCK
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.lr_search import lr_grid
 
@@ -173,7 +173,7 @@ def check_job(
 def check_resume(run: PathLike, loggers: Sequence[str], num_ranks: int) -> None:
     """Raise ValueError for a run that cannot be resumed in a job of that many processes."""
     check_loggers(loggers)
-    recipe = recipe_of(find_checkpoint(run_folder(run).path, ())[0])
+    recipe = saved_recipe(run_folder(run).path)
     recipe.train.check_ranks(num_ranks)
     open_source(recipe.data)
 
@@ -182,5 +182,6 @@ def check_search(recipe: Recipe, out: PathLike, max_lr: float, min_lr: float, nu
     """Raise ValueError for a search that would fail in a job before its first trial."""
     lr_grid(max_lr, min_lr)
     recipe.train.check_ranks(num_ranks)
-    check_search_folder(Path(out))
+    if not (Path(out) / FOLDER_LOCK).is_file():
+        require_new(Path(out))
     trial_recipe(recipe)

@@ -2,14 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 
 import torch
 
 from isopix.api.arguments import PathLike, checked
-from isopix.api.progress import TrainingProgress, shows_training
 from isopix.api.starts import (
     LEARNING_RATE,
     check_new_run,
@@ -19,24 +16,22 @@ from isopix.api.starts import (
 )
 from isopix.core import device as devices
 from isopix.core import ranks
-from isopix.core.device import DeviceLike
+from isopix.core.device import DeviceLike, describe_devices
 from isopix.core.memory import free_memory, total_memory
 from isopix.core.overrides import override
 from isopix.core.signals import Interrupted
 from isopix.core.text import count_of
-from isopix.pretrained.run import Run, finished, logger, observer, run_folder
+from isopix.pretrained.run import Run, finished, logger, run_folder
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.load import find_checkpoint
+from isopix.runs.load import saved_recipe
 from isopix.runs.lr_search import run_lr_search
 from isopix.runs.metric_loggers import check_loggers
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.runs.shipped import shipped_copy
-from isopix.runs.training import RunObserver
-from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
 from isopix.train.lr_search import LRSearch, lr_grid
 from isopix.train.parallel import process_group
@@ -44,7 +39,6 @@ from isopix.train.trainer import Record
 
 
 @checked
-@shows_training()
 def pretrain(
     recipe: str | Recipe | None = None,
     *,
@@ -59,14 +53,13 @@ def pretrain(
     probe_every: int | None = None,
     device: DeviceLike = "auto",
     loggers: Sequence[str] = (),
-    progress: TrainingProgress | None = None,
 ) -> Run:
     """Pre-train a recipe on images, into the new run folder `out`.
 
     With `weights`, training starts from those of a run or checkpoint folder, with its codec and a new
     optimizer; the recipe, by default that of the run, must have the same network. `overrides` are settings as
     `path=value`, which override the arguments and those in `file`. Metrics also go to the `loggers`:
-    "tensorboard", "wandb", "trackio". `progress` is called with the recipe and every record of the log.
+    "tensorboard", "wandb", "trackio".
     Raises ValueError for wrong settings, data or folders, before training; RuntimeError if the disk is full
     or the loss is not finite; Interrupted if asked to stop, after saving.
     """
@@ -83,25 +76,23 @@ def pretrain(
         probe_every=probe_every,
     )
     if _is_restarted(out):
-        return resume(out, device=device, loggers=loggers, progress=progress)
+        return resume(out, device=device, loggers=loggers)
     with process_group(device) as where:
         resolved, initial = start
         check_new_run(resolved, out)
         _check_memory(resolved, where)
-        text = f"{resolved.name}{_origin(weights, initial)} on {_work(resolved)}, {_devices(where)}"
-        watch = observer(resolved, text, progress, loggers=loggers)
+        text = f"{resolved.name}{_origin(weights, initial)} on {_work(resolved)}, {describe_devices(where)}"
+        watch = RunObserver(text, loggers=loggers)
         status = train_recipe(resolved, Path(out), device=where, observer=watch, initial=initial)
         return finished(status, device)
 
 
 @checked
-@shows_training()
 def resume(
     run: Run | PathLike,
     *,
     device: DeviceLike = "auto",
     loggers: Sequence[str] = (),
-    progress: TrainingProgress | None = None,
 ) -> Run:
     """Resume an interrupted run from its last checkpoint; bit-exact on the same CPU, threads and versions.
 
@@ -109,23 +100,14 @@ def resume(
     """
     check_loggers(loggers)
     folder = run_folder(run)
-    recipe = recipe_of(find_checkpoint(folder.path, ())[0])
+    recipe = saved_recipe(folder.path)
     with process_group(device) as where:
         recipe.train.check_ranks(ranks.num_ranks())
 
-        def started(found: Checkpoint) -> None:
-            step, steps = found.records["state"]["step"], recipe.train.steps
-            text = f"{recipe.name}, from step {step} of {steps}, {_devices(where)}"
-            observer(recipe, text, progress)
-
-        watch = RunObserver(loggers=loggers)
-        if progress is not None:
-            watch = watch._replace(record=partial(progress, recipe))
-        return finished(resume_run(folder.path, device=where, observer=watch, started=started), device)
+        return finished(resume_run(folder.path, device=where, observer=RunObserver(loggers=loggers)), device)
 
 
 @checked
-@shows_training()
 def search_lr(
     source: str | Recipe | Run | PathLike,
     *,
@@ -140,7 +122,6 @@ def search_lr(
     max_lr: float = 0.01,
     min_lr: float = 0.00001,
     device: DeviceLike = "auto",
-    progress: TrainingProgress | None = None,
 ) -> LRSearch:
     """Search for a learning rate over a decreasing grid, 0.01, 0.003, 0.001 ..., in the folder `out`.
 
@@ -164,27 +145,19 @@ def search_lr(
     rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
     _check_memory(resolved, where)
 
-    def observer_for(lr: float) -> AbstractContextManager[RunObserver]:
+    def observer_for(lr: float) -> RunObserver:
         at_lr = override(resolved, {LEARNING_RATE: lr})
         train = at_lr.train
         text = f"{at_lr.name}, lr {lr}, {count_of(train.steps, 'step')}, batch size {train.batch_size}"
-        return nullcontext(observer(at_lr, text, progress))
+        return RunObserver(text)
 
-    result = run_lr_search(
-        resolved,
-        Path(out),
-        rates,
-        device=where,
-        observer_for=observer_for,
-        initialize=lambda: start().initial,
-    )
+    result = run_lr_search(start, Path(out), rates, device=where, observer_for=observer_for)
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     return result
 
 
 @checked
-@shows_training()
 def finetune(
     source: Run | PathLike,
     *,
@@ -199,7 +172,6 @@ def finetune(
     seed: int | None = None,
     device: DeviceLike = "auto",
     loggers: Sequence[str] = (),
-    progress: TrainingProgress | None = None,
 ) -> Run:
     """Fine-tune a run to classify labeled images, or train the recipe of that name from scratch.
 
@@ -220,24 +192,25 @@ def finetune(
         seed=seed,
     )
     if _is_restarted(out) and not refit_on_validation:
-        return resume(out, device=device, loggers=loggers, progress=progress)
+        return resume(out, device=device, loggers=loggers)
     recipe, initial = prepare()
     weights = _origin(source, initial) or " from scratch"
     with process_group(device) as where:
         _check_memory(recipe, where)
 
-        def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
-            text = f"{trained.name}{weights} on {_work(trained)}, {_devices(where)}"
+        def observer_for(trained: Recipe) -> RunObserver:
+            text = f"{trained.name}{weights} on {_work(trained)}, {describe_devices(where)}"
             text += f"; augmentation: {trained.data.augment.label()}"
-            watch = observer(trained, text, progress, loggers=loggers)
-            return nullcontext(_warned(watch, os.fspath(source)) if initial is None else watch)
+            watch = RunObserver(text, loggers=loggers)
+            return _warned(watch, os.fspath(source)) if initial is None else watch
 
         if refit_on_validation:
             status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
         else:
             check_new_run(recipe, out)
-            with observer_for(recipe) as watch:
-                status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
+            status = train_recipe(
+                recipe, Path(out), device=where, observer=observer_for(recipe), initial=initial
+            )
         return finished(status, device)
 
 
@@ -264,12 +237,6 @@ def _origin(source: Run | PathLike | None, initial: InitialWeights | None) -> st
     if source is None or initial is None:
         return ""
     return f" from step {initial.provenance['pretrained']['step']} of {os.fspath(source)}"
-
-
-def _devices(device: torch.device) -> str:
-    """Return the device of this process, and how many there are."""
-    count = ranks.num_ranks()
-    return f"{count} × " * (count > 1) + devices.describe_device(device)
 
 
 def _check_memory(recipe: Recipe, device: torch.device) -> None:

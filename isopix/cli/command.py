@@ -12,8 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
-from isopix.cli.launch import Devices, launch_ranks
-from isopix.cli.rank_errors import check_command
+from isopix.cli.launch import Devices, check_command, launch_ranks
 from isopix.core.verb import Verb, flat_signature
 from isopix.storage.result import Result
 
@@ -30,7 +29,11 @@ def add_verb(app: App, verb: Verb, place: int) -> None:
     app.command(_command(verb), name=word, sort_key=place)
 
 
-GROUPS = {  # the help of words that have several commands
+# The help of words that have several commands.
+GROUPS: dict[str, str] = {
+    "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
+    "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
+    "palette": "Fit, import and inspect color palettes.",
     "recipe": "List recipes; show the settings of one and where each comes from.",
     "study": "Run a study: train, probe and compare many networks.",
 }
@@ -45,7 +48,10 @@ def _command(verb: Verb) -> Callable[..., None]:
         if verb.parallel:
             launch_ranks(options.pop("devices"), options["device"])
         load_plugins(plugin)
-        print_result(verb.function(*args, **options), json=json)
+        result = verb.function(*args, **options)
+        print_result(result, json=json)
+        if result.failure:
+            raise RuntimeError(result.failure)
 
     own = [
         each.replace(annotation=_typed(each.annotation))
@@ -77,10 +83,7 @@ def _typed(hint: Any) -> Any:
 
 
 def print_result(result: Result, *, json: bool) -> None:
-    """Print the tables of a result, its warnings and where it was written; or its record as JSON.
-
-    Raises RuntimeError if something failed.
-    """
+    """Print the tables of a result, its warnings and where it was written; or its record as JSON."""
     if json:
         path = None if result.path is None else str(result.path)
         show_json({**loads(result.json()), "path": path})
@@ -89,5 +92,3 @@ def print_result(result: Result, *, json: bool) -> None:
             show(table)
         for line in result.notes():
             say_wrapped(line)
-    if result.failure():
-        raise RuntimeError(result.failure())

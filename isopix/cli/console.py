@@ -3,22 +3,18 @@
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
-from rich.cells import cell_len
 from rich.text import Text
 
 from isopix.cli.output import open_console
-from isopix.core.progress import set_display
+from isopix.core.progress import print_line, show_progress_on
 from isopix.core.registry import load_plugin
 from isopix.core.table import Table
 from isopix.core.text import printable
-from isopix.display.bars import ProgressBar, console_bar, print_line
-from isopix.display.long_steps import long_step_display
-from isopix.display.tables import format_table, wrap_words
 
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
 Seed = Annotated[int, Parameter(help="Random seed.")]
@@ -126,7 +122,8 @@ def say_wrapped(text: str, *, indent: int = 0, style: str = "") -> None:
     Commands that can be copied are not: `say` prints them.
     """
     width = _terminal_width()
-    lines = [printable(text)] if width is None else wrap_words(printable(text), width - indent)
+    text = printable(text)
+    lines = [text] if width is None else wrap(text, width - indent, break_long_words=False) or [""]
     for line in lines:
         console.print(Text(" " * indent + line, style=style), soft_wrap=True)
 
@@ -165,14 +162,8 @@ def _print_messages(handler: logging.Handler) -> None:
     logger.addHandler(handler)
 
 
-def _open_bar() -> ProgressBar:
-    """Return a bar on the first standard stream that is a terminal; if none is, lines on standard error."""
-    terminal = next((each for each in (console, error_console) if each.is_terminal), error_console)
-    return console_bar(terminal, transient=True, separator=": ")
-
-
 _print_messages(_PrintMessages())
-set_display(partial(long_step_display, _open_bar))
+show_progress_on(next((each for each in (console, error_console) if each.is_terminal), error_console))
 
 
 def show_json(values: Mapping[str, Any]) -> None:
@@ -190,16 +181,7 @@ def show(table: Table) -> None:
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a title and a table; on a terminal as wide as that, elsewhere as wide as its values."""
-    texts = [[printable(str(value)) for value in row] for row in rows]
-    table = format_table([printable(each) for each in columns], texts, _terminal_width())
-    say_wrapped(title, style="bold")
-    for line in table.header:
-        console.print(Text(line, style="bold"), soft_wrap=True)
-    if table.header:
-        rule = "-" if console.options.ascii_only else "─"
-        console.print(Text(rule * max(map(cell_len, table.header + table.body))), soft_wrap=True)
-    for line in (*table.body, ""):
-        console.print(Text(line), soft_wrap=True)
+    show(Table(title, columns, rows))
 
 
 def show_entries(title: str, entries: Iterable[tuple[str, str]]) -> None:

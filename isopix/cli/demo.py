@@ -17,11 +17,10 @@ from isopix.cli.report import report
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.sample import sample
 from isopix.cli.training_jobs import TrainingJob, train_side_by_side
-from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED
+from isopix.core.text import command_line
 from isopix.data.dataset import load_dataset
-from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.load import find_checkpoint
+from isopix.runs.load import saved_recipe
 
 RECIPES = {
     "ar": "igpt.translated_digits",
@@ -112,7 +111,7 @@ def _heading(text: str) -> None:
 
 def few_labels(run: Path) -> list[int | str]:
     """Return those of FEW_LABELS for which every class has enough training images."""
-    labels = load_dataset(recipe_of(find_checkpoint(run)[0]).data).train.labels
+    labels = load_dataset(saved_recipe(run).data).train.labels
     assert labels is not None, "probes have read them"
     fewest = int(labels.bincount().min())
     return [count for count in FEW_LABELS if count <= fewest]

@@ -20,16 +20,14 @@ from isopix.cli.console import (
     follow_up_options,
     load_plugins,
 )
-from isopix.cli.launch import Devices, launch_ranks
+from isopix.cli.launch import Devices, SlurmParameters, is_to_submit, launch_ranks, submit
 from isopix.cli.run_display import (
     ResumeCommand,
-    RunDisplay,
     print_summary,
     unless_stopped,
     with_resume_hint,
 )
-from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 
 Refit = Annotated[
     bool,
@@ -96,7 +94,7 @@ def finetune(
     options = follow_up_options(plugin=plugin, device=device, devices=devices, logger=logger, slurm=slurm)
     same = command_line(*sys.argv[1:])
     again = resume_command or (same if refit_on_validation else command_line("resume", out, *options))
-    with with_resume_hint(out, again), RunDisplay(device, json=json) as display:
+    with with_resume_hint(out, again):
         run = unless_stopped(
             lambda: training.finetune(
                 source,
@@ -111,7 +109,6 @@ def finetune(
                 seed=seed,
                 device=device,
                 loggers=logger or (),
-                progress=display,
             )
         )
     print_summary(run, again, options=follow_up_options(plugin=plugin), json=json)

@@ -1,29 +1,51 @@
-"""Several processes of one command, each with a device of its own, by the engine of torchrun."""
+"""A command in several processes: ranks on this machine by torchrun's engine, or a job of SLURM."""
 
 import logging
 import os
 import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import fields
+from io import StringIO
 from pathlib import Path
+from shlex import quote
 from signal import Signals
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 from uuid import uuid4
 
 from cyclopts import Parameter
 
-from isopix.cli.console import warn
-from isopix.cli.rank_errors import STOP_FILE
+from isopix.cli.console import say, show_json, warn
 from isopix.core import ranks
 from isopix.core.device import available_cores, list_devices, select_device
+from isopix.core.overrides import parse
 from isopix.core.signals import STOP_SIGNALS, STOPPED
+from isopix.core.slurm import IN_JOB, Cluster, CommandJob, job_executor
+from isopix.core.text import command_line
 
 Devices = Annotated[
     int | None,
     Parameter(help="Use this many GPUs of this machine, a process for each. On several machines: torchrun."),
 ]
+SlurmParameters = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--slurm",
+        consume_multiple=True,
+        negative="",
+        help="Run as a SLURM job with these submitit parameters, e.g. --slurm partition=gpu timeout_min=240.",
+    ),
+]
 
 SHUTDOWN_SECONDS = 600  # to save, after a stop signal, before processes are killed
+SAME_ERROR = 5.0  # seconds that other ranks leave to rank 0, whose error is usually the same
+LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost contact with
+CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
+PARALLEL_COMMANDS = ("pretrain", "finetune", "resume", "probe")
+STOP_FILE = "ISOPIX_STOP_FILE"  # the environment variable with the path of a message
+CANCEL: dict[Cluster, str] = {"slurm": "scancel {}", "local": "kill -INT {}"}
 
 
 def launch_ranks(count: int | None, device: str) -> None:
@@ -33,6 +55,8 @@ def launch_ranks(count: int | None, device: str) -> None:
     """
     if count is None or ranks.are_started():
         return
+    # Imported here, as help needs no torch.
+
     if count < 1:
         raise ValueError(f"devices is {count}; allowed: 1 or more")
     available = len(list_devices(device))
@@ -85,3 +109,108 @@ def _launch(count: int) -> NoReturn:
 def _warn_of_stop(file: Path) -> None:
     if file.exists():
         warn(file.read_text())
+
+
+def check_command(name: str) -> None:
+    """Raise ValueError for a command that torchrun has started in several processes, and that uses one."""
+    if ranks.num_ranks() > 1 and name not in PARALLEL_COMMANDS:
+        allowed = ", ".join(PARALLEL_COMMANDS)
+        raise ValueError(f"{name} runs in one process, without torchrun; commands for several: {allowed}")
+
+
+def of_rank(message: str) -> str:
+    """Return an error message with the rank of this process, if there are several.
+
+    The first process that ends with an error ends the others: those whose error is likely to be a consequence
+    wait for that.
+    """
+    if ranks.num_ranks() == 1:
+        return message
+    lost = any(each in message for each in CONNECTION_ERRORS)
+    try:
+        time.sleep(LOST_CONTACT if lost else SAME_ERROR if ranks.rank() else 0)
+    except KeyboardInterrupt:
+        sys.exit(1)
+    text = f"lost contact with another rank: {message}" if lost else message
+    return f"rank {ranks.rank()}: {text}"
+
+
+def say_error(message: str) -> None:
+    """Print one line to standard error."""
+    sys.stderr.write(f"{message}\n")
+
+
+def say_stop(message: str) -> None:
+    """Print the message of a stop signal, or leave it to the process that has started this one by
+    `--devices`. That prints it unless another rank has failed: then, too, this one gets SIGTERM.
+    """
+    if file := os.environ.get(STOP_FILE):
+        Path(file).write_text(message)
+    else:
+        say_error(message)
+
+
+def is_to_submit(slurm: list[str] | None) -> bool:
+    """Whether a command is to be submitted, and is not that of the job."""
+    return slurm is not None and IN_JOB not in os.environ
+
+
+def submit(
+    slurm: Sequence[str] | None,
+    out: Path,
+    check: Callable[[int], None],
+    *,
+    devices: int | None = None,
+    parallel: bool = True,
+    json: bool,
+) -> None:
+    """Submit this command as a job, after `check` of its number of processes, and print how to follow it.
+
+    Its output is beside the folder `out`. Raises ValueError for wrong parameters, and for several processes
+    of a command that is not `parallel`.
+    """
+    if devices is not None:
+        raise ValueError(f"--devices is for this machine; with --slurm write gpus_per_node={devices}")
+    given = _parameters(slurm or ())
+    cluster = given.pop("cluster", "slurm")
+    if cluster not in CANCEL:
+        raise ValueError(f"cluster is {cluster!r}; allowed: {', '.join(CANCEL)}")
+    tasks, nodes = _tasks(given)
+    if tasks * nodes > 1 and not parallel:
+        raise ValueError(f"this command runs in one process, not in {tasks * nodes} (nodes x gpus_per_node)")
+    parameters = {"name": "isopix", "stderr_to_stdout": True, **given, "tasks_per_node": tasks}
+    folder = out.absolute().with_name(f"{out.absolute().name}.slurm")
+    executor = job_executor(folder, parameters, cluster=cast(Cluster, cluster))
+    check(tasks * nodes)
+    import submitit  # noqa: PLC0415 - an extra
+
+    with submitit.helpers.clean_env(), redirect_stderr(StringIO()):  # which repeats sbatch's errors
+        job = executor.submit(CommandJob(tuple(sys.argv[1:])))
+    log, cancel = job.paths.stdout, CANCEL[cluster].format(job.job_id)
+    if json:
+        show_json({"job": job.job_id, "run": str(out), "output": str(log), "cancel": cancel})
+        return
+    say(f"submitted job {job.job_id}: {command_line(*sys.argv[1:])}")
+    say(f"watch with: tail -F {quote(str(log))}")
+    say(f"cancel with: {cancel}")
+
+
+def _parameters(words: Sequence[str]) -> dict[str, Any]:
+    for word in words:
+        if word.partition("=")[0] in ("", word):
+            raise ValueError(f"--slurm has '{word}'; write NAME=VALUE, as in partition=gpu")
+    return parse(words)
+
+
+def _tasks(given: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the tasks of a node and the nodes that parameters ask for. A task is a process with one GPU."""
+    if "gpus_per_task" in given:
+        raise ValueError("gpus_per_task hides the GPUs of a machine from each other; use gpus_per_node")
+    nodes, gpus = given.get("nodes", 1), given.get("gpus_per_node", 0)
+    tasks = given.get("tasks_per_node", gpus or 1)
+    for name, count, least in (("nodes", nodes, 1), ("gpus_per_node", gpus, 0), ("tasks_per_node", tasks, 1)):
+        if not isinstance(count, int) or count < least:
+            raise ValueError(f"{name} is {count}; allowed: {least} or more")
+    if gpus and tasks != gpus:
+        raise ValueError(f"tasks_per_node is {tasks} and gpus_per_node {gpus}; each process has one GPU")
+    return tasks, nodes

@@ -21,12 +21,10 @@ from isopix.cli.console import (
 )
 from isopix.cli.probe import Pooling
 from isopix.core.choices import Precision, Selection
-from isopix.core.formats import mean_and_std, mean_over_subsets
+from isopix.core.text import mean_and_std, mean_over_subsets
 from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
 from isopix.probing.low_data import LowDataResult
 from isopix.recipes.published import LOW_DATA, PublishedLowData
-from isopix.recipes.recipe import Recipe
-from isopix.train.trainer import Record
 
 Labels = Annotated[
     list[int | str],
@@ -101,7 +99,6 @@ def low_data(
         overrides=settings,
         precision=precision,
         device=device,
-        training_progress=None if json else _print_record,
     )
     if json:
         show_json({**found.record, "record": str(found.path)})
@@ -166,11 +163,3 @@ def _published(row: PublishedLowData, count: int) -> str:
     if count not in row.errors:
         return ""
     return "{:.1f}% ± {:.1f}%".format(*row.errors[count])
-
-
-def _print_record(recipe: Recipe, record: Record) -> None:
-    """Print the notes and the test error of a fine-tuning run."""
-    if record["kind"] == "note":
-        say(record["text"])
-    elif record.get("split") == "test":
-        say(f"fine-tuned for {record['step']} steps: test error {1 - record['accuracy']:.1%}")

@@ -8,9 +8,9 @@ from cyclopts import App, CycloptsError
 
 from isopix.cli.command import add_verb
 from isopix.cli.errors import format_error, with_option_names
+from isopix.cli.launch import check_command, of_rank, say_error, say_stop
 from isopix.cli.outline import outlines
 from isopix.cli.output import open_console
-from isopix.cli.rank_errors import check_command, of_rank, say_error, say_stop
 from isopix.core import ranks
 from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable
@@ -23,11 +23,6 @@ COMMANDS = {
         "isopix.cli.demo:demo",
         "Pre-train, probe, sample and report on translated digits.",
     ),
-    "data": (
-        "isopix.cli.data:app",
-        "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
-    ),
-    "palette": ("isopix.cli.palette:app", "Fit, import and inspect color palettes."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
     "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
     "search-lr": (
@@ -55,24 +50,7 @@ COMMANDS = {
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",
     ),
-    "convert": (
-        "isopix.cli.convert:app",
-        "Convert checkpoints from and to Hugging Face, and from OpenAI.",
-    ),
-    "publish": ("isopix.cli.publish:publish", "Upload a run's model to the Hugging Face Hub."),
-    "verify": (
-        "isopix.cli.verify:verify",
-        "Check a model's files and compare its loss with the published one.",
-    ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
-    "doctor": (
-        "isopix.cli.doctor:doctor",
-        "Check the installation, the device, memory and disks, and train a tiny network.",
-    ),
-    "studio": (
-        "isopix.cli.studio:studio",
-        "Try out runs on a local page: complete, compare and inspect images.",
-    ),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that
@@ -84,7 +62,7 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 
 ORDER = """demo recipe plan data palette pretrain resume search-lr probe analyze finetune evaluate low-data
 sample complete reconstruct score neighbors convert publish verify models study compare reproduce report
-doctor studio bench"""
+doctor studio"""
 """The commands in the order in which a newcomer needs them."""
 
 

@@ -11,16 +11,13 @@ from types import ModuleType
 # What options are made of: modules that load fast. All others of the package are outlined.
 OPTIONS = (
     "isopix.cli",
-    "isopix.cluster",
     "isopix.core.choices",
-    "isopix.core.command_line",
     "isopix.core.progress",
-    "isopix.core.ranges",
     "isopix.core.ranks",
     "isopix.core.registry",
-    "isopix.core.suggestions",
     "isopix.core.text",
     "isopix.core.signals",
+    "isopix.core.slurm",
 )
 PACKAGES = ("isopix.core",)  # of some of these modules
 OUTLINED = ("isopix", "torch")

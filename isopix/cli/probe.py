@@ -22,7 +22,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.launch import Devices, launch_ranks
 from isopix.core.choices import FeatureKind, Pool, Precision
-from isopix.core.formats import percent_with_interval
+from isopix.core.text import percent_with_interval
 from isopix.probing.baselines import baseline_title
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatResult, LayerScore, ProbeReport

@@ -15,7 +15,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.core.formats import percent_with_interval
+from isopix.core.text import percent_with_interval
 from isopix.reporting.baselines import BaselineRow
 
 Out = Annotated[

@@ -5,16 +5,14 @@ from pathlib import Path
 
 from isopix.api import starts, training
 from isopix.cli.console import Device, Json, Loggers, Plugins, follow_up_options, load_plugins
-from isopix.cli.launch import Devices, launch_ranks
+from isopix.cli.launch import Devices, SlurmParameters, is_to_submit, launch_ranks, submit
 from isopix.cli.run_display import (
     ResumeCommand,
-    RunDisplay,
     print_summary,
     unless_stopped,
     with_resume_hint,
 )
-from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 
 
 def resume(
@@ -49,8 +47,6 @@ def resume(
     load_plugins(plugin)
     options = follow_up_options(plugin=plugin, device=device, devices=devices, logger=logger, slurm=slurm)
     again = resume_command or command_line("resume", run, *options)
-    with with_resume_hint(run, again), RunDisplay(device, json=json) as display:
-        resumed = unless_stopped(
-            lambda: training.resume(run, device=device, loggers=logger or (), progress=display)
-        )
+    with with_resume_hint(run, again):
+        resumed = unless_stopped(lambda: training.resume(run, device=device, loggers=logger or ()))
     print_summary(resumed, again, options=follow_up_options(plugin=plugin), json=json)

@@ -8,40 +8,18 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from isopix.cli.console import console, say, show_json, warn
-from isopix.core.command_line import command_line
-from isopix.core.formats import format_loss
+from isopix.cli.console import say, show_json
 from isopix.core.measurement import Measurement
 from isopix.core.signals import STOPPED, Interrupted
-from isopix.display.bars import console_bar
-from isopix.display.training import TrainingDisplay
+from isopix.core.text import command_line, format_loss
 from isopix.pretrained.run import Run
-from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
-from isopix.runs.training import RunStatus
-from isopix.train.trainer import Record
+from isopix.runs.observer import RunStatus
 
 T = TypeVar("T")
 
 # The command that resumes an interrupted run, where it is not `isopix resume`; not an option.
 ResumeCommand = Annotated[str | None, Parameter(parse=False)]
-
-
-class RunDisplay(TrainingDisplay):
-    """Shows the records of one training after another, or with `json` only notes, on standard error."""
-
-    def __init__(self, device: str, *, json: bool):
-        super().__init__(device, lambda: console_bar(console, transient=False))
-        self.json = json
-
-    def __call__(self, recipe: Recipe, record: Record) -> None:
-        """Show a record of a training of this recipe. Raises ValueError for parts that cannot be combined."""
-        if not self.json:
-            super().__call__(recipe, record)
-        elif record["kind"] == "start":
-            recipe_cost(recipe)
-        elif record["kind"] == "note":
-            warn(record["text"])
 
 
 def unless_stopped(train: Callable[[], T]) -> T:

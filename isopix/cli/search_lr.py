@@ -27,12 +27,11 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.run_display import RunDisplay, unless_stopped, with_resume_hint
-from isopix.cli.slurm import SlurmParameters, is_to_submit, submit
-from isopix.core.command_line import command_line
+from isopix.cli.launch import SlurmParameters, is_to_submit, submit
+from isopix.cli.run_display import unless_stopped, with_resume_hint
 from isopix.core.config import to_dict
-from isopix.core.formats import format_duration, format_loss
 from isopix.core.signals import STOPPED
+from isopix.core.text import command_line, format_duration, format_loss
 from isopix.runs.lr_search import FILE, trial_folder
 from isopix.train.lr_search import LRSearch, LRTrial
 
@@ -98,7 +97,7 @@ def search_lr(
         submit(slurm, out, check, parallel=False, json=json)
         return
     again = command_line(*sys.argv[1:])
-    with with_resume_hint(out, again), RunDisplay(device, json=json) as display:
+    with with_resume_hint(out, again):
         search = unless_stopped(
             lambda: training.search_lr(
                 source,
@@ -113,7 +112,6 @@ def search_lr(
                 max_lr=max_lr,
                 min_lr=min_lr,
                 device=device,
-                progress=display,
             )
         )
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}

@@ -22,7 +22,7 @@ from isopix.codecs.quantization_error import (
 )
 from isopix.core.images import ImageSequence
 from isopix.core.memory import reuse_freed_memory
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 
@@ -93,7 +93,7 @@ def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> tuple[UIn
     *coarse, exact = _clouds(histogram, POINTS_PER_COLOR * num_colors)
     limits = [MAX_STEPS] * len(coarse) + [MAX_LAST_STEPS if coarse else MAX_EXACT_STEPS]
     total = 0
-    with long_step(f"k-means of {len(exact.counts):,} colors", None):
+    with track(f"k-means of {len(exact.counts):,} colors", None):
         centers = _seed_centers((*coarse, exact)[0], num_colors, seed)
         for cloud, limit in zip((*coarse, exact), limits, strict=True):
             centers, steps = _lloyd(cloud, centers, limit)

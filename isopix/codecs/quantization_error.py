@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isopix.codecs.palette import Palette
 from isopix.core.images import ImageSequence, StoredImages, image_batches
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.types import Grid, Images
 
 BATCH_PIXELS = 2**23  # counted at a time
@@ -47,7 +47,7 @@ def _batches(images: ImageSequence | Iterable[Images]) -> Iterator[Images]:
     if not isinstance(images, Tensor | StoredImages):
         yield from images
         return
-    with long_step("counting colors of images", len(images)) as count:
+    with track("counting colors of images", len(images)) as count:
         rows, cols = images.shape[2:]
         done = 0
         for batch in image_batches(images, max(1, BATCH_PIXELS // (rows * cols))):

@@ -11,7 +11,7 @@ from pathlib import Path
 import PIL
 import torch
 
-from isopix.core import choices
+from isopix.core import choices, ranks
 from isopix.core.device_specs import DEVICE_SPECS, SPEC_BY_DRIVER_NAME
 
 Precision = choices.Precision
@@ -81,6 +81,12 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return f"{device} ({_processor()})"
+
+
+def describe_devices(device: torch.device) -> str:
+    """Return the device of this process, and how many there are."""
+    count = ranks.num_ranks()
+    return f"{count} × " * (count > 1) + describe_device(device)
 
 
 def gpu_uuid(device: torch.device) -> str:

@@ -1,32 +1,209 @@
-"""Progress of long steps, such as images that are prepared: shown by a display, or not at all."""
+"""Progress of long steps: a bar on a terminal and in a notebook, a line every few seconds elsewhere."""
 
+import abc
+import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from html import escape
+from importlib import import_module
+from threading import Timer
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from isopix.core import ranks
+from isopix.core.text import format_duration, format_rate, printable
 
-Count = Callable[[int], None]  # called with the number of items done
-Display = Callable[
-    [str, int | None, int], AbstractContextManager[Count]
-]  # of what, the total if it is known, and what is done
+CountDone = Callable[[int], None]  # called with the number of items done
 
-_displays: list[Display] = []  # the one that is used, if there is one
+DELAY = 0.5  # seconds after which a step has a bar
 
 
-def set_display(display: Display | None) -> None:
-    """Show the progress of long steps by a display from now on; None shows nothing."""
-    _displays[:] = [] if display is None else [display]
+class ProgressBar(abc.ABC):
+    """What shows progress. A `live` bar changes in place and disappears at its end; others print lines.
+
+    There are at least `interval` seconds between two changes.
+    """
+
+    live, interval = True, 0.1
+
+    @abc.abstractmethod
+    def show(self, description: str, done: int, total: int | None, text: str) -> None:
+        """Show that so many items of a total are done, and a text; without a total, only that it goes on."""
+
+    @abc.abstractmethod
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End the bar."""
+
+
+class TerminalBar(ProgressBar):
+    """A bar on a terminal, with the elapsed time."""
+
+    def __init__(self, console: Console):
+        self.console = console
+        columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}")]
+        self.bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self.task = self.bar.add_task("", total=None, text="")
+
+    def show(self, description: str, done: int, total: int | None, text: str) -> None:
+        self.bar.update(self.task, description=description, completed=done, total=total, text=text)
+        self.bar.start()
+
+    def say(self, line: str) -> None:
+        print_line(self.console, line)
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+class Lines(ProgressBar):
+    """Lines in a file or a pipe."""
+
+    live, interval = False, 10.0
+
+    def __init__(self, console: Console):
+        self.console = console
+
+    def show(self, description: str, done: int, total: int | None, text: str) -> None:
+        self.say(f"{description}  {text}")
+
+    def say(self, line: str) -> None:
+        print_line(self.console, line)
+
+    def close(self) -> None:
+        return
+
+
+class NotebookBar(ProgressBar):
+    """A bar in the output of a notebook's cell; that of rich needs ipywidgets."""
+
+    interval = 0.2
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+
+    def show(self, description: str, done: int, total: int | None, text: str) -> None:
+        share = "" if total is None else f'value="{done}" max="{max(total, 1)}"'
+        parts = (escape(description), f"<progress {share}></progress>", escape(text))
+        spans = "".join(f"<span>{part}</span>" for part in parts)
+        self._put(f'<div style="display: flex; gap: 1em">{spans}</div>', f"{description}  {text}")
+
+    def say(self, line: str) -> None:
+        sys.stdout.write(f"{printable(line)}\n")
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self._put("", "")
+
+    def _put(self, html: str, plain: str) -> None:
+        data = {"text/html": html, "text/plain": plain}
+        if self.handle is None:
+            self.handle = import_module("IPython.display").display(data, raw=True, display_id=True)
+        else:
+            self.handle.update(data, raw=True)
+
+
+class _Process:
+    """How progress is shown in this process; None: not at all. `decided` once somebody has chosen."""
+
+    make_bar: Callable[[], ProgressBar] | None = None
+    decided = False
+
+
+def show_progress(shown: bool = True) -> None:
+    """Show bars of training and other long steps from now on, or none: below the cell of a notebook, where
+    they are shown without this call, and elsewhere on standard error.
+    """
+    if shown and not _in_notebook():
+        show_progress_on(Console(stderr=True, highlight=False))
+    else:
+        _Process.make_bar, _Process.decided = NotebookBar if shown else None, True
+
+
+def show_progress_on(console: Console) -> None:
+    """Show progress on a console from now on."""
+    _Process.make_bar = lambda: TerminalBar(console) if console.is_terminal else Lines(console)
+    _Process.decided = True
+
+
+def open_bar() -> ProgressBar | None:
+    """Return a new bar; None where progress is not shown, as in ranks other than 0."""
+    if not _Process.decided and _in_notebook():
+        show_progress()
+    return None if _Process.make_bar is None or ranks.rank() > 0 else _Process.make_bar()
+
+
+def announce(line: str) -> None:
+    """Print a line where progress is shown."""
+    if bar := open_bar():
+        bar.say(line)
 
 
 @contextmanager
-def long_step(description: str, total: int | None, done: int = 0) -> Iterator[Count]:
-    """Yield a function to be called with the number of items done of `total`, which the first of several
-    processes shows.
+def track(description: str, total: int | None, done: int = 0) -> Iterator[CountDone]:
+    """Show the progress of a step; yield a function to be called with the number of items done of `total`.
 
     Without a total, only that the step goes on is shown.
     """
-    if not _displays or ranks.rank() > 0:
+    bar = open_bar()
+    if bar is None:
         yield lambda count: None
         return
-    with _displays[0](description, total, done) as count:
-        yield count
+    step = _Step(bar, description, total, done)
+    try:
+        yield step.show
+    finally:
+        step.close()
+
+
+class _Step:
+    """A step with a bar: the number done, the rate and the time left."""
+
+    def __init__(self, bar: ProgressBar, description: str, total: int | None, done: int):
+        self.bar, self.description, self.total = bar, description, total
+        self.begun = self.shown = time.monotonic()
+        self.first: tuple[int, float] | None = None  # how many were done when, at the first call
+        # The first items, such as the probes of all layers, may be done only at the end.
+        count = "" if total is None else f"{done:,} of {total:,}"
+        self.delayed = Timer(DELAY, bar.show, (description, done, total, count))
+        if bar.live:
+            self.delayed.daemon = True
+            self.delayed.start()
+
+    def close(self) -> None:
+        self.delayed.cancel()
+        if self.delayed.is_alive():
+            self.delayed.join()
+        self.bar.close()
+
+    def show(self, done: int) -> None:
+        now = time.monotonic()
+        self.first = self.first or (done, now)
+        since, then = self.first
+        short = self.bar.live and now - self.begun <= DELAY
+        if self.total is None or short or now - self.shown < self.bar.interval:
+            return
+        self.shown = now
+        text = f"{done:,} of {self.total:,}"
+        if done > since:  # the first items may have taken longer, to compile
+            rate = (done - since) / max(now - then, 1e-9)  # a clock may be coarse
+            text += f"  {format_rate(rate)}/s  eta {format_duration((self.total - done) / rate)}"
+        self.bar.show(self.description, done, self.total, text)
+
+
+def print_line(console: Console, line: str) -> None:
+    """Print one line that is not wrapped."""
+    console.print(printable(line), markup=False, soft_wrap=True)
+
+
+def _in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this code."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None

@@ -1,8 +1,13 @@
-"""Values as text: text of foreign origin, such as file names, is made safe to display."""
+"""Values as text: numbers and durations, safe text of foreign origin, command lines and suggestions."""
 
+import difflib
+import os
 import re
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from statistics import mean, stdev
 
 # Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
 # Python reads the bytes of a file name that are no UTF-8.
@@ -11,6 +16,24 @@ UNSAFE = re.compile(
 )
 
 MAX_REASON = 1000  # characters
+
+
+HUGE = 1e5  # nats
+SIMILARITY, OF_PATHS = 0.6, 0.75  # of a suggestion, by difflib's ratio
+
+# Names of settings in other libraries, for suggestions.
+SETTING_SYNONYMS = {
+    "learning_rate": "lr",
+    "epochs": "steps",
+    "layers": "depth",
+    "num_layers": "depth",
+    "dim": "width",
+    "embed_dim": "width",
+    "hidden_size": "width",
+    "image_size": "rows",
+    "img_size": "rows",
+    "resolution": "rows",
+}
 
 
 def printable(text: str) -> str:
@@ -56,6 +79,50 @@ def format_bytes(count: int | float) -> str:
     return f"{count:.1f} GiB"
 
 
+def format_loss(nats: float) -> str:
+    """Format 2.0794, and the huge loss of a diverging training as 2.345e+30."""
+    return f"{nats:.4f}" if abs(nats) < HUGE else f"{nats:.4g}"
+
+
+def format_duration(seconds: int | float) -> str:
+    """Format 65 seconds as 1:05, 4000 as 1:06:40, and a million as 11.6 days."""
+    if seconds >= 2 * 86400:
+        return f"{seconds / 86400:,.1f} days"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def spell_duration(seconds: int | float) -> str:
+    """Format 65 seconds as 1 min 5 s, 4000 as 1 h 7 min, and a million as 11.6 days."""
+    if seconds < 3600:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return format_duration(seconds) if seconds >= 2 * 86400 else f"{hours} h {minutes} min"
+
+
+def format_rate(rate: float) -> str:
+    """Format a number of items a second: integers from 100."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
+
+
+def percent_with_interval(fraction: float, low: float, high: float) -> str:
+    """Format a fraction with its interval: `41.2% (39.8 to 42.5)`."""
+    return f"{fraction:.1%} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def mean_and_std(fractions: Sequence[float]) -> str:
+    """Format the mean of fractions with their standard deviation, n − 1: `62.2% ± 1.3%`; of one, `62.2%`."""
+    spread = f" ± {stdev(fractions):.1%}" if len(fractions) > 1 else ""
+    return f"{mean(fractions):.1%}{spread}"
+
+
+def mean_over_subsets(count: int) -> str:
+    """Say what such a number is: `mean ± std over 3 random subsets`, or `1 random subset`."""
+    return f"mean ± std over {count} random subsets" if count > 1 else "1 random subset"
+
+
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # the byte code - 0xDC00 (PEP 383)
@@ -77,3 +144,28 @@ def naming(file: str) -> Iterator[None]:
         yield
     except Exception as error:  # damaged files raise a dozen types
         raise ValueError(f"{file} cannot be read: {error_line(error)}") from error
+
+
+def command_line(*words: object) -> str:
+    """Return `isopix` and these words, quoted for a shell: isopix probe 'my run'."""
+    return shlex.join(["isopix", *map(str, words)])
+
+
+def did_you_mean(given: str, names: Iterable[str], *, similarity: float = SIMILARITY) -> str:
+    """Return "did you mean 'NAME'? " if one of the names is similar to the given one, else nothing."""
+    found = difflib.get_close_matches(given, list(names), n=1, cutoff=similarity)
+    return f"did you mean '{found[0]}'? " if found else ""
+
+
+def similar_paths(path: Path, *, folders: bool = False) -> list[str]:
+    """Return the path, or none, next to one that does not exist, whose name is most similar; with `folders`,
+    that of a folder. Hidden ones are left out.
+    """
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [each.name for each in entries if each.is_dir() or not folders]
+    except OSError:
+        return []
+    shown = sorted(name for name in names if not name.startswith("."))
+    found = difflib.get_close_matches(path.name, shown, n=1, cutoff=OF_PATHS)
+    return [str(path.parent / name) for name in found]

@@ -8,7 +8,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
-from isopix.core.ranges import Probability, Range
+from isopix.core.choices import Probability, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
 from isopix.data.crop_boxes import average_boxes, random_boxes

@@ -14,26 +14,19 @@ import numpy as np
 import PIL
 import torch
 
-from isopix.core.progress import Count, long_step
+from isopix.core.progress import CountDone, track
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
+from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import STORES, ImageStore
 from isopix.storage import artifact
+from isopix.storage.arrays import NpyWriter, open_memmap
 from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.hashing import hash_bytes
-from isopix.storage.npy import NpyWriter, open_memmap
 
 SAVE_SECONDS = 10.0  # between saves of what a kill leaves
 CACHE_VERSION = 3  # raise it when the same source and preprocessing would give other pixels or files
-
-
-@dataclass(frozen=True)
-class BadFile:
-    """An image that could not be read, and why."""
-
-    path: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +85,7 @@ def _write(growing: GrowingFolder, source: Source, configs: Configs, store: Imag
     """
     state = _State.of(growing.record)
     total = sum(split.num_images for split in source.splits.values())
-    with long_step("preparing images", total, sum(state.done.values())) as count:
+    with track("preparing images", total, sum(state.done.values())) as count:
         for name, split in source.splits.items():
             _write_split(growing, name, split, configs[name], store, state, count)
     return {"bad_files": state.bad_files}
@@ -121,7 +114,7 @@ def _write_split(
     config: PreprocessConfig,
     store: ImageStore,
     state: _State,
-    count: Count,
+    count: CountDone,
 ) -> None:
     first, bad = state.done.setdefault(name, 0), state.bad_files.setdefault(name, [])
     writer = _SplitWriter(growing, name, config, store)

@@ -1,16 +1,32 @@
-"""Copies: held-out images whose content is that of other images, which are left out."""
+"""Copies: held-out images whose content is that of other images, which are left out; and duplicates: images
+of the same content, and images that look almost the same.
+"""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float32, UInt8
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
+from isopix.core.progress import track
 from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 
 # What is left out of each split: copies of the images of the splits before it.
 ORIGINALS: dict[SplitName, str] = {"validation": "training", "test": "training or validation"}
+
+MAX_DIFFERENCE = 8.0  # levels of 0..255 between two thumbnails, root mean square
+MAX_RELATIVE = 0.2  # of the standard deviation of the flatter one: all images of a gray wall are similar
+BLOCK = 1024  # images that are compared with others at a time, at most
+MAX_PAIRS = 2**24  # that are compared at a time; 64 MiB of differences
+
+Rows = NDArray[np.int64]
+Thumbnails = UInt8[np.ndarray, "n 8 8 3"]
+Points = Float32[np.ndarray, "n D"]
 
 
 class DistinctSplits(NamedTuple):
@@ -50,3 +66,82 @@ def distinct_splits(splits: Mapping[SplitName, Split], dataset: str) -> Distinct
             raise ValueError(f"all {images} copies of {originals} images")
         notes.append(f"{count:,} of {images} left out: they are copies of {originals} images")
     return DistinctSplits(kept, left_out, tuple(notes))
+
+
+class DuplicateGroup(NamedTuple):
+    """Images of the same content (exact), or of almost the same look (near), by ascending index."""
+
+    kind: Literal["exact", "near"]
+    members: tuple[int, ...]
+
+
+def exact_duplicates(hashes: Rows) -> list[DuplicateGroup]:
+    """Return the groups of images with the same hash of their content."""
+    order = np.argsort(hashes, kind="stable")
+    starts = np.flatnonzero(np.diff(hashes[order])) + 1
+    groups = [group for group in np.split(order, starts) if len(group) > 1]
+    return [DuplicateGroup("exact", tuple(group.tolist())) for group in _by_first(groups)]
+
+
+def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup]:
+    """Return groups of images of different content whose thumbnails are almost equal.
+
+    Two thumbnails are if their root mean square difference is at most 8 levels of 0..255 and a fifth of the
+    standard deviation of the flatter of the two. An image joins the group of the most similar one before it
+    in the order of brightness. Copies of a member are members.
+    """
+    if not len(hashes):
+        return []
+    _, first, content = np.unique(hashes, return_index=True, return_inverse=True)
+    links = _links(thumbnails[first].reshape(len(first), -1))
+    size = len(first)
+    graph = coo_array((np.ones(len(links), np.int8), (links[:, 0], links[:, 1])), shape=(size, size))
+    _, component = connected_components(graph, directed=False)
+    linked = np.isin(component, component[links[:, 0]])[content]
+    members = np.flatnonzero(linked)
+    label = component[content[members]]
+    order = np.argsort(label, kind="stable")
+    groups = np.split(members[order], np.flatnonzero(np.diff(label[order])) + 1) if len(members) else []
+    return [DuplicateGroup("near", tuple(group.tolist())) for group in _by_first(groups)]
+
+
+def _by_first(groups: Sequence[Rows]) -> list[Rows]:
+    return sorted(groups, key=lambda group: int(group[0]))
+
+
+def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
+    """Return pairs [m 2] of almost equal rows: for each row the most similar one before it by brightness.
+
+    The difference of the means is at most the root mean square difference, so that only rows of about the
+    same brightness are compared.
+    """
+    mean = pixels.mean(1)
+    order = np.argsort(mean, kind="stable")
+    points, mean = pixels[order].astype(np.float32) - 127.5, mean[order]
+    limits = np.minimum(MAX_DIFFERENCE, MAX_RELATIVE * points.std(1))
+    found, start = [], 0
+    with track("comparing images", len(points)) as count:
+        while start < len(points):
+            low = int(np.searchsorted(mean, mean[start] - MAX_DIFFERENCE))
+            size = max(1, min(BLOCK, MAX_PAIRS // (start - low + BLOCK)))
+            stop = min(start + size, len(points))
+            rows, nearest = _nearest_before(points, limits, slice(start, stop), low)
+            found.append(np.stack([order[rows], order[nearest]], axis=1))
+            start = stop
+            count(start)
+    return np.concatenate(found)
+
+
+def _nearest_before(points: Points, limits: NDArray[np.float32], block: slice, low: int) -> tuple[Rows, Rows]:
+    """Return the rows of a block that are almost equal to one between `low` and themselves, and the nearest
+    such row of each.
+    """
+    mine, others = points[block], points[low : block.stop]
+    squares = (others**2).sum(1) + (mine**2).sum(1)[:, None] - 2 * mine @ others.T
+    allowed = np.minimum(limits[block][:, None], limits[low : block.stop])
+    rows = np.arange(block.start, block.stop)
+    ahead = np.arange(low, block.stop) >= rows[:, None]
+    squares[ahead | (squares > points.shape[1] * allowed**2)] = np.inf
+    nearest = squares.argmin(1)
+    near = np.isfinite(squares[np.arange(len(rows)), nearest])
+    return rows[near], low + nearest[near]

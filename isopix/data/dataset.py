@@ -8,17 +8,18 @@ from typing import Annotated, Literal
 
 import torch
 
+from isopix.core.choices import Count, Range, check_ranges
 from isopix.core.config import config
 from isopix.core.random import generator
-from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
-from isopix.data.cache import BadFile, CachedSource, cached_source
+from isopix.data.cache import CachedSource, cached_source
 from isopix.data.copies import DistinctSplits, distinct_splits
 from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.resize import Resample
+from isopix.data.results import BadFile
 from isopix.data.sources.base import (
     DATASETS,
     SPLIT_NAMES,
@@ -30,8 +31,8 @@ from isopix.data.sources.base import (
 )
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.data.store_choice import StoreChoice, choose_store
+from isopix.storage.atomic import write_csv
 from isopix.storage.cache_folder import default_cache
-from isopix.storage.csv_file import write_csv
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels

@@ -15,8 +15,8 @@ from PIL import Image, features
 from torch import Tensor
 
 from isopix.data.decode import NEVER_REDUCED, decode_image, failure_reason, is_jpeg
+from isopix.storage.arrays import NpyWriter, open_memmap
 from isopix.storage.growing_folder import GrowingFolder
-from isopix.storage.npy import NpyWriter, open_memmap
 
 MAX_WEBP_SIDE = 16383  # pixels, of the format
 # Of photographs at 128 to 224 pixels, on one core: 0.37 to 0.49 of the pixels' bytes and 800 to 2,500 images

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.storage.hashing import hash_file, hash_pieces
 
 # A file that is written twice within one tick of its time stamps looks the same after the second time, so
@@ -34,7 +34,7 @@ def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> s
     unread = [i for i, digest in enumerate(digests) if digest is None]
     parts = [unread[first : first + FILES_PER_CHUNK] for first in range(0, len(unread), FILES_PER_CHUNK)]
     with (
-        long_step("reading files", len(unread)) as count,
+        track("reading files", len(unread)) as count,
         ThreadPoolExecutor() as pool,
     ):  # hashing releases the GIL
         for number, found in enumerate(pool.map(lambda part: [hash_file(paths[i]) for i in part], parts)):

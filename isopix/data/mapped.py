@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isopix.core.images import ImageSequence, StoredImages
 from isopix.core.types import Images
-from isopix.storage.npy import open_memmap
+from isopix.storage.arrays import open_memmap
 
 ImageFile = UInt8[Tensor, "_ 3 H W"]  # memory-mapped
 

@@ -14,8 +14,8 @@ from isopix.data.encoded_file import EncodedFile, EncodedWriter, encode_pixels
 from isopix.data.full_resolution import FullResolution
 from isopix.data.mapped import open_images
 from isopix.data.preprocess import PreprocessConfig
+from isopix.storage.arrays import NpyWriter, open_memmap
 from isopix.storage.growing_folder import GrowingFolder
-from isopix.storage.npy import NpyWriter, open_memmap
 
 StoreName = Literal["pixels", "encoded"]
 

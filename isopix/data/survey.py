@@ -1,76 +1,107 @@
 """Survey of a source: sizes, formats, classes, duplicates and unreadable images, before any training."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import UInt8
 from numpy.typing import NDArray
 from PIL import Image
 
 from isopix.core.choices import EXAMINED_IMAGES
-from isopix.core.progress import Count, long_step
+from isopix.core.progress import CountDone, track
 from isopix.core.text import printable
-from isopix.data.cache import BadFile
+from isopix.data.copies import DuplicateGroup, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
-from isopix.data.duplicates import DuplicateGroup, exact_duplicates, near_duplicates
-from isopix.data.image_facts import THUMBNAIL, ImageFacts, ImageJob, examine_image
+from isopix.data.decode import (
+    RawImage,
+    content_number,
+    decode_image,
+    failure_reason,
+    image_header,
+    read_content,
+)
 from isopix.data.known_sources import remember_source
-from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, SplitName
-from isopix.data.threads import map_images
+from isopix.data.preprocess import map_images
+from isopix.data.results import (
+    BadFile,
+    DataResult,
+    Duplicates,
+    Examined,
+    FormatCount,
+    SizeCount,
+    Sizes,
+    SplitCounts,
+)
+from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName
 from isopix.storage.cache_folder import default_cache
 
 NUM_RANGES = 100  # into which the images of a larger split are divided
 MAX_CLASSES, PER_CLASS, UNLABELED = 40, 10, 60  # of the pictures that are kept
 PICTURE_SIDE = 96  # pixels
-KEPT_BYTES = 3 * PICTURE_SIDE**2
+DECODED = 128  # pixels of the shorter side of a JPEG that is decoded at a fraction, at least
+THUMBNAIL = 8  # pixels of a side: also of small images, and too coarse for the marks of compression
+LISTED = 10  # sizes, groups of duplicates and unreadable images in the record; files have all of them
 
 
-@dataclass(frozen=True)
-class SplitSurvey:
-    """The images of a split, how many were examined, and how many there are of each class (of all images;
-    None without labels).
-    """
+class ImageFacts(NamedTuple):
+    """What an image is: sides of the upright image, Pillow's names, a hash of its content, small versions."""
 
-    num_images: int
-    num_examined: int
-    num_unreadable: int
-    class_counts: Mapping[str, int] | None
-
-
-class Examined(NamedTuple):
-    """An image that was examined: its split, its name, and its class if it has one."""
-
-    split: SplitName
-    name: str
-    class_name: str | None
+    width: int
+    height: int
+    format: str
+    mode: str
+    content_hash: int  # that of its copies too, as `content_number`
+    thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
+    picture: Image.Image | None  # at most `side` pixels wide and high
 
 
-@dataclass(frozen=True)
+@dataclass
 class Survey:
-    """What was found in the images of a source that were examined.
+    """What was found in the images of a source that were examined, over all splits.
 
     `sizes` counts images by width and height, `formats` by format and mode. The groups of `duplicates` index
-    the images that could be read, which `image(i)` names. `pictures` are small images by class name, or under
-    "" without labels.
+    the images that could be read, which `image(i)` names. `pictures` are small training images by class name,
+    or under "" without labels.
     """
 
     source: Source
-    splits: Mapping[SplitName, SplitSurvey]
-    sizes: Mapping[tuple[int, int], int]
-    formats: Mapping[tuple[str, str], int]
-    duplicates: tuple[DuplicateGroup, ...]
-    bad_files: tuple[BadFile, ...]
-    pictures: Mapping[str, tuple[Image.Image, ...]]
-    positions: Mapping[SplitName, NDArray[np.int64]]  # in the split, of the images that could be read
+    sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    formats: Counter[tuple[str, str]] = field(default_factory=Counter)
+    hashes: list[int] = field(default_factory=list)
+    thumbnails: list[bytes] = field(default_factory=list)
+    positions: dict[SplitName, list[int]] = field(
+        default_factory=dict
+    )  # in the split, of those that were read
+    bad_files: dict[SplitName, list[BadFile]] = field(default_factory=dict)
+    pictures: dict[str, list[Image.Image]] = field(default_factory=dict)
+    duplicates: tuple[DuplicateGroup, ...] = ()
+
+    def add(self, split: SplitName, position: int, facts: ImageFacts | str) -> None:
+        """Add an image, or the reason why it cannot be read."""
+        if isinstance(facts, str):
+            name = printable(self.source.splits[split].image_name(position))
+            self.bad_files[split].append(BadFile(name, facts))
+            return
+        self.sizes[facts.width, facts.height] += 1
+        self.formats[facts.format, facts.mode] += 1
+        self.hashes.append(facts.content_hash)
+        self.thumbnails.append(facts.thumbnail.tobytes())
+        self.positions[split].append(position)
+
+    def find_duplicates(self) -> None:
+        """Compare all images."""
+        hashes = np.array(self.hashes, np.int64)
+        pixels = np.frombuffer(b"".join(self.thumbnails), np.uint8).reshape(-1, THUMBNAIL, THUMBNAIL, 3)
+        self.duplicates = (*exact_duplicates(hashes), *near_duplicates(hashes, pixels))
 
     def image(self, index: int) -> Examined:
         """Return the split, name and class of an image that could be read, by its index over all splits."""
         for name, positions in self.positions.items():
             if index < len(positions):
-                split, i = self.source.splits[name], int(positions[index])
+                split, i = self.source.splits[name], positions[index]
                 label = None if split.labels is None else self.source.classes[split.labels[i]]
                 return Examined(name, printable(split.image_name(i)), label)
             index -= len(positions)
@@ -78,35 +109,24 @@ class Survey:
 
 
 def survey_source(
-    source: str, *, size: tuple[int, int] = (32, 32), limit: int = EXAMINED_IMAGES, cache: Path | None = None
-) -> Survey:
+    source: str, *, size: tuple[int, int] = (32, 32), limit: int = EXAMINED_IMAGES
+) -> DataResult:
     """Examine up to `limit` images of each split of the source of that name or path.
 
     Of a larger split, ranges of neighboring images at even distances are taken. `size` is that of images that
-    have none: palette codes, and the canvas of translated-digits. Memory grows by about 3 kB for
-    each image. Raises what the readers raise.
+    have none: palette codes, and the canvas of translated-digits. Memory grows by about 3 kB for each image.
+    Raises what the readers raise.
     """
-    opened = open_source(DataConfig(source=source, rows=size[0], cols=size[1]), cache or default_cache())()
-    opened = replace(
-        opened, splits={name: opened.splits[name] for name in SPLIT_NAMES if name in opened.splits}
-    )
+    opened = open_source(DataConfig(source=source, rows=size[0], cols=size[1]), default_cache())()
     remember_source(source)
-    found, pictures = _Found(), _Pictures(opened)
+    survey = Survey(opened)
+    room = _picture_room(opened)
     total = sum(min(split.num_images, limit) for split in opened.splits.values())
-    with long_step("examining images", total) as count:
-        for name, split in opened.splits.items():
-            _examine_split(name, split, limit, found, pictures, count)
-    hashes, thumbnails = found.arrays()
-    return Survey(
-        source=opened,
-        splits={name: _split_survey(opened, name, found) for name in opened.splits},
-        sizes=dict(found.sizes.most_common()),
-        formats=dict(found.formats.most_common()),
-        duplicates=(*exact_duplicates(hashes), *near_duplicates(hashes, thumbnails)),
-        bad_files=tuple(found.bad_files),
-        pictures=pictures.by_class(),
-        positions={name: np.array(each, np.int64) for name, each in found.positions.items()},
-    )
+    with track("examining images", total) as count:
+        for name in (each for each in SPLIT_NAMES if each in opened.splits):
+            _examine_split(survey, name, limit, room if name == "train" else {}, count)
+    survey.find_duplicates()
+    return DataResult(source=source, limit=limit, **_summary(survey), survey=survey)
 
 
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
@@ -121,88 +141,112 @@ def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
     return [(i * count // number, i * count // number + size) for i in range(number)]
 
 
-class _Found:
-    """What was found so far, over all splits."""
-
-    def __init__(self) -> None:
-        self.sizes: Counter[tuple[int, int]] = Counter()
-        self.formats: Counter[tuple[str, str]] = Counter()
-        self.hashes: list[int] = []
-        self.thumbnails: list[bytes] = []
-        self.bad_files: list[BadFile] = []
-        self.positions: dict[SplitName, list[int]] = {}
-        self.num_bad: Counter[SplitName] = Counter()
-
-    def add(self, split: SplitName, position: int, facts: ImageFacts) -> None:
-        self.sizes[facts.width, facts.height] += 1
-        self.formats[facts.format, facts.mode] += 1
-        self.hashes.append(facts.content_hash)
-        self.thumbnails.append(facts.thumbnail.tobytes())
-        self.positions[split].append(position)
-
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        pixels = np.frombuffer(b"".join(self.thumbnails), np.uint8)
-        return np.array(self.hashes, np.int64), pixels.reshape(-1, THUMBNAIL, THUMBNAIL, 3)
-
-
-class _Pictures:
-    """The first pictures of each class of the training images; of evenly many classes if there are more."""
-
-    def __init__(self, source: Source):
-        labels, classes = source.splits["train"].labels, source.classes
-        present = [] if labels is None else np.unique(labels).tolist()
-        step = -(-len(present) // MAX_CLASSES)
-        self.room = dict.fromkeys(present[:: max(1, step)], PER_CLASS) if present else {-1: UNLABELED}
-        self.labels, self.names = labels, {label: classes[label] if label >= 0 else "" for label in self.room}
-        self.found: dict[int, list[Image.Image]] = {label: [] for label in self.room}
-
-    def side(self, name: SplitName, position: int) -> int | None:
-        """Return the sides of the picture to keep of an image; None for none."""
-        label = self._label(position)
-        if name != "train" or self.room.get(label, 0) == 0:
-            return None
-        self.room[label] -= 1
-        return PICTURE_SIDE
-
-    def add(self, position: int, picture: Image.Image) -> None:
-        self.found[self._label(position)].append(picture)
-
-    def by_class(self) -> dict[str, tuple[Image.Image, ...]]:
-        return {self.names[label]: tuple(pictures) for label, pictures in self.found.items() if pictures}
-
-    def _label(self, position: int) -> int:
-        return -1 if self.labels is None else int(self.labels[position])
+def _picture_room(source: Source) -> dict[int, int]:
+    """Return how many pictures to keep of each class; of evenly many classes if there are more."""
+    labels = source.splits["train"].labels
+    if labels is None:
+        return {-1: UNLABELED}
+    present = np.unique(labels).tolist()
+    return dict.fromkeys(present[:: -(-len(present) // MAX_CLASSES)], PER_CLASS)
 
 
 def _examine_split(
-    name: SplitName, split: SourceSplit, limit: int, found: _Found, pictures: _Pictures, count: Count
+    survey: Survey, name: SplitName, limit: int, room: dict[int, int], count: CountDone
 ) -> None:
+    """Examine the images of a split; keep pictures of classes as long as there is room for them."""
+    split = survey.source.splits[name]
     ranges = spread_ranges(split.num_images, limit)
     positions = [i for start, stop in ranges for i in range(start, stop)]
-    before = sum(map(len, found.positions.values())) + len(found.bad_files)
-    found.positions[name] = []
+    survey.positions[name], survey.bad_files[name] = [], []
+    labels = [-1 if split.labels is None else int(split.labels[i]) for i in positions]
+    before = len(survey.hashes) + sum(map(len, survey.bad_files.values()))
 
-    def jobs() -> Iterator[ImageJob]:
+    def jobs() -> Iterator[tuple[RawImage, bool]]:
         images = (raw for start, stop in ranges for raw in split.images(start, stop))
-        for position, raw in zip(positions, images, strict=True):
-            yield ImageJob(raw, pictures.side(name, position))
+        for raw, label in zip(images, labels, strict=True):
+            room[label] = room.get(label, 0) - 1
+            yield raw, room[label] >= 0
 
-    examined = map_images(jobs(), examine_image, lambda job: job.raw, kept_bytes=KEPT_BYTES)
-    for done, (position, facts) in enumerate(zip(positions, examined, strict=True), start=1):
-        if isinstance(facts, str):
-            found.bad_files.append(BadFile(printable(split.image_name(position)), facts))
-            found.num_bad[name] += 1
-        else:
-            found.add(name, position, facts)
-            if facts.picture is not None:
-                pictures.add(position, facts.picture)
+    examined = map_images(jobs(), _examine, lambda job: job[0], kept_bytes=3 * PICTURE_SIDE**2)
+    for done, (position, label, facts) in enumerate(zip(positions, labels, examined, strict=True), start=1):
+        survey.add(name, position, facts)
+        if isinstance(facts, ImageFacts) and facts.picture is not None:
+            class_name = "" if label < 0 else survey.source.classes[label]
+            survey.pictures.setdefault(class_name, []).append(facts.picture)
         count(before + done)
 
 
-def _split_survey(source: Source, name: SplitName, found: _Found) -> SplitSurvey:
-    split, counts = source.splits[name], None
+def _examine(job: tuple[RawImage, bool]) -> ImageFacts | str:
+    """Return the facts about an image, with its picture if it is to be kept, or why it cannot be read."""
+    raw, is_kept = job
+    try:
+        content = read_content(raw)
+        header = image_header(content)
+        rgb = decode_image(content, 2 * PICTURE_SIDE if is_kept else DECODED)
+        thumbnail = np.asarray(rgb.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX))
+        return ImageFacts(
+            *header, content_number(content, rgb), thumbnail, _picture(rgb) if is_kept else None
+        )
+    except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
+        return failure_reason(error)
+
+
+def _picture(rgb: Image.Image) -> Image.Image:
+    """Return an image reduced to fit into a square; small ones are enlarged by an integer, pixel by pixel."""
+    larger = max(rgb.size)
+    if larger <= PICTURE_SIDE:
+        scale = PICTURE_SIDE // larger
+        return rgb.resize((scale * rgb.width, scale * rgb.height), Image.Resampling.NEAREST)
+    width, height = (max(1, round(length * PICTURE_SIDE / larger)) for length in rgb.size)
+    return rgb.resize((width, height), Image.Resampling.BOX)
+
+
+def _summary(survey: Survey) -> dict[str, Any]:
+    """Return the fields of the result."""
+    sizes = survey.sizes.most_common()
+    widths, heights = (
+        _range(np.repeat([size[axis] for size, _ in sizes], [n for _, n in sizes])) for axis in (0, 1)
+    )
+    bad = [each for found in survey.bad_files.values() for each in found]
+    return {
+        "data": printable(survey.source.name),
+        "num_classes": len(survey.source.classes),
+        "splits": {name: _counts(survey, name) for name in survey.positions},
+        "sizes": Sizes(len(sizes), tuple(SizeCount(*size, n) for size, n in sizes[:LISTED]), widths, heights),
+        "formats": tuple(FormatCount(*kind, n) for kind, n in survey.formats.most_common()),
+        "duplicates": {kind: _duplicates(survey, kind) for kind in ("exact", "near")},
+        "unreadable": tuple(bad[:LISTED]),
+    }
+
+
+def _range(values: NDArray[np.int64]) -> tuple[int, ...]:
+    """Return the least, the median and the largest value."""
+    ordered = np.sort(values).tolist()
+    return (ordered[0], ordered[len(ordered) // 2], ordered[-1]) if ordered else ()
+
+
+def _counts(survey: Survey, name: SplitName) -> SplitCounts:
+    split, unreadable, counts = survey.source.splits[name], len(survey.bad_files[name]), None
     if split.labels is not None:
-        numbers = np.bincount(split.labels, minlength=len(source.classes)).tolist()
-        counts = dict(zip(source.classes, numbers, strict=True))
-    unreadable = found.num_bad[name]
-    return SplitSurvey(split.num_images, len(found.positions[name]) + unreadable, unreadable, counts)
+        numbers = np.bincount(split.labels, minlength=len(survey.source.classes)).tolist()
+        counts = dict(zip(survey.source.classes, numbers, strict=True))
+    return SplitCounts(split.num_images, len(survey.positions[name]) + unreadable, unreadable, counts)
+
+
+def _duplicates(survey: Survey, kind: str) -> Duplicates:
+    """CountDone groups, images, images that are in an earlier split too, and groups of different labels."""
+    groups = [list(map(survey.image, each.members)) for each in survey.duplicates if each.kind == kind]
+    across: Counter[SplitName] = Counter()
+    conflicting = 0
+    for members in groups:
+        splits = Counter(member.split for member in members)
+        first = next(name for name in SPLIT_NAMES if name in splits)
+        across.update({name: count for name, count in splits.items() if name != first})
+        conflicting += len({member.class_name for member in members} - {None}) > 1
+    return Duplicates(
+        groups=len(groups),
+        images=sum(map(len, groups)),
+        in_earlier_split=dict(across),
+        groups_with_different_labels=conflicting,
+        first_groups=tuple(tuple(group[:LISTED]) for group in groups[:LISTED]),
+    )

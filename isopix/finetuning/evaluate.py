@@ -1,12 +1,13 @@
 """Evaluation of a fine-tuned model on test images, optionally by majority vote over random masks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
 from isopix.core.device import Precision, autocast
 from isopix.core.images import ImageSequence
 from isopix.core.memory import eval_batch_size
+from isopix.core.progress import track
 from isopix.core.types import Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel
@@ -15,8 +16,6 @@ from isopix.finetuning.results import ClassificationMetrics
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probing.features import draw_masks
-
-Progress = Callable[[int], None]  # called with the number of images done, each counted once per mask
 
 
 def evaluate_finetuned(
@@ -27,7 +26,6 @@ def evaluate_finetuned(
     masks: int,
     seed: int,
     precision: Precision,
-    progress: Progress = lambda done: None,
 ) -> ClassificationMetrics:
     """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing.
 
@@ -41,9 +39,7 @@ def evaluate_finetuned(
     if not len(test) or test.labels is None:
         raise ValueError(f"dataset '{data.name}' has no test images to evaluate on")
 
-    logits = ensemble_logits(
-        model, test.images, masks=masks, seed=seed, precision=precision, progress=progress
-    )
+    logits = ensemble_logits(model, test.images, masks=masks, seed=seed, precision=precision)
     return evaluate_predictions(logits, test.labels, test.groups, seed=seed)
 
 
@@ -54,7 +50,6 @@ def ensemble_logits(
     masks: int,
     seed: int,
     precision: Precision,
-    progress: Progress = lambda done: None,
 ) -> EnsembleLogits:
     """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks.
 
@@ -62,12 +57,10 @@ def ensemble_logits(
     """
     check_masks(model, masks)
     logits = list[ClassLogits]()
-
-    def count(done: int) -> None:
-        progress(len(logits) * len(images) + done)
-
-    for mask in _masks(model, images, masks, seed):
-        logits.append(predict_logits(model, images, mask, precision=precision, progress=count))
+    with track("evaluating images", max(1, masks) * len(images)) as count:
+        for mask in _masks(model, images, masks, seed):
+            logits.append(predict_logits(model, images, mask, precision=precision))
+            count(len(logits) * len(images))
     return torch.stack(logits)
 
 
@@ -92,7 +85,6 @@ def predict_logits(
     mask: Mask | None,
     *,
     precision: Precision,
-    progress: Progress = lambda done: None,
 ) -> ClassLogits:
     """Return the class logits of images in float32 on the CPU, computed in batches on the model's device."""
     device = model.network.device
@@ -103,7 +95,6 @@ def predict_logits(
         with torch.no_grad(), autocast(device, precision):
             inputs = model.network.inputs_of(images[batch].to(device))
             logits.append(model.predict(inputs, masked).float().cpu())
-        progress(min(start + size, len(images)))
     return torch.cat(logits)
 
 

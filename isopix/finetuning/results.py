@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from isopix.core.formats import percent_with_interval
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.table import Table
+from isopix.core.text import percent_with_interval
 from isopix.storage.result import Result
 
 

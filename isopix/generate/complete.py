@@ -9,13 +9,14 @@ from einops import rearrange
 from jaxtyping import Bool, Float64, UInt8
 from torch import Tensor
 
+from isopix.core.progress import track
 from isopix.core.text import short_repr_of
 from isopix.core.types import Images, Mask
 from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.generate.filling import Filled, Stream, fill_in_passes, fill_raster
 from isopix.generate.mask import PixelMask, hidden_pixels
 from isopix.generate.memory import images_at_once, images_per_forward
-from isopix.generate.sample import Progress, range_batches, require, sampling_autocast
+from isopix.generate.sample import range_batches, require, sampling_autocast
 from isopix.objectives.base import PretrainModel
 
 CompletedImages = UInt8[Tensor, "B each 3 H W"]
@@ -78,7 +79,6 @@ def complete_images(
     passes: Passes = DEFAULT_PASSES,
     seed: int = 0,
     batch_size: int | None = None,
-    progress: Progress = lambda done, total: None,
 ) -> Completions:
     """Complete every image several times; results are on the CPU.
 
@@ -94,12 +94,12 @@ def complete_images(
         for batch in range_batches(len(prompt.images), max(1, size // each))
         for samples in range_batches(each, size)
     ]
-    for number, (batch, samples) in enumerate(batches):
-        with sampling_autocast(model.network.device, sampling):
+    with track("completing images, percent", 100) as count, sampling_autocast(model.network.device, sampling):
+        for number, (batch, samples) in enumerate(batches):
             for step in _steps(model, prompt, batch, samples, sampling=sampling, passes=passes, seed=seed):
-                progress(number * step.total + step.done, len(batches) * step.total)
-        images.append(_pictures(model, prompt, batch, step).cpu())
-        log_likelihood.append(_log_likelihood(step))
+                count(round(100 * (number + step.done / step.total) / len(batches)))
+            images.append(_pictures(model, prompt, batch, step).cpu())
+            log_likelihood.append(_log_likelihood(step))
     return Completions(
         _by_image(torch.cat(images), each),
         _by_image(torch.cat(log_likelihood), each),

@@ -16,6 +16,7 @@ from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
 from isopix.core.device import autocast, check_compiler, compiles_by_default, native_precision
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.config import SamplingConfig
@@ -33,7 +34,6 @@ NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
 NextNumbers = Float64[Tensor, "B Q"]  # uniform, from 0 to 1
 UniformNumbers = Float64[Tensor, "_ N Q"]  # one for each code of each sample
-Progress = Callable[[int, int], None]  # called with the number of positions sampled and the total
 SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
 
 
@@ -200,7 +200,6 @@ def sample_images(
     sampling: SamplingConfig,
     seed: int = 0,
     batch_size: int | None = None,
-    progress: Progress = lambda done, total: None,
 ) -> SampledImages:
     """Sample `count` images unconditionally, on the CPU; image i is a function of `seed` and i.
 
@@ -213,16 +212,17 @@ def sample_images(
     images = torch.empty(count, *shape, dtype=torch.uint8)
     size, done = batch_size or images_at_once(network, sampling.precision), 0
     batches = range_batches(count, size)
-    for batch in batches:
-        blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
-        uniform = uniform_numbers(network, ((seed, "sample", image) for image in batch))
-        codes = []
-        with sampling_autocast(network.device, sampling):
-            for step in decode_steps(model, blank, start=0, sampling=sampling, uniform=uniform):
-                codes.append(step.codes)
-                progress(done + step.position, len(batches) * codec.grid.positions)
-        images[batch.start : batch.stop] = codec.decode(torch.cat(codes, 1))
-        done += codec.grid.positions
+    with track("sampling", len(batches) * codec.grid.positions) as count_done:
+        for batch in batches:
+            blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
+            uniform = uniform_numbers(network, ((seed, "sample", image) for image in batch))
+            codes = []
+            with sampling_autocast(network.device, sampling):
+                for step in decode_steps(model, blank, start=0, sampling=sampling, uniform=uniform):
+                    codes.append(step.codes)
+                    count_done(done + step.position + 1)
+            images[batch.start : batch.stop] = codec.decode(torch.cat(codes, 1))
+            done += codec.grid.positions
     return images
 
 

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.api.arguments import NonNegative, checked
-from isopix.api.progress import Progress, shows_progress
 from isopix.api.signatures import name_types
+from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
 from isopix.core.memory import report_memory
 from isopix.core.random import generator
-from isopix.core.ranges import Count
 from isopix.core.types import Logits
 from isopix.finetuning.evaluate import default_masks, ensemble_logits
 from isopix.finetuning.metrics import EnsembleLogits, majority_vote
@@ -143,7 +142,6 @@ class PretrainedModel(FeatureExtractor):
             return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
     @checked
-    @shows_progress("sampling")
     def sample(
         self,
         count: Count,
@@ -155,11 +153,10 @@ class PretrainedModel(FeatureExtractor):
         precision: Precision | None = None,
         compile: bool | None = None,
         batch_size: Count | None = None,
-        progress: Progress | None = None,
     ) -> SampledImages:
         """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. The arguments are those
         of `isopix.sample`. `batch_size` images are sampled at a time, by default as many as the free memory
-        allows. `progress` is called with the number of positions sampled, and the total.
+        allows.
 
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
@@ -177,11 +174,9 @@ class PretrainedModel(FeatureExtractor):
                 ),
                 seed=seed,
                 batch_size=batch_size,
-                progress=progress or (lambda done, total: None),
             )
 
     @checked
-    @shows_progress("sampling")
     def complete(
         self,
         images: ImagesLike,
@@ -198,7 +193,6 @@ class PretrainedModel(FeatureExtractor):
         precision: Precision | None = None,
         compile: bool | None = None,
         batch_size: Count | None = None,
-        progress: Progress | None = None,
     ) -> Completions:
         """Sample `each` completions of what a mask hides of every image, or of all but the first `rows` rows,
         by default half of them. `mask` is bool [H W], or what `isopix.generate.completion_mask` allows.
@@ -228,7 +222,6 @@ class PretrainedModel(FeatureExtractor):
                 passes=Passes(order=order or "inward", iterations=iterations or 24),
                 seed=seed,
                 batch_size=batch_size,
-                progress=progress or (lambda done, total: None),
             )
 
     @checked

@@ -11,7 +11,7 @@ from isopix.runs.load import LoadedRun
 
 def used_plugins(loaded: LoadedRun) -> list[Plugin]:
     """Return the plugins of this process that register the parts that a run has of plugins."""
-    recorded = loaded.records.get("environment", {}).get("plugins", ())
+    recorded = loaded.environment.plugins if loaded.environment else ()
     needed = {part for each in recorded for part in each["parts"]}
     return [plugin for plugin in plugins() if needed & set(plugin.parts)]
 

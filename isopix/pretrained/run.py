@@ -2,15 +2,14 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from isopix.api.arguments import checked
-from isopix.api.progress import TrainingProgress
 from isopix.api.signatures import name_types
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision, native_precision
@@ -22,11 +21,10 @@ from isopix.model.network import evaluation_mode
 from isopix.pretrained.inputs import image_size
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.load import LoadedRun, find_checkpoint, load_run
+from isopix.runs.load import LoadedRun, load_run, saved_recipe
+from isopix.runs.observer import RunStatus
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import writable_model
-from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
 from isopix.storage.provenance import with_provenance
@@ -75,7 +73,7 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """All settings of the run."""
-        return recipe_of(find_checkpoint(self.folder, ())[0])
+        return saved_recipe(self.folder)
 
     @property
     def metrics(self) -> RunMetrics:
@@ -225,16 +223,6 @@ def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
         f"the network was trained on {count} before: these are not errors of few labels; for those, use the "
         "run before fine-tuning",
     )
-
-
-def observer(
-    recipe: Recipe, text: str, progress: TrainingProgress | None, *, loggers: Sequence[str] = ()
-) -> RunObserver:
-    """Return the observer of a training that calls `progress`, with a record that has this text first."""
-    if progress is None:
-        return RunObserver(loggers=loggers)
-    progress(recipe, {"kind": "start", "step": 0, "text": text})
-    return RunObserver(partial(progress, recipe), loggers=loggers)
 
 
 def finished(status: RunStatus, device: DeviceLike) -> Run:

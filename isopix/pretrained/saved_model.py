@@ -1,11 +1,12 @@
 """Saved models: the folder that `isopix.save` writes and `isopix.load` reads."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from isopix.core import device as devices
 from isopix.core.config import to_dict
-from isopix.runs.checkpoint_content import CLASSIFIER, MODEL
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import CLASSIFIER, MODEL
 from isopix.storage import checkpoint
 
 
@@ -19,12 +20,12 @@ def write_model(loaded: LoadedRun, folder: Path) -> None:
         raise ValueError(f"{folder} is a file; choose another folder")
     if target.exists() and any(target.iterdir()):
         raise ValueError(f"{folder} is not empty; choose another folder")
-    codec = loaded.network.codec.fingerprint()
+    runtime = devices.runtime_environment(loaded.network.device)
     records = {
-        "environment": devices.runtime_environment(loaded.network.device),
-        **loaded.records,
         "recipe": to_dict(loaded.recipe),
-        "state": {**loaded.records["state"], "step": loaded.step, "codec": codec},
+        "state": to_dict(replace(loaded.state, codec=loaded.network.codec.fingerprint())),
+        "environment": to_dict(loaded.environment) if loaded.environment else runtime,
+        **({"imported": loaded.imported} if loaded.imported else {}),
     }
     tensors = {MODEL: loaded.network.tensors()}
     if loaded.class_head is not None:

@@ -12,7 +12,7 @@ from einops import rearrange
 
 from isopix.probing.feature_splits import CONSTANT, AffineScale, Features
 from isopix.storage import artifact
-from isopix.storage.npy import NpyWriter, open_memmap
+from isopix.storage.arrays import NpyWriter, open_memmap
 
 MAX_KEPT = 2**28  # bytes of features in float32 for which a cache is worth its disk space
 SCALE_IMAGES = 1024  # the first images, whose mean and standard deviation scale all features

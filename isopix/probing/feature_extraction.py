@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from isopix.core.device import Precision
 from isopix.core.images import ImageSequence
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels, Mask
 from isopix.data.content_hash import content_hash
@@ -26,7 +28,6 @@ from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
 from isopix.probing.features import (
     ALL,
     BatchSlice,
-    Progress,
     concat_batches,
     draw_masks,
     iter_features,
@@ -207,38 +208,34 @@ def _leading_directions(
     return scales[:count], directions[:count].mT.contiguous()
 
 
-def read_splits(
-    source: FeatureSource, data: ImageDataset, progress: Progress, *, keep: bool = False
-) -> FeatureSplits:
+def read_splits(source: FeatureSource, data: ImageDataset, *, keep: bool = False) -> FeatureSplits:
     """Read all features into memory; with `keep` from, and into, $ISOPIX_CACHE/features if they are few."""
-    read, views = _counted(source, progress), views_of(data, source.mask_ensemble)
+    views = views_of(data, source.mask_ensemble)
+    with _counted(source, views) as read:
 
-    def read_view(view: View) -> Features:
-        return concat_batches(read(view), len(view.images))
+        def read_view(view: View) -> Features:
+            return concat_batches(read(view), len(view.images))
 
-    if keep:
-        folder = _cache_folder(source, data, "float32", torch.__version__)
-        features = kept({view.name: partial(read_view, view) for view in views}, folder)
-        progress(sum(len(view.images) for view in views))  # also where they were in the cache
-    else:
-        features = {view.name: read_view(view) for view in views}
+        if keep:
+            folder = _cache_folder(source, data, "float32", torch.__version__)
+            features = kept({view.name: partial(read_view, view) for view in views}, folder)
+        else:
+            features = {view.name: read_view(view) for view in views}
     train, validation, test, *extra_views = (
         FeatureSplit(features[view.name], view.labels, view.groups) for view in views
     )
     return FeatureSplits(train, validation, test, tuple(extra_views), first_layer=source.first_layer)
 
 
-def read_cached_splits(
-    source: FeatureSource, data: ImageDataset, progress: Progress, note: Note
-) -> FeatureSplits:
+def read_cached_splits(source: FeatureSource, data: ImageDataset, note: Note) -> FeatureSplits:
     """Read all features in 16 bits from the cache, computing them if they are not there.
 
     They lie in $ISOPIX_CACHE/features, in a folder named by a hash of the weights, the images and the
     settings; `note` receives which. Raises what `cached` raises.
     """
-    read, views = _counted(source, progress), views_of(data, source.mask_ensemble)
-    folder = _cache_folder(source, data)
-    stored = cached({view.name: partial(read, view) for view in views}, folder)
+    views, folder = views_of(data, source.mask_ensemble), _cache_folder(source, data)
+    with _counted(source, views) as read:
+        stored = cached({view.name: partial(read, view) for view in views}, folder)
     size = sum(each.nbytes for each in stored.features.values()) / 2**20
     note(f"features {'read from' if stored.found else 'written to'} {folder} ({size:,.1f} MiB)")
     train, validation, test, *extra_views = (
@@ -252,18 +249,20 @@ def _cache_folder(source: FeatureSource, data: ImageDataset, *facts: str) -> Pat
     return default_cache() / "features" / hash_bytes(*(part.encode() for part in parts))
 
 
-def _counted(source: FeatureSource, progress: Progress) -> Callable[[View], Iterator[Features]]:
-    """Return a function that reads one view after another and reports the total number of images read."""
-    count = 0
+@contextmanager
+def _counted(source: FeatureSource, views: Sequence[View]) -> Iterator[Callable[[View], Iterator[Features]]]:
+    """Yield a function that reads one view after another, and show how many images are read."""
+    done = 0
+    with track("computing features", sum(len(view.images) for view in views)) as count:
 
-    def read(view: View) -> Iterator[Features]:
-        nonlocal count
-        for features in source.read(view):
-            count += features.shape[1]
-            progress(count)
-            yield features
+        def read(view: View) -> Iterator[Features]:
+            nonlocal done
+            for features in source.read(view):
+                done += features.shape[1]
+                count(done)
+                yield features
 
-    return read
+        yield read
 
 
 def _hash_weights(network: Network) -> bytes:

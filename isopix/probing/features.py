@@ -1,6 +1,6 @@
 """The features of images: one vector per layer of a network, or the raw pixels."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,8 +21,6 @@ from isopix.objectives.base import PretrainModel
 from isopix.probing.feature_splits import Features
 
 MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it
-
-Progress = Callable[[int], None]  # called with the number of images done
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,7 @@ def iter_features(
         yield found.cpu()
 
 
-def concat_batches(
-    batches: Iterable[Features], num_images: int, progress: Progress | None = None
-) -> Features:
+def concat_batches(batches: Iterable[Features], num_images: int) -> Features:
     """Concatenate batches along images, in memory that is allocated once."""
     features, done = torch.empty(0), 0
     for batch in batches:
@@ -92,8 +88,6 @@ def concat_batches(
             features = torch.empty(len(batch), num_images, batch.shape[2])
         features[:, done : done + batch.shape[1]] = batch
         done += batch.shape[1]
-        if progress:
-            progress(done)
     return features
 
 
@@ -105,13 +99,12 @@ def extract_features(
     pool: Pool | Sequence[Pool] | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
-    progress: Progress | None = None,
 ) -> Features:
     """Return the features of `iter_features` for all images at once. Raises what it raises."""
     found = iter_features(
         network, images, features=features, pool=pool, batches=BatchSlice(batch_size), precision=precision
     )
-    return concat_batches(found, len(images), progress)
+    return concat_batches(found, len(images))
 
 
 def draw_masks(model: PretrainModel, images: ImageSequence, *, seed: int, purpose: str) -> Mask:

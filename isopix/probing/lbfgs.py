@@ -20,25 +20,25 @@ MAX_HALVINGS = 30  # of a step, before a problem is given up
 ARMIJO = 1e-4  # fraction of the predicted decrease that a step must reach (Nocedal and Wright, equation 3.4)
 
 
-class State(NamedTuple):
+class SearchState(NamedTuple):
     """Points of the problems, and values and gradients there."""
 
     points: Points
     values: Values
     gradients: Points
 
-    def take(self, rows: Tensor) -> "State":
+    def take(self, rows: Tensor) -> "SearchState":
         """Return these rows."""
-        return State(*(each[rows] for each in self))
+        return SearchState(*(each[rows] for each in self))
 
-    def assign(self, rows: Tensor, other: "State") -> None:
+    def assign(self, rows: Tensor, other: "SearchState") -> None:
         """Replace these rows, in place."""
         for mine, theirs in zip(self, other, strict=True):
             mine[rows] = theirs
 
-    def clone(self) -> "State":
+    def clone(self) -> "SearchState":
         """Return a copy."""
-        return State(*(each.clone() for each in self))
+        return SearchState(*(each.clone() for each in self))
 
 
 class Step(NamedTuple):
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 class Minimum(NamedTuple):
     """The final state of each problem, its number of iterations, and whether it met its criterion."""
 
-    state: State
+    state: SearchState
     iterations: Members
     converged: Mask
 
@@ -70,7 +70,7 @@ def minimize(
     whose line search finds no lower point ends with `converged` False.
     """
     members = torch.arange(len(start), device=start.device)
-    state = State(start, *function(start, members))
+    state = SearchState(start, *function(start, members))
     final, iterations = state.clone(), torch.zeros_like(members)
     converged = torch.zeros_like(members, dtype=torch.bool)
     moved = torch.ones_like(converged)
@@ -90,7 +90,7 @@ def minimize(
     return Minimum(final, iterations, converged)
 
 
-def _step(before: State, after: State) -> Step:
+def _step(before: SearchState, after: SearchState) -> Step:
     step, change = after.points - before.points, after.gradients - before.gradients
     product = _dot(step, change)
     return Step(step, change, torch.where(product > 0, 1 / product, 0.0))
@@ -112,7 +112,9 @@ def _directions(gradients: Points, history: Sequence[Step], curvature: Points) -
     return -vector
 
 
-def _search(function: Function, state: State, directions: Points, members: Members) -> tuple[State, Mask]:
+def _search(
+    function: Function, state: SearchState, directions: Points, members: Members
+) -> tuple[SearchState, Mask]:
     """Backtracking line search: return points that satisfy the Armijo condition, and where one was found.
 
     The curvature condition needs no check, as convex functions have positive curvature along every step.
@@ -121,7 +123,7 @@ def _search(function: Function, state: State, directions: Points, members: Membe
     pending, size = torch.arange(len(slopes), device=slopes.device), 1.0
     for _ in range(MAX_HALVINGS):
         points = state.points[pending] + size * directions[pending]
-        trial = State(points, *function(points, members[pending]))
+        trial = SearchState(points, *function(points, members[pending]))
         good = trial.values <= state.values[pending] + ARMIJO * size * slopes[pending]
         found.assign(pending[good], trial.take(good))
         pending, size = pending[~good], size / 2

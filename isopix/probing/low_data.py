@@ -1,6 +1,6 @@
 """Low-data evaluation: the test error of a probe that is fitted to a few images per class."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from isopix.core import choices
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
@@ -21,7 +21,6 @@ from isopix.probing.probe import fit_probe
 from isopix.probing.results import LayerScore
 
 Selection = choices.Selection
-Progress = Callable[[float], None]  # called with the fraction of all images that have been read
 
 
 class LowDataProtocol(NamedTuple):
@@ -96,7 +95,6 @@ def probe_low_data(
     seed: int,
     config: ProbeConfig,
     device: torch.device,
-    progress: Progress = lambda fraction: None,
 ) -> dict[str, list[LowDataResult]]:
     """Probe the features of each source on every subset, which the seed determines.
 
@@ -112,16 +110,12 @@ def probe_low_data(
     read = replace(data, train=data.train.select(used))
     if protocol.select != "validation":
         read = replace(read, validation=read.train)  # not used
-    total = len(read.train) + len(read.validation) + len(read.test)
     results: dict[str, list[LowDataResult]] = {}
 
-    def report(done: int) -> None:
-        progress((len(results) + done / total) / len(sources))
-
     for name, source in sources.items():
-        features = read_splits(source, read, report)
+        features = read_splits(source, read)
         results[name] = []
-        with long_step(f"fitting probes of {name}", len(subsets)) as fitted:
+        with track(f"fitting probes of {name}", len(subsets)) as fitted:
             for count, drawn in subsets.items():
                 found = probe_subsets(
                     features,

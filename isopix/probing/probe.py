@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isopix.core import stats
 from isopix.core.measurement import EnsembleAccuracy
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.data.splits import majority_accuracy
 from isopix.probing import mask_ensemble
@@ -108,7 +108,7 @@ class _Evaluator:
         )
         scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
         count = len(splits.train.features)
-        with long_step("fitting probes of layers", count) as fitted_layers:
+        with track("fitting probes of layers", count) as fitted_layers:
             for fitted in config.method.fit_layers(problem):
                 check_fitted(config.method, fitted, count - len(scores))
                 layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))

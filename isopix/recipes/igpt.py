@@ -21,16 +21,16 @@ choice). `*_bert` are the same networks with the masked objective, without the s
 
 from dataclasses import replace
 
-from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import to_dict
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
-from isopix.recipes.published import TEST_LOSSES, PublishedLoss
+from isopix.recipes.published import TEST_LOSSES, PublishedTestLoss
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
@@ -158,7 +158,7 @@ def _bert(recipe: Recipe, *, lr: float) -> Recipe:
     return recipe.updated(name=f"{recipe.name}_bert", objective=Masked(), optimizer=Adam(lr=lr))
 
 
-def published_loss(recipe: Recipe, codec: Codec) -> PublishedLoss | None:
+def published_loss(recipe: Recipe, codec: Codec) -> PublishedTestLoss | None:
     """Return the published test loss of this network with this palette, after any number of steps, if any."""
     if codec.fingerprint() != OPENAI_FINGERPRINT:
         return None

@@ -7,9 +7,8 @@ from typing import Literal
 
 from isopix.core.choices import MFU, Precision
 from isopix.core.device_specs import DEVICE_SPECS, GB
-from isopix.core.formats import format_duration, spell_duration
 from isopix.core.table import Table
-from isopix.core.text import format_bytes
+from isopix.core.text import format_bytes, format_duration, spell_duration
 from isopix.storage.result import Result
 
 

@@ -26,7 +26,7 @@ class PublishedRow(NamedTuple):
     source: str = ""
 
 
-class PublishedLoss(NamedTuple):
+class PublishedTestLoss(NamedTuple):
     """The test loss of a recipe's network after `step` steps."""
 
     recipe: str
@@ -62,9 +62,9 @@ STEPS, LOSS = "steps", "validation loss"
 NUM_LABELS = (40, 250, 4000)
 
 TEST_LOSSES = (
-    PublishedLoss("igpt.s", 2.0895),
-    PublishedLoss("igpt.m", 2.0614),
-    PublishedLoss("igpt.l", 2.0466),
+    PublishedTestLoss("igpt.s", 2.0895),
+    PublishedTestLoss("igpt.m", 2.0614),
+    PublishedTestLoss("igpt.l", 2.0466),
 )
 
 IGPT_TABLE_1 = single_column(

@@ -10,7 +10,7 @@ from isopix.core.config import to_dict
 from isopix.core.descriptions import meanings
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import kinds, nouns, register_name
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 from isopix.data.dataset import DataConfig
 from isopix.data.sources.arrays import palette_of
 from isopix.finetuning.config import FineTuneConfig

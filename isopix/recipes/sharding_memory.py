@@ -16,9 +16,9 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from isopix.core.choices import MFU
-from isopix.core.command_line import command_line
 from isopix.core.device import Precision, peak_flops_by_device
 from isopix.core.device_specs import DEVICE_SPECS
+from isopix.core.text import command_line
 from isopix.model.blocks.base import Block
 from isopix.model.network import Network
 from isopix.recipes.cost import WARN_ABOVE, divisors, logits_gradient_bytes, memory_by_depth, recipe_cost

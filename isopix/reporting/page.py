@@ -209,7 +209,7 @@ def _commands(run: RunRecord) -> list[str]:
 
 def _requirements(environment: Values) -> list[str]:
     """Return comments on what the commands need: the commit of isopix, and a palette file."""
-    commit, palette = environment.get("commit"), environment.get("palette")
+    commit, palette = environment.get("commit"), (environment.get("codec") or {}).get("palette")
     lines = [f"# isopix at commit {_text(commit)}"] if commit else []
     if isinstance(palette, Mapping):
         lines.append(f"# palette {last_path_part(palette.get('file'))}: {palette.get('source')}")

@@ -31,31 +31,17 @@ from isopix.reporting.run_record import (
     SavedMetrics,
     SavedProbe,
     SavedScores,
-    SavedVerification,
     Values,
     Weights,
 )
+from isopix.runs.verification import VerificationResult
 from isopix.storage import checkpoint, log
+from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.npy import read_arrays
-from isopix.storage.record_types import StepNumber, Types, check_environment, check_types
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
-MAX_RESULT = 256 << 20  # bytes of a file of numbers; those of an analysis of large images are the largest
-FACTS: Types = {  # of a file of results or of a picture
-    "kind": str,
-    "step": StepNumber,
-    "data": str,
-    "written": str,
-    "command": list[str],
-    "folder": str,
-    "limit": int,
-    "masks": int,
-    "count": int,
-    "select": str,
-}
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 UNREGISTERED = (
     "No analysis of this name is registered; load the plugin that computed it to see its figure."
@@ -74,13 +60,13 @@ def read_run(run: RunFolder) -> RunRecord:
         path=run.path,
         settings=settings,
         recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
-        environment=reader.read(run.environment, _environment) or {},
+        environment=reader.read(run.environment, _json) or {},
         log=reader.records(run.log),
         weights=reader.read(run.checkpoints, _weights),
         data=reader.read(run.data_sample, _data_sample),
         images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=_image_age),
         probes=sorted(reader.each(probed, _probe), key=lambda each: each.age),
-        verifications=sorted(reader.each(verified, _verification), key=lambda each: each.age),
+        verifications=reader.each(verified, VerificationResult.read),
         evaluations=sorted(reader.each(evaluated, _evaluation), key=lambda each: each.age),
         low_data=sorted(
             reader.each(sorted(run.low_data.glob("*.json")), _low_data), key=lambda each: each.age
@@ -145,15 +131,9 @@ def _image_age(image: SavedImage) -> tuple[int, str]:
 
 def _json(path: Path) -> Values:
     try:
-        return read_json(path, max_bytes=MAX_RESULT)
+        return read_json(path)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-
-
-def _environment(path: Path) -> Values:
-    values = _json(path)
-    check_environment(values, "wrong value")
-    return values
 
 
 def _png(path: Path) -> bytes:
@@ -169,7 +149,6 @@ def _png(path: Path) -> bytes:
 def _image(path: Path) -> SavedImage:
     facts = _json(path)
     png = _png(path.with_suffix(".png"))
-    check_types(facts, FACTS, "wrong value")
     return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
 
 
@@ -229,18 +208,10 @@ def _low_data(path: Path) -> SavedLowData:
     return SavedLowData(results=results, **_facts(SavedLowData, values))
 
 
-def _verification(path: Path) -> SavedVerification:
-    facts = _facts(SavedVerification, _json(path))
-    return SavedVerification(
-        **{**facts, "loss_nats": float(facts["loss_nats"]), "images": int(facts["images"])}
-    )
-
-
 def _facts(cls: type[SavedMetrics], values: Values) -> Values:
     """Return the fields of a class that are values in its file; null is the same as absent."""
     names = {each.name for each in fields(cls)} - {"report", "metrics", "results"}
     facts = {name: values[name] for name in names if values.get(name) is not None}
-    check_types(facts, FACTS, "wrong value")
     if "measurement" in facts:
         facts["measurement"] = Measurement.from_dict(facts["measurement"])
     return facts
@@ -273,5 +244,5 @@ def _weights_of(found: Checkpoint) -> Weights:
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in trained),
         colors=stored_colors(tensors),
-        classes=len(found.records["state"].get("classes", ())),
+        classes=len(found.records["state"]["classes"]),
     )

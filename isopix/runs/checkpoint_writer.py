@@ -1,15 +1,20 @@
 """Writes the checkpoints of a run, on request in a thread while training continues."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from isopix.finetuning.classifier import FineTuneModel
+from isopix.model.network import Network
+from isopix.runs.state import CLASSIFIER, MODEL
 from isopix.storage import checkpoint
-from isopix.storage.checkpoint import Groups
+from isopix.storage.checkpoint import Checkpoint, Groups
 from isopix.storage.run_folder import RunFolder
-from isopix.train.parallel import is_sharded, write_shards
+from isopix.train.parallel import is_sharded, shard_like, write_shards
 
 NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 
@@ -17,13 +22,11 @@ NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 class CheckpointWriter:
     """Writes one checkpoint at a time into a run folder; with `in_background` from a copy of the tensors.
 
-    The `rejected` checkpoints, whose content is wrong, are not counted when older ones are deleted. An error
-    in the thread is raised by the next call of any method but `close`.
+    An error in the thread is raised by the next call of any method but `close`.
     """
 
-    def __init__(self, folder: RunFolder, *, in_background: bool, rejected: Collection[Path] = ()):
+    def __init__(self, folder: RunFolder, *, in_background: bool):
         self.folder, self.in_background = folder, in_background
-        self._rejected = set(rejected)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
 
@@ -79,8 +82,19 @@ class CheckpointWriter:
                 f"run folder {self.folder.path} was moved or deleted; resume it where it is now"
             )
         checkpoint.save_checkpoint(target, tensors, records, write_more)
-        self._rejected.discard(target)
-        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS, self._is_good)
+        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)
 
-    def _is_good(self, folder: Path) -> bool:
-        return folder not in self._rejected and checkpoint.is_intact(folder)
+
+def weights_of(network: Network, model: FineTuneModel | None) -> dict[str, Mapping[str, Tensor]]:
+    """Return the weights, and those of the class head if there is one, by group; sharded ones are sharded."""
+    groups: dict[str, Mapping[str, Tensor]] = {MODEL: network.tensors()}
+    if model is not None:
+        groups[CLASSIFIER] = {name: each.detach() for name, each in model.head.state_dict().items()}
+    return groups
+
+
+def load_weights(network: Network, model: FineTuneModel | None, found: Checkpoint) -> None:
+    """Copy the weights of a checkpoint of the same run into a network, and its class head if there is one."""
+    for group, tensors in weights_of(network, model).items():
+        for name, tensor in tensors.items():
+            tensor.copy_(shard_like(found.tensors[group][name], tensor))

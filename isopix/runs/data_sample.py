@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from isopix.data.dataset import ImageDataset
+from isopix.storage.arrays import npz_bytes
 from isopix.storage.atomic import replace_file
-from isopix.storage.npy import npz_bytes
 from isopix.storage.run_folder import RunFolder
 
 MAX_IMAGES = 60

@@ -1,14 +1,14 @@
 """Loading a run folder, or one of its checkpoints, as a network."""
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from isopix.core.command_line import command_line
 from isopix.core.measurement import Measurement
+from isopix.core.text import command_line
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import majority_baseline, measurement_of, unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes
@@ -19,33 +19,38 @@ from isopix.model.heads import ClassHead
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import (
+from isopix.runs.seen import load_labeled, load_seen
+from isopix.runs.state import (
     CLASSIFIER,
+    MODEL,
+    Environment,
+    State,
     check_content,
     class_head_of,
     codec_of,
+    environment_of,
     plugin_changes,
     recipe_of,
+    state_of,
 )
-from isopix.runs.seen import load_labeled, load_seen
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
-from isopix.storage.log import read_valid_records
+from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 
-WEIGHTS = ("model",)
 
-
-class LoadedRun(NamedTuple):
-    """A network at `step`, with the records of its checkpoint; `damaged` describes newer checkpoints that
-    could not be read, newest first, `changes` plugins that have changed since.
+@dataclass(frozen=True)
+class LoadedRun:
+    """A network with what its checkpoint records. `damaged` describes newer checkpoints that could not be
+    read, newest first, `changes` plugins that have changed since.
     """
 
     recipe: Recipe
     network: Network
-    step: int
-    damaged: list[str]
-    records: dict[str, dict[str, Any]]
+    state: State
+    environment: Environment | None = None
+    imported: Mapping[str, Any] = field(default_factory=dict)  # where an imported model is from
+    damaged: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     seen: Hashes | None = None  # hashes of the images that it was trained on or selected by, if known
     labeled: Hashes | None = None  # hashes of the images whose labels it was trained on, if known
@@ -53,21 +58,41 @@ class LoadedRun(NamedTuple):
     class_head: ClassHead | None = None  # of a network that was fine-tuned on classes
 
     @property
+    def step(self) -> int:
+        """The step of the weights."""
+        return self.state.step
+
+    @property
     def labels_seen(self) -> int | None:
         """The number of labels that the network was trained on; None where it is not known."""
-        known = self.recipe.finetune is None and "imported" not in self.records
-        count = self.records.get("state", {}).get("labels_seen", 0 if known else None)
-        return None if count is None else int(count)
+        return self.state.labels_seen
 
     @property
     def seen_known(self) -> bool:
         """Whether `seen` has all images: not of an imported model, nor of one fine-tuned from it."""
-        return self.seen is not None and bool(self.records.get("state", {}).get("seen_known", True))
+        return self.seen is not None and self.state.seen_known
 
     @property
     def selection(self) -> str:
         """What was chosen in training, and by which images; empty for the last step."""
-        return str(self.records.get("state", {}).get("selection", ""))
+        return self.state.selection
+
+    @property
+    def decoder_valid(self) -> bool:
+        """Whether the decoder fits the backbone: not after fine-tuning on classes alone, and then only when
+        the validation loss of the codes was below their unigram baseline again.
+        """
+        return self.state.decoder_valid
+
+    @property
+    def model(self) -> PretrainModel:
+        """The network with its objective."""
+        return PretrainModel(self.network, self.recipe.objective)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the logits; none without a class head."""
+        return () if self.class_head is None else self.state.classes
 
     def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
         """Return the record of a number that is measured with this network, on a split or a part of it."""
@@ -75,7 +100,7 @@ class LoadedRun(NamedTuple):
 
     def evaluation_measurement(self, data: ImageDataset) -> Measurement:
         """Return the record of the accuracy of a fine-tuned network on the test images."""
-        notes = missing_class_notes(data, self.records["state"].get("training_classes"))
+        notes = missing_class_notes(data, self.state.training_classes)
         warnings = (*(each for each in notes if " test images " in each), *unknown_images_warning(data))
         return replace(self.measure(data, "test"), baselines=majority_baseline(data), warnings=warnings)
 
@@ -83,14 +108,6 @@ class LoadedRun(NamedTuple):
         """Return a record with what is known of this network."""
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
         return replace(measurement, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
-
-    @property
-    def decoder_valid(self) -> bool:
-        """Whether the decoder fits the backbone: not after fine-tuning on classes alone, and then only when
-        the validation loss of the codes was below their unigram baseline again.
-        """
-        default = self.recipe.predicts_codes or self.step == 0
-        return bool(self.records.get("state", {}).get("decoder_valid", default))
 
     def require_decoder(self, verb: str) -> None:
         """Raise ValueError if the backbone has changed since the decoder was trained."""
@@ -101,16 +118,6 @@ class LoadedRun(NamedTuple):
                 "was below the unigram baseline; use the pre-trained run, or fine-tune with "
                 "generative_weight above 0"
             )
-
-    @property
-    def model(self) -> PretrainModel:
-        """The network with its objective."""
-        return PretrainModel(self.network, self.recipe.objective)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the classes, in the order of the logits; none without a class head."""
-        return () if self.class_head is None else tuple(self.records["state"]["classes"])
 
     def finetuned(self, path: Path | str | None = None) -> FineTuneModel:
         """Return the network with its class head. Raises ValueError, naming `path`, if it has none."""
@@ -133,14 +140,6 @@ class LoadedRun(NamedTuple):
         return self.recipe.updated(depth=1).build(self.network.codec).to(self.network.device)
 
 
-class FineTunedModel(NamedTuple):
-    """A fine-tuned network with its class head, and the names of the classes."""
-
-    loaded: LoadedRun
-    model: FineTuneModel
-    classes: tuple[str, ...]
-
-
 def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint folder or of a run folder: its best checkpoint if one was selected,
     else the newest intact one.
@@ -148,19 +147,20 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     Raises ValueError if there is none, if a file of it is damaged, if a plugin of it is not loaded, or if the
     palette is not the one whose hash the checkpoint records.
     """
-    found, damaged = find_checkpoint(checkpoint_to_use(path), (*WEIGHTS, CLASSIFIER), (CLASSIFIER,))
-    head = class_head_of(found)
+    found, damaged = find_checkpoint(checkpoint_to_use(path), (MODEL, CLASSIFIER), (CLASSIFIER,))
+    head, state = class_head_of(found), state_of(found)
     return LoadedRun(
         recipe_of(found),
         build_network(found).to(device),
-        found.records["state"]["step"],
-        damaged,
-        found.records,
-        plugin_changes(found),
-        load_seen(path, found.records["state"]),
-        load_labeled(path, found.records["state"]),
-        _most_frequent_codes(path),
-        None if head is None else head.to(device),
+        state,
+        environment_of(found),
+        imported=found.records.get("imported", {}),
+        damaged=tuple(map(str, damaged)),
+        changes=plugin_changes(found),
+        seen=load_seen(path, state.files),
+        labeled=load_labeled(path, state.files),
+        modes=_most_frequent_codes(path),
+        class_head=None if head is None else head.to(device),
     )
 
 
@@ -170,19 +170,10 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
     """
     for folder in (path, path.parent, path.parent.parent):
         log = RunFolder(folder).log
-        for record in read_valid_records(log)[0] if log.is_file() else ():
+        for record in read_log(log) if log.is_file() else ():
             if record["kind"] == "baselines":
                 return tuple(record["modes"])
     return ()
-
-
-def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
-    """Return the best weights of a fine-tuned run, or the newest if none were selected, in evaluation mode.
-
-    Raises ValueError for a run that was not fine-tuned on classes, and what `load_run` raises.
-    """
-    loaded = load_run(run, device=device)
-    return FineTunedModel(loaded, loaded.finetuned(run).eval(), loaded.classes)
 
 
 def checkpoint_to_use(path: Path) -> Path:
@@ -193,19 +184,11 @@ def checkpoint_to_use(path: Path) -> Path:
 
 def find_checkpoint(
     path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
-) -> tuple[Checkpoint, list[str]]:
-    """Return the checkpoint at a path, or the newest of a run folder whose files are intact and whose content
-    is valid, and why newer ones are damaged. It has all tensors, or those of some groups, of which `optional`
-    ones may not be there. Raises ValueError if there is no such checkpoint.
-    """
-    found, damaged = find_valid(path, groups, optional)
-    return found, [str(error) for error in damaged]
-
-
-def find_valid(
-    path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> tuple[Checkpoint, list[DamagedCheckpointError]]:
-    """Return what `find_checkpoint` returns, with the errors themselves."""
+    """Return the checkpoint at a path, or the newest intact one of a run folder, and why newer ones are
+    damaged. It has all tensors, or those of some groups, of which `optional` ones may not be there. Raises
+    ValueError if there is no such checkpoint.
+    """
     if (path / checkpoint.MANIFEST).is_file():
         found = checkpoint.load_checkpoint(path, groups, optional)
         check_content(found)
@@ -216,13 +199,9 @@ def find_valid(
     return latest.checkpoint, latest.damaged
 
 
-def is_valid(folder: Path) -> bool:
-    """Return whether a checkpoint is intact and its content valid."""
-    try:
-        find_valid(folder)
-    except DamagedCheckpointError:
-        return False
-    return True
+def saved_recipe(path: Path) -> Recipe:
+    """Return the recipe of a run or checkpoint folder. Raises what `find_checkpoint` raises."""
+    return recipe_of(find_checkpoint(path, ())[0])
 
 
 def newest_checkpoint(path: Path) -> Path:
@@ -240,7 +219,7 @@ def newest_checkpoint(path: Path) -> Path:
 
 def build_network(found: Checkpoint) -> Network:
     """Return the network of a checkpoint with its weights and its codec, without drawing initial weights."""
-    return recipe_of(found).restore(codec_of(found), found.tensors["model"])
+    return recipe_of(found).restore(codec_of(found), found.tensors[MODEL])
 
 
 def _no_checkpoint(path: Path) -> str:

@@ -1,6 +1,5 @@
 """Low-data evaluation by fine-tuning: a run folder for each subset of the labels."""
 
-import json
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -12,27 +11,22 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.data.dataset import DataConfig
 from isopix.probing.low_data import LowDataProtocol, LowDataResult
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.pretrain import (
-    BEST_STEP,
-    InitialWeights,
-    require_evaluations,
-    with_absolute_paths,
-)
-from isopix.runs.resume import train_or_resume
-from isopix.runs.training import RunObserver
+from isopix.runs.observer import RunObserver
+from isopix.runs.pretrain import BEST_STEP, InitialWeights, TrainingStart, require_evaluations
+from isopix.runs.refit import start_settings
+from isopix.runs.resume import folder_of_runs, train_or_resume
+from isopix.runs.state import read_environment
 from isopix.storage import log
-from isopix.storage.hashing import hash_bytes
-from isopix.storage.record_types import Types, read_record
+from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
-COUNTS: Types = {"images": {"train": int}}  # in environment.json
 TESTED = {"accuracy", "images", "selection_images"}  # in the log record of the test images
 
 
@@ -76,45 +70,43 @@ def finetune_job(
     )
 
 
-def finetune_low_data(
-    job: FineTuneJob, protocol: LowDataProtocol, observer: RunObserver
-) -> list[LowDataResult]:
-    """Fine-tune the run on each subset, in run folders `labels-4-subset-0-` and a hash of all settings.
+def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol) -> list[LowDataResult]:
+    """Fine-tune the run on each subset, in run folders `labels-4-subset-0` of a folder for these settings.
 
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
     what `start` raises.
     """
     results, sizes, subsets = [], protocol.labels_per_class, protocol.num_subsets
-    with long_step("fine-tuning", len(sizes) * subsets) as done:
+    settings = start_settings(TrainingStart(job.recipe, job.initial))
+    out = job.out / f"finetune-{settings_hash(settings)}"
+    with (
+        folder_of_runs(out, settings, "low-data evaluation"),
+        track("fine-tuning", len(sizes) * subsets) as done,
+    ):
         folders_of = {}
         for i, (count, subset) in enumerate(product(sizes, range(subsets)), start=1):
-            folders_of[count, subset] = _finetune(job, count, subset, observer)
+            folders_of[count, subset] = _finetune(job, out, count, subset)
             done(i)
     for count in sizes:
         folders = [folders_of[count, subset] for subset in range(subsets)]
         tests = [_test_record(folder) for folder in folders]
-        num_train_images = read_record(RunFolder(folders[0]).environment, COUNTS, *COUNTS)["images"]["train"]
+        num_train_images = read_environment(RunFolder(folders[0])).images["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
         selecting = tests[0]["selection_images"]
         results.append(LowDataResult(count, num_train_images, tests[0]["images"], (), errors, selecting))
     return results
 
 
-def _finetune(job: FineTuneJob, count: int | str, subset: int, observer: RunObserver) -> Path:
+def _finetune(job: FineTuneJob, out: Path, count: int | str, subset: int) -> Path:
     """Fine-tune on one subset until done, and return the run folder."""
     recipe = replace(job.recipe, data=replace(job.recipe.data, labels_per_class=count, subset=subset))
-    folder = job.out / f"labels-{count}-subset-{subset}-{_settings_hash(recipe, job.initial)}"
+    folder = out / f"labels-{count}-subset-{subset}"
     fresh = job.initial._replace(network=deepcopy(job.initial.network))  # training changes it
+    observer = RunObserver(f"{recipe.name}, {count} labels per class, subset {subset}")
     status = train_or_resume(recipe, folder, device=job.device, observer=observer, initial=fresh)
     if not status.finished:
         raise KeyboardInterrupt
     return folder
-
-
-def _settings_hash(recipe: Recipe, initial: InitialWeights) -> str:
-    """Return six letters of a hash, so that only the same settings and initial step find a run again."""
-    settings = [to_dict(with_absolute_paths(recipe)), initial.provenance["pretrained"]["step"]]
-    return hash_bytes(json.dumps(settings, sort_keys=True).encode())[:6]
 
 
 def _test_record(folder: Path) -> Record:

@@ -1,48 +1,42 @@
 """Learning-rate search of pre-training or fine-tuning in a folder; each trial is a run folder of its own."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from isopix.core.config import from_dict, to_dict
-from isopix.data.dataset import load_dataset
+from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
-from isopix.runs.divergence_monitor import DivergenceMonitor
+from isopix.runs.load import find_checkpoint
 from isopix.runs.measurements import validation_measurement
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import (
     InitialWeights,
+    TrainingStart,
     check_data,
-    check_same_settings,
     require_validation,
-    with_absolute_paths,
 )
-from isopix.runs.resume import train_or_resume
-from isopix.runs.training import RunObserver
-from isopix.runs.trial_baseline import check_trial
-from isopix.storage.atomic import write_json
-from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.runs.refit import Prepare, start_settings
+from isopix.runs.resume import folder_of_runs, train_or_resume
+from isopix.runs.state import MODEL, codec_of, state_of
+from isopix.runs.training_log import unigram_nats
+from isopix.storage.atomic import read_json, write_json
 from isopix.storage.log import read_log
-from isopix.storage.record_types import Types, read_record
 from isopix.storage.run_folder import RunFolder
-from isopix.train.divergence import DivergedError
-from isopix.train.early_stopping import best_evaluation, has_val_accuracy
+from isopix.train.divergence import DivergedError, DivergenceDetector
+from isopix.train.early_stopping import best_evaluation, chance_level_warning, has_val_accuracy
 from isopix.train.lr_search import LRSearch, LRTrial, TrialStatus, continue_search
 from isopix.train.train_step import NonFiniteError
+from isopix.train.trainer import Record
 
 FILE = "lr_search.json"
-SAVED: Types = {"settings": dict[str, Any], "lrs": list[float], "trials": list[Any]}
-
-ObserverFactory = Callable[[float], AbstractContextManager[RunObserver]]
-Initialize = Callable[[], InitialWeights | None]  # called for each trial, as training changes the weights
-
-
-def _from_scratch() -> None:
-    """Return no initial weights."""
+NEAR_UNIFORM = 0.99  # of the uniform loss: a network that has learned next to nothing
 
 
 def trial_recipe(recipe: Recipe) -> Recipe:
@@ -60,50 +54,45 @@ def trial_recipe(recipe: Recipe) -> Recipe:
 
 
 def run_lr_search(
-    recipe: Recipe,
+    prepare: Prepare,
     out: Path,
     lrs: tuple[float, ...],
     *,
     device: torch.device,
-    observer_for: ObserverFactory,
-    initialize: Initialize = _from_scratch,
+    observer_for: Callable[[float], RunObserver],
 ) -> LRSearch:
-    """Search for the learning rate of a recipe in `out`, or continue the search there; unfinished if a trial
-    was asked to stop. Trials start from the weights that `initialize` returns, or from scratch.
+    """Search for the learning rate of a training in `out`, or continue the search there; unfinished if a
+    trial was asked to stop.
 
-    Those of pre-training are compared by their final validation loss, those of fine-tuning by the validation
+    Trials of pre-training are compared by their final validation loss, those of fine-tuning by the validation
     accuracy of the weights that are kept; see `check_trial` for trials that learn nothing.
 
     After an interruption at any moment the same call continues. A search that reached its smallest learning
     rate continues if `lrs` has smaller ones. Raises ValueError for a folder with anything else, a search with
     other settings, or in use, and what `trial_recipe` and `train_or_resume` raise.
     """
-    recipe = trial_recipe(recipe)
-    start = initialize()
-    settings = shared_settings(recipe) | {"pretrained": start.provenance.get("pretrained") if start else None}
+    start = prepare()
+    recipe = trial_recipe(start.recipe)
+    settings = start_settings(TrainingStart(recipe, start.initial))
+    del settings["train"]["optimizer"]["lr"]
     data = load_dataset(recipe.data)
     check_data(recipe, data)
-    _create(out)
-    with exclusive_lock(out, "folder"):
-        search = LRSearch(lrs, _saved_trials(out, settings, lrs))
-        _save(out, search, settings)
 
-        def run_trial(lr: float) -> LRTrial | None:
-            folder = trial_folder(out, lr)
-            with observer_for(lr) as observer:
-                trial = train_at_lr(
-                    recipe, lr, folder, device=device, observer=observer, initial=initialize()
-                )
-            return trial and check_trial(recipe, data, RunFolder(folder), trial)
+    def run_trial(lr: float) -> LRTrial | None:
+        trial = train_at_lr(
+            recipe,
+            lr,
+            trial_folder(out, lr),
+            device=device,
+            observer=observer_for(lr),
+            initial=prepare().initial,
+        )
+        return trial and check_trial(recipe, data, RunFolder(trial_folder(out, lr)), trial)
 
-        try:
-            for each in continue_search(search, run_trial):
-                search = each
-                _save(out, search, settings)
-        except ValueError:
-            if not any(out.glob("lr-*")):  # so that a corrected command works
-                (out / FILE).unlink()
-            raise
+    with folder_of_runs(out, settings, "learning-rate search"):
+        search = LRSearch(lrs, _saved_trials(out, lrs))
+        for search in continue_search(search, run_trial):  # noqa: B020  the last one is returned
+            _save(out, search)
         return search
 
 
@@ -118,7 +107,7 @@ def train_at_lr(
 ) -> LRTrial | None:
     """Train one trial from its start or last checkpoint until it ends or diverges; None if asked to stop."""
     run = RunFolder(folder)
-    monitor = DivergenceMonitor(run, observer, recipe.train.steps)
+    monitor = _DivergenceMonitor(run, observer, recipe.train.steps)
     if run.has_checkpoints:
         monitor.replay()
     if monitor.diverged_at is not None:
@@ -136,13 +125,6 @@ def train_at_lr(
         return None
     settings = recipe.finetune
     return _trial(run, lr, "completed", status.step) if settings is None else _tuned(run, lr, settings)
-
-
-def shared_settings(recipe: Recipe) -> dict[str, Any]:
-    """Return the settings that all trials of a recipe share: all but the learning rate."""
-    settings = to_dict(with_absolute_paths(recipe))
-    del settings["train"]["optimizer"]["lr"]
-    return settings
 
 
 def trial_folder(out: Path, lr: float) -> Path:
@@ -171,51 +153,112 @@ def _tuned(run: RunFolder, lr: float, settings: FineTuneConfig) -> LRTrial:
     return replace(trial, loss=None, accuracy=kept["accuracy"])
 
 
-def check_search_folder(out: Path) -> None:
-    """Raise ValueError if anything but a search is in a folder."""
-    if not out.is_dir() or (out / FILE).is_file():
-        return
-    if any(path.name != LOCK_FILE and path.name[0] != "." for path in out.iterdir()):
-        raise ValueError(f"folder {out} is not empty and has no learning-rate search; choose another --out")
+def check_trial(recipe: Recipe, data: ImageDataset, run: RunFolder, trial: LRTrial) -> LRTrial:
+    """Return the trial, as failed with a reason if its validation loss is not below that of the unigram
+    baseline in its log, or is near the uniform loss; in fine-tuning, if its validation accuracy is not above
+    chance.
+    """
+    if trial.status != "completed":
+        return trial
+    if trial.accuracy is None:
+        reason = _loss_reason(recipe, run, trial)
+    else:
+        validation = data.validation.sample(recipe.train.evaluate_images)
+        assert validation.labels is not None, "checked by require_labels"
+        reason = chance_level_warning(trial.accuracy, validation.labels).partition(";")[0]
+    return replace(trial, status="failed", reason=reason) if reason else trial
 
 
-def _create(out: Path) -> None:
-    """Create the folder. Raises ValueError if anything but a search is there."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except (NotADirectoryError, FileExistsError):
-        raise ValueError(f"folder {out} cannot be created: part of its path is a file") from None
-    check_search_folder(out)
+def _loss_reason(recipe: Recipe, run: RunFolder, trial: LRTrial) -> str:
+    """Why a loss shows that nothing was learned; empty if it does not."""
+    unigram = unigram_nats(read_log(run.log))
+    bounds = {} if unigram is None else {f"the unigram baseline {unigram:.4f}": unigram}
+    if recipe.model.head.categorical:
+        uniform = math.log(codec_of(find_checkpoint(run.path, (MODEL,))[0]).vocab_size)
+        bounds[f"{NEAR_UNIFORM:.0%} of the uniform loss {uniform:.4f}"] = NEAR_UNIFORM * uniform
+    loss, lowest = trial.loss, min(bounds, key=bounds.__getitem__, default="")
+    if loss is None or not lowest or loss < bounds[lowest]:
+        return ""
+    return f"final validation loss {loss:.4f} is not below {lowest}"
 
 
-def _saved_trials(out: Path, settings: Mapping[str, Any], lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
-    """Return the trials of the search in the folder, if there is one. Raises ValueError if it is another."""
+def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
+    """Return the trials of the search in the folder. Raises ValueError if it has tried other rates."""
     if not (out / FILE).is_file():
         return ()
-    saved = read_record(out / FILE, SAVED, *SAVED)
-    check_same_settings(f"the learning-rate search in {out}", saved.pop("settings"), settings)
+    saved = read_json(out / FILE)
     trials = from_dict(LRSearch, {name: saved[name] for name in ("lrs", "trials")}).trials
     tried = tuple(trial.lr for trial in trials)
     if tried != lrs[: len(tried)]:
-        raise ValueError(f"the learning-rate search in {out} has tried {_listed(tried)}, not {_listed(lrs)}")
+        had, given = (", ".join(map(str, each)) for each in (tried, lrs))
+        raise ValueError(f"the learning-rate search in {out} has tried {had}, not {given}")
     return trials
 
 
-def _listed(lrs: tuple[float, ...]) -> str:
-    return ", ".join(map(str, lrs))
-
-
-def _save(out: Path, search: LRSearch, settings: Mapping[str, Any]) -> None:
+def _save(out: Path, search: LRSearch) -> None:
     best = None if search.best is None else search.best.lr
     state = {"kind": "lr_search", "best_lr": best, "finished": search.finished}
-    values = {**state, **to_dict(search), "settings": settings, **_measurement(out, search)}
-    write_json(out / FILE, values)
+    write_json(out / FILE, {**state, **to_dict(search), **_measurement(out, search)})
 
 
 def _measurement(out: Path, search: LRSearch) -> dict[str, Any]:
-    """Return the measurement record of the losses or accuracies, those of all trials; empty without any."""
-    if not search.trials:
-        return {}
+    """Return the measurement record of the losses or accuracies, those of all trials."""
     record = validation_measurement(read_log(RunFolder(trial_folder(out, search.trials[0].lr)).log))
     selection = f"learning rate chosen on {record['images']:,} validation images"
     return {"measurement": {**record, "selection": selection}}
+
+
+class _DivergenceMonitor:
+    """Detects divergence in the losses of a trial, and passes everything on to another observer."""
+
+    def __init__(self, run: RunFolder, observer: RunObserver, steps: int):
+        self._run, self._observer, self._steps = run, observer, steps
+        self._detector: DivergenceDetector | None = None
+
+    @property
+    def observer(self) -> RunObserver:
+        """The observer of the trial, which stops one that has diverged."""
+        return self._observer._replace(record=self._record, stop=self._stop, watch=self._watch)
+
+    @property
+    def diverged_at(self) -> int | None:
+        """The step from which the loss was high; None if it has not diverged."""
+        detector = self._detector
+        return detector.high_since if detector is not None and detector.diverged else None
+
+    def replay(self) -> None:
+        """Read the losses up to the checkpoint from which the run is resumed, and delete later ones."""
+        reached = state_of(find_checkpoint(self._run.path)[0]).step
+        for record in read_log(self._run.log):
+            self._start(record)
+        file = self._run.step_losses
+        losses = np.fromfile(file, np.float64)[:reached] if file.is_file() else np.empty(0)
+        losses.tofile(file)
+        self._update(len(losses), losses.tolist())
+
+    def _record(self, record: Record) -> None:
+        self._start(record)
+        self._observer.record(record)
+
+    def _stop(self) -> bool:
+        return self.diverged_at is not None or self._observer.stop()
+
+    def _watch(self, step: int, losses: Sequence[float]) -> None:
+        file = self._run.step_losses
+        with file.open("r+b" if file.exists() else "wb") as values:
+            values.seek(8 * (step - len(losses)))  # earlier than the end after a rollback
+            values.write(np.asarray(losses, np.float64).tobytes())
+            values.truncate()
+        self._update(step, losses)
+        self._observer.watch(step, losses)
+
+    def _start(self, record: Record) -> None:
+        if record["kind"] == "evaluation" and record["step"] == 0 and self._detector is None:
+            name = "total_nats" if "total_nats" in record else "loss_nats"
+            self._detector = DivergenceDetector(self._steps, initial_loss=record[name])
+
+    def _update(self, step: int, losses: Sequence[float]) -> None:
+        """Add the losses of the steps up to `step`."""
+        assert self._detector is not None, "step 0 is evaluated first"
+        for number, loss in enumerate(losses, step - len(losses) + 1):
+            self._detector.update(number, loss)

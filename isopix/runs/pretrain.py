@@ -1,15 +1,17 @@
 """Pre-training and fine-tuning: a recipe and its images become a run folder."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.config import to_dict
+from isopix.core import progress, ranks
+from isopix.core.config import from_dict, to_dict
 from isopix.core.device import check_compiler, runtime_environment
-from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes, missing_classes
@@ -19,14 +21,15 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec
 from isopix.runs.data_sample import save_data_sample
 from isopix.runs.measurements import evaluator_specs
-from isopix.runs.origin import Origin
-from isopix.runs.rank_folder import new_run
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.runs.state import Origin, RunEnvironment, write_environment
+from isopix.runs.training import TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
+from isopix.storage.run_folder import RunFolder, start_run
+from isopix.train.parallel import barrier
 
-WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
 
 
@@ -71,27 +74,52 @@ def train_recipe(
         data = load_dataset(recipe.data)
         check_data(recipe, data)
         if initial is None:
-            initial = _from_scratch(recipe, data, observer)
+            initial = _from_scratch(recipe, data)
         seen = seen_images(data, initial.seen, _selecting(recipe, data))
         data, left_out = leave_out_seen(data, seen, known=initial.seen_known)
         recipe = with_absolute_paths(recipe)
         labeled = labeled_images(recipe, data, initial.labeled)
         origin = Origin(
-            _labels_seen(recipe, data, initial, labeled), initial.labels_seen, initial.decoder_valid
+            labels_seen=_labels_seen(recipe, data, initial, labeled),
+            initial_labels_seen=initial.labels_seen,
+            decoder_valid=initial.decoder_valid,
         )
         training = TrainingRun(folder, recipe, initial.network, data, device, origin)
         write_json(folder.recipe, to_dict(recipe))
         save_hashes(folder.training_images, seen)
         save_hashes(folder.labeled_images, labeled)
         save_data_sample(folder, data)
-        records = {**environment(runtime_environment(device)), **plugin_records(), **_records(training)}
-        records["precision"] = training.precision
-        write_json(folder.environment, {**records, **initial.provenance})
+        facts = {
+            **environment(runtime_environment(device)),
+            **plugin_records(),
+            **_records(training),
+            **initial.provenance,
+        }
+        facts["precision"] = training.precision
+        write_environment(folder, from_dict(RunEnvironment, facts))
         if data.bad_files_csv:
             replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
         notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
         notes += [*recipe.train.precision_notes(device), *_finetuning_notes(recipe, data)]
         return training.run(observer, notes=notes)
+
+
+@contextmanager
+def new_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
+    """Start a run as `start_run` does; ranks other than 0 get a temporary view of it, in which they save
+    nothing.
+    """
+    barrier()  # all have checked that the path is free
+    if ranks.rank() == 0:
+        with start_run(path, allowed) as run:
+            yield run
+    else:
+        with TemporaryDirectory(prefix="isopix-rank-") as temporary:
+            run = RunFolder(Path(temporary) / "run", saved_at=path)
+            run.path.mkdir()
+            run.create_folders()
+            yield run
+    barrier()  # the run is complete
 
 
 def check_data(recipe: Recipe, data: ImageDataset) -> None:
@@ -116,16 +144,6 @@ def require_evaluations(recipe: Recipe, selection: str) -> None:
         raise ValueError(f"{selection} is selected on validation images; set evaluate_images above 0")
 
 
-def check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raises ValueError if a setting that both have differs and that numbers depend on; `owner` has those
-    that are `saved`.
-    """
-    before, after = flatten(saved), flatten(given)
-    for path in (path for path in after if path in before):  # a later version may have further settings
-        if before[path] != after[path] and not path.endswith(WITHOUT_EFFECT):
-            raise ValueError(f"{owner} has {path}={before[path]}, not {after[path]}; choose another --out")
-
-
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """Return the recipe with absolute paths of files, so that it means the same in every folder."""
     source = Path(recipe.data.source)
@@ -134,12 +152,16 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     return recipe.updated(codec=recipe.model.codec.with_absolute_paths())
 
 
-def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> InitialWeights:
+def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
     """Return the untrained network, with its codec fitted to the training images if need be."""
-    codec = fit_codec(
-        recipe, data, note=lambda text: observer.record({"kind": "note", "step": 0, "text": text})
-    )
-    return InitialWeights(recipe.build(codec), recipe.model.codec.provenance(), tuple(codec.notes()))
+    codec = fit_codec(recipe, data, note=progress.announce)
+    return InitialWeights(recipe.build(codec), codec_provenance(recipe), tuple(codec.notes()))
+
+
+def codec_provenance(recipe: Recipe) -> dict[str, Any]:
+    """Return where the codec comes from, for the environment of a run; nothing for one of the run's own."""
+    found = recipe.model.codec.provenance()
+    return {"codec": found} if found else {}
 
 
 def _records(training: TrainingRun) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Probing a run, with raw pixels, the untrained network and shuffled labels as baselines."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,8 +35,6 @@ from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
-Progress = Callable[[str, int], None]  # called with the name of the source and the number of images done
-
 
 def probe_run(
     loaded: LoadedRun,
@@ -44,7 +42,6 @@ def probe_run(
     *,
     precision: Precision,
     config: ProbeConfig,
-    progress: Progress = lambda source, done: None,
     note: Note = lambda text: None,
 ) -> ProbeReport:
     """Probe every layer of a run and of the baselines on the same images (iGPT section 2.4).
@@ -63,10 +60,9 @@ def probe_run(
         sources = {**shared, **pixel_sources(loaded, data, config)}
 
         def read(name: str) -> FeatureSplits:
-            done = partial(progress, name)
             if config.method.streams:
-                return read_cached_splits(sources[name], data, done, lambda text: note(f"{name}: {text}"))
-            return read_splits(sources[name], data, done, keep=name == "untrained")
+                return read_cached_splits(sources[name], data, lambda text: note(f"{name}: {text}"))
+            return read_splits(sources[name], data, keep=name == "untrained")
 
         baselines = {name: partial(read, name) for name in sources if name != "trained"}
         device = loaded.network.device

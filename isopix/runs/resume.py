@@ -1,26 +1,70 @@
-"""Resuming an interrupted run from its newest intact checkpoint, or starting it if there is none."""
+"""Resuming: an interrupted run from its newest intact checkpoint, and a folder of several runs."""
 
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
+from isopix.core import ranks
+from isopix.core.config import to_dict
 from isopix.core.device import check_compiler
+from isopix.core.overrides import flatten
+from isopix.core.text import count_of
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import plugin_changes, recipe_of
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
-from isopix.runs.load import build_network, find_valid, is_valid
-from isopix.runs.log_notes import log_notes
-from isopix.runs.origin import Origin
+from isopix.runs.load import build_network, find_checkpoint
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import InitialWeights, train_recipe
-from isopix.runs.rank_folder import existing_run
 from isopix.runs.seen import leave_out_seen, load_seen
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.runs.state import OPTIMIZER, environment_of, plugin_changes, recipe_of, state_of
+from isopix.runs.training import TrainingRun
+from isopix.storage.atomic import is_temporary, read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, prune
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.lock import exclusive_lock
+from isopix.storage.log import read_valid_records
+from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.config import TrainConfig
+from isopix.train.parallel import barrier
+
+FOLDER_LOCK, SETTINGS = "folder.lock", "settings.json"  # of a folder of runs; each run has a lock of its own
+WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
+
+
+@contextmanager
+def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterator[None]:
+    """Create `out`, a folder of several runs, or continue it: after an interruption at any moment the same
+    call does what is left. One process at a time works in it, always with the same settings.
+
+    Raises ValueError for a folder with anything else, with other settings, or in use. One in which no run was
+    started is deleted, so that a corrected command works.
+    """
+    file, given = out / SETTINGS, {"kind": kind, **settings}
+    if not (out / FOLDER_LOCK).is_file():
+        require_new(out)
+        out.mkdir(parents=True, exist_ok=True)
+    with exclusive_lock(out, "folder", name=FOLDER_LOCK):
+        try:
+            if file.is_file():
+                check_same_settings(f"the {kind} in {out}", read_json(file), given)
+            write_json(file, given)
+            yield
+        finally:
+            if {each.name for each in out.iterdir() if not is_temporary(each)} <= {FOLDER_LOCK, SETTINGS}:
+                shutil.rmtree(out)
+
+
+def check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise ValueError if a setting that numbers depend on differs from the one that `owner` has."""
+    before, after = flatten(saved), flatten(given)
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path) and not path.endswith(WITHOUT_EFFECT):
+            had, has = before.get(path), after.get(path)
+            raise ValueError(f"{owner} has {path}={had}, not {has}; choose another --out")
 
 
 def train_or_resume(
@@ -44,62 +88,70 @@ def resume_run(
     *,
     device: torch.device,
     observer: RunObserver,
-    started: Callable[[Checkpoint], None] = lambda found: None,
 ) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
-    without a stop. `started` is called with the checkpoint that it continues from.
+    without a stop.
 
     Raises ValueError if there is no checkpoint, its plugins are not loaded or the data has changed, and what
-    `pretrain` raises.
+    `train_recipe` raises.
     """
-    with existing_run(out) as folder:
-        found, damaged = find_valid(out)
-        recipe = recipe_of(found)
+    with _existing_run(out) as folder:
+        found, damaged = find_checkpoint(out)
+        recipe, state = recipe_of(found), state_of(found)
         if recipe.train.compile:
             check_compiler()
-        if "optimizer" not in found.tensors:
+        if OPTIMIZER not in found.tensors:
             raise ValueError(
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
             )
-        started(found)
-        data, state = load_dataset(recipe.data), found.records["state"]
-        if data.fingerprint != state["data"]:
+        data = load_dataset(recipe.data)
+        if data.fingerprint != state.data:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
-        data, _ = leave_out_seen(data, load_seen(out, state), known=state.get("seen_known", True))
-        prune(folder.checkpoints, NUM_CHECKPOINTS, lambda each: each == found.path or is_valid(each))
+        data, _ = leave_out_seen(data, load_seen(out, state.files), known=state.seen_known)
+        prune(folder.checkpoints, NUM_CHECKPOINTS)
         notes = [f"skipped damaged checkpoint: {error}" for error in damaged]
-        notes += log_notes(folder.log, recipe.train, state["step"])
-        if state["step"] < recipe.train.steps:
+        notes += _log_notes(folder.log, state.step)
+        if state.step < recipe.train.steps:
             notes += [*plugin_changes(found), *_differences(found, recipe.train, device)]
             notes += recipe.train.precision_notes(device)
-        training = TrainingRun(
-            folder,
-            recipe,
-            build_network(found),
-            data,
-            device,
-            _origin(state),
-        )
-        return training.run(observer, found, notes, rejected=[error.path for error in damaged])
+        training = TrainingRun(folder, recipe, build_network(found), data, device, state.origin)
+        return training.run(observer, found, notes)
 
 
-def _origin(state: Mapping[str, Any]) -> Origin:
-    """Return what a checkpoint says of the run's start; an earlier version says less."""
-    labels, decoder = state.get("labels_seen"), state.get("decoder_valid", True)
-    if "origin" not in state:
-        return Origin(labels, labels, decoder)
-    return Origin(*(state["origin"][name] for name in Origin._fields))
+@contextmanager
+def _existing_run(path: Path) -> Iterator[RunFolder]:
+    """Open a run and hold its lock; ranks other than 0 get a temporary view, as in `new_run`.
+
+    Raises ValueError for a path that is no run folder, or is in use.
+    """
+    run = RunFolder.open(path)
+    if ranks.rank() == 0:
+        with run.lock():
+            barrier()
+            yield run
+    else:
+        barrier()
+        with TemporaryDirectory(prefix="isopix-rank-") as temporary:
+            yield run.view(Path(temporary) / "run")
+    barrier()
+
+
+def _log_notes(log: Path, step: int) -> list[str]:
+    """Return notes on a log that is missing, and on lines that cannot be read."""
+    if not log.exists():
+        return [f"{log.name} was missing: records before step {step} are lost"] if step else []
+    _, bad = read_valid_records(log)
+    return [f"{log.name}: {count_of(len(bad), 'line')} skipped, no valid record"] if bad else []
 
 
 def _differences(found: Checkpoint, config: TrainConfig, device: torch.device) -> list[str]:
     """Return a note for each difference that keeps the resumed run from being bit for bit the same."""
-    then, now = found.records.get("environment", {}), config.environment(device)
-    then = {"precision": config.precision or "bf16", **then}  # of runs before the record had it
+    then, now = to_dict(environment_of(found)), config.environment(device)
     effects = dict.fromkeys(("device", "threads", "torch", "pillow"), "weights may differ in the last bits")
     effects["precision"] = "weights differ by rounding"
     return [
-        f"resumed with {name} {now[name]}, the run had {then.get(name)}: {effect}"
+        f"resumed with {name} {now[name]}, the run had {then[name]}: {effect}"
         for name, effect in effects.items()
-        if then.get(name) != now[name]
+        if then[name] != now[name]
     ]

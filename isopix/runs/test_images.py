@@ -13,8 +13,8 @@ from torch import Tensor
 from isopix.core.stats import accuracy_interval
 from isopix.core.types import Groups
 from isopix.data.splits import Hashes, Split
+from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.storage.npy import read_arrays
 from isopix.storage.run_folder import RunFolder
 
 

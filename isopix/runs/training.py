@@ -1,11 +1,11 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,50 +21,32 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.batches import training_batches
-from isopix.runs.checkpoint_content import CLASSIFIER
-from isopix.runs.checkpoint_writer import CheckpointWriter
-from isopix.runs.load import WEIGHTS, find_checkpoint
+from isopix.runs.checkpoint_writer import CheckpointWriter, load_weights, weights_of
+from isopix.runs.load import find_checkpoint
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
-from isopix.runs.origin import Origin, decoder_fits
-from isopix.runs.run_identity import run_identity
-from isopix.runs.run_weights import load_into, saved_weights
+from isopix.runs.observer import RunObserver, RunStatus, open_display
+from isopix.runs.state import (
+    CLASSIFIER,
+    MODEL,
+    OPTIMIZER,
+    Origin,
+    State,
+    list_hashes,
+    read_environment,
+    state_of,
+)
 from isopix.runs.test_images import save_test_images
-from isopix.runs.training_log import TrainingLog
+from isopix.runs.training_log import TrainingLog, decoder_fits
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
-from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
-from isopix.train.parallel import barrier, whole_weights
+from isopix.train.parallel import barrier, own_images, whole_weights
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
-
-
-class RunObserver(NamedTuple):
-    """Follows a run: `record` is called with every log record, `stop` after every step, and `watch` every few
-    steps and before a checkpoint, with the step and the losses of the steps since its last call.
-
-    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio.
-    """
-
-    record: Callable[[Record], None] = lambda record: None
-    stop: Callable[[], bool] = lambda: False
-    watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
-    loggers: Sequence[str] = ()
-
-
-class RunStatus(NamedTuple):
-    """The state of a run after a training process, and which commands apply to it."""
-
-    run: RunFolder
-    step: int
-    finished: bool
-    can_probe: bool  # there are two classes or more, and validation images
-    can_evaluate: bool  # it classifies, and there are test images
 
 
 class TrainingRun:
@@ -100,23 +82,23 @@ class TrainingRun:
             network.codec.build_table()
 
     def run(
-        self,
-        observer: RunObserver,
-        found: Checkpoint | None = None,
-        notes: Sequence[str] = (),
-        rejected: Collection[Path] = (),
+        self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
     ) -> RunStatus:
-        """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end. The
-        `rejected` checkpoints have wrong content.
-        """
-        self.observer, self.identity = observer, run_identity(self.folder, found)
-        step = 0 if found is None else found.records["state"]["step"]
+        """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
+        state = None if found is None else state_of(found)
+        self.observer, step = observer, 0 if state is None else state.step
+        self.run_id = state.run_id if state else read_environment(self.folder).run_id
+        self.files = state.files if state else list_hashes(self.folder)
         steps, loggers = self.recipe.train.steps, observer.loggers
         self.log = TrainingLog(self.folder, step=step, steps=steps, loggers=loggers, record=self.record)
         on_gpu, chosen = self.device.type == "cuda", self.recipe.train.async_save
         background = on_gpu if chosen is None else chosen
-        self.writer = CheckpointWriter(self.folder, in_background=background, rejected=rejected)
-        with closing(self.log), closing(self.writer):
+        self.writer = CheckpointWriter(self.folder, in_background=background)
+        self.display = open_display(
+            self.recipe, observer.title, step, device=self.device, precision=self.precision
+        )
+        shown = closing(self.display) if self.display else nullcontext()
+        with closing(self.log), closing(self.writer), shown:
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
@@ -141,7 +123,17 @@ class TrainingRun:
 
     def _train(self, found: Checkpoint | None) -> int:
         """Train, and return the step reached."""
-        with closing(training_batches(self.recipe, self.data.train, self.device)) as batches:
+        config = self.recipe.train
+        batches = Batches(
+            self.data.train,
+            batch_size=config.batch_size,
+            seed=config.seed,
+            device=self.device,
+            augment=self.recipe.data.augment,
+            workers=self.recipe.data.workers,
+            own=own_images(config.batch_size),
+        )
+        with closing(batches):
             return self._train_on(batches, found)
 
     def _train_on(self, batches: Batches, found: Checkpoint | None) -> int:
@@ -161,9 +153,9 @@ class TrainingRun:
         if found is not None:
             if self.model:
                 self.model.head.load_state_dict(found.tensors[CLASSIFIER])
-            optimizer = found.tensors["optimizer"]
             used = {"seconds": self.log.total("seconds"), "joules": self.log.total("energy_joules")}
-            trainer.restore(found.records["state"], **used, optimizer=optimizer)
+            recovered = {name: value for name, value in to_dict(state_of(found)).items() if value is not None}
+            trainer.restore(recovered, **used, optimizer=found.tensors[OPTIMIZER])
         self._measure_baselines(trainer.step)
         try:
             trainer.start()
@@ -174,7 +166,7 @@ class TrainingRun:
             return reached
         except NonFiniteError as error:
             self.writer.wait()
-            good = checkpoint.load_latest(self.folder.checkpoints, WEIGHTS).checkpoint
+            good = checkpoint.load_latest(self.folder.checkpoints, (MODEL,)).checkpoint
             last = f"the last checkpoint is {good.path}" if good else "there is no checkpoint yet"
             advice = f"{error.advice}; {last}; try {config.nonfinite_advice(self.device)}"
             raise NonFiniteError(error.step, error.what, advice) from None
@@ -227,18 +219,17 @@ class TrainingRun:
         """The labeled validation images that select the step, here or before a refit; 0 for the last step."""
         if self.early_stopping:
             return len(self.data.validation.sample(self.recipe.train.evaluate_images))
-        selected = read_environment(self.folder.environment).get("selected", {}).get("measurement")
-        images = selected.get("images") if isinstance(selected, dict) else 0
-        return images if isinstance(images, int) else 0
+        selected = read_environment(self.folder).selected
+        return int(selected["measurement"].get("images", 0)) if selected else 0
 
     def _load_best(self, last_step: int) -> int:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""
         best = self.folder.saved.best
         if not (best / checkpoint.MANIFEST).is_file():
             return last_step
-        found, _ = find_checkpoint(best, (*WEIGHTS, CLASSIFIER))
-        load_into(self.network, self.model, found)
-        return int(found.records["state"]["step"])
+        found, _ = find_checkpoint(best, (MODEL, CLASSIFIER))
+        load_weights(self.network, self.model, found)
+        return state_of(found).step
 
     def _patience_exhausted(self) -> bool:
         return self.early_stopping is not None and self.early_stopping.should_stop
@@ -251,6 +242,8 @@ class TrainingRun:
     def record(self, record: Record) -> None:
         """Write a log record, and save the weights where it has the best validation accuracy."""
         self.log.write(record)
+        if self.display:
+            self.display.show(record)
         self.observer.record(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
@@ -263,7 +256,7 @@ class TrainingRun:
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         """Save a checkpoint of a step, and delete all but the newest two; the first one publishes the run."""
         self.log.sync()
-        self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {"optimizer": optimizer})
+        self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {OPTIMIZER: optimizer})
         self.folder.publish()
 
     def roll_back(self) -> tuple[int, dict[str, Tensor]]:
@@ -272,29 +265,34 @@ class TrainingRun:
         """
         self.writer.wait()
         found, damaged = find_checkpoint(self.folder.saved.path)
-        step = int(found.records["state"]["step"])
-        load_into(self.network, self.model, found)
+        step = state_of(found).step
+        load_weights(self.network, self.model, found)
         self.log.rewind(step)
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
         for text in [*(f"skipped damaged checkpoint: {error}" for error in damaged), *kept]:
             self.record({"kind": "note", "step": step, "text": text})
-        return step, found.tensors["optimizer"]
+        return step, found.tensors[OPTIMIZER]
 
-    def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
-        state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
-        state |= self.identity
-        state |= {"labels_seen": self.origin.labels_at(step), "selection": self._selection}
-        fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
-        state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
-        state |= self.trainer.recovered()
-        groups = {**saved_weights(self.network, self.model), **groups}
-        if self.model:
-            state["classes"] = list(self.data.classes)
-            state["training_classes"] = sorted(training_classes(self.data) or ())
-        records: dict[str, dict[str, Any]] = {
+    def _write(self, folder: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]]) -> None:
+        state = State(
+            step=step,
+            codec=self.network.codec.fingerprint(),
+            data=self.data.fingerprint,
+            run_id=self.run_id,
+            files=self.files,
+            labels_seen=self.origin.labels_at(step),
+            selection=self._selection,
+            decoder_valid=decoder_fits(self.recipe, step, self.folder, initially=self.origin.decoder_valid),
+            origin=self.origin,
+            seen_known=self.data.seen_known,
+            classes=tuple(self.data.classes) if self.model else (),
+            training_classes=tuple(sorted(training_classes(self.data) or ())) if self.model else None,
+            **self.trainer.recovered(),
+        )
+        records = {
             "recipe": to_dict(self.recipe),
-            "state": state,
+            "state": to_dict(state),
             "environment": {**self.recipe.train.environment(self.device), **plugin_records()},
         }
-        self.writer.save(folder, groups, records)
+        self.writer.save(folder, {**weights_of(self.network, self.model), **groups}, records)

@@ -17,11 +17,11 @@ def training_images(loaded: LoadedRun) -> Split:
     Raises ValueError, with the reason, if not all of them can be had, and what `load_dataset` raises.
     """
     config = loaded.recipe.data
-    if "imported" in loaded.records:
+    if loaded.imported:
         raise ValueError("of an imported model they are not known")
     require_known_source(config.source)
     data = load_dataset(config)
-    if data.fingerprint == loaded.records["state"]["data"]:
+    if data.fingerprint == loaded.state.data:
         return _distinct(data.train)
     return _listed(config, loaded.seen)
 

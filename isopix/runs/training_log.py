@@ -1,8 +1,10 @@
 """The log of a run in training: appended, rewound to a checkpoint, and copied to loggers on request."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from isopix.recipes.recipe import Recipe
 from isopix.runs.metric_loggers import RunLoggers
 from isopix.storage.log import RunLog, read_log
 from isopix.storage.run_folder import RunFolder
@@ -109,3 +111,33 @@ class TrainingLog:
 
 def _step_of(path: Path) -> int:
     return int(path.stem.removeprefix("step-"))
+
+
+def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) -> bool:
+    """Return whether the decoder fits the backbone after `step`; `initially` is whether it did at step 0.
+
+    One that did not, because fine-tuning on classes alone had changed the backbone, does so again when the
+    last validation loss of the codes is below their unigram baseline.
+    """
+    if step == 0:
+        return initially
+    return recipe.predicts_codes and (initially or _is_below_unigram(read_log(run.log)))
+
+
+def unigram_nats(records: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the unigram baseline of the validation images, in nats per predicted code, if a log has it."""
+    found = (
+        each["nats"].get("unigram")
+        for each in records
+        if each["kind"] == "baselines" and each["held_out"] == "validation"
+    )
+    return next(found, None)
+
+
+def _is_below_unigram(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last validation loss of the codes is below the unigram baseline; False if unknown."""
+    losses = [
+        each["loss_nats"] for each in records if each.get("split") == "validation" and "loss_nats" in each
+    ]
+    baseline = unigram_nats(records)
+    return bool(losses) and baseline is not None and losses[-1] < baseline

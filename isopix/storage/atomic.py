@@ -1,22 +1,24 @@
 """Atomic writes that survive a kill or a power failure: bytes reach the disk before their name does."""
 
+import csv
 import errno
+import io
 import json
-import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from isopix.storage.regular_file import read_regular
+from isopix.core.text import printable
 
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
-MAX_INTEGER, MAX_DIGITS = 2**64, 20  # seeds are the largest integers that are written
-MAX_JSON = 4 << 20  # bytes; the files that isopix writes are far smaller
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the other end of a pipe
 
 
 def temporary_path(path: Path) -> Path:
@@ -59,8 +61,17 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Replace the file atomically: a reader sees the old values or the new. Raises ValueError on nan."""
+    """Replace the file atomically. Raises ValueError on nan."""
     replace_file(path, json_bytes(values))
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Replace the file atomically; None is empty, and unsafe characters are escaped."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(["" if value is None else printable(str(value)) for value in row] for row in rows)
+    replace_file(path, text.getvalue().encode())
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -80,33 +91,41 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
 
 
-def read_json(path: Path, *, max_bytes: int = MAX_JSON) -> dict[str, Any]:
-    """Return the values of a JSON object; its numbers are finite, and its integers fit into 64 bits.
-
-    Raises ValueError, which begins with the file's name, and OSError if the file cannot be read.
-    """
-    data = read_regular(path, max_bytes=max_bytes)
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object. Raises ValueError, which begins with the file's name, or OSError."""
     try:
-        values = json.loads(data, parse_constant=_finite, parse_float=_finite, parse_int=_small)
-    except (ValueError, RecursionError) as error:
+        values = json.loads(read_regular(path))
+    except RecursionError:
+        raise ValueError(f"{path.name} is not JSON: it is nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} is not JSON: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path.name} is not a JSON object")
     return values
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is not a finite number")
-    return value
+def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
+    """Return the content of a file. Raises what `open_file` raises."""
+    with open_file(path, os.O_RDONLY | NO_WAIT | (0 if follow_links else NO_FOLLOW)) as file:
+        return file.read()
 
 
-def _small(text: str) -> int:
-    value = int(text) if len(text) <= MAX_DIGITS else MAX_INTEGER
-    if abs(value) >= MAX_INTEGER:
-        raise ValueError(f"an integer of {len(text)} digits is too large; allowed: up to 64 bits")
-    return value
+def open_file(path: Path, flags: int) -> io.FileIO:
+    """Open a regular file without buffering, with the flags of `os.open`, to read it or to append to it.
+
+    Raises ValueError for a device, a pipe, a folder, and a symbolic link that these flags do not follow;
+    OSError if it cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP and path.is_symlink():
+            raise ValueError(f"{path} is a symbolic link, which is not followed; put a file there") from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(f"{path.name} is not a regular file")
+    return io.FileIO(descriptor, "ab" if flags & os.O_APPEND else "rb")
 
 
 def fsync_folder(folder: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from isopix.core.config import config, from_dict
 from isopix.storage.atomic import (
-    MAX_JSON,
     fsync_folder,
     json_bytes,
     read_json,
@@ -20,10 +20,10 @@ from isopix.storage.atomic import (
     write_bytes,
 )
 from isopix.storage.hashing import sha256_of
-from isopix.storage.safetensors_io import read_shards, read_tensors, write_tensors
+from isopix.storage.safetensors_io import read_shards, write_tensors
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMAT = 2
 NAME = re.compile(r"[A-Za-z0-9_-]+")
 FILE_NAME = re.compile(rf"({NAME.pattern})(/{NAME.pattern}\.safetensors|\.(safetensors|json))")
 STEP_NAME = re.compile(r"step-(\d{8,})")
@@ -54,11 +54,20 @@ class LatestCheckpoint(NamedTuple):
     damaged: list[DamagedCheckpointError]
 
 
-class FileEntry(NamedTuple):
+@config
+class FileEntry:
     """The manifest's entry of one file."""
 
     size: int  # bytes
     sha256: str
+
+
+@config
+class Manifest:
+    """The files of a checkpoint by name."""
+
+    format: int
+    files: Mapping[str, FileEntry]
 
 
 def step_folder(checkpoints: Path, step: int) -> Path:
@@ -76,7 +85,7 @@ def save_checkpoint(
 
     `write_shards` may add groups whose tensors are in several files: `<group>/<shard>.safetensors`. A kill at
     any time leaves the complete folder or none; an older folder of that name is replaced. Raises RuntimeError
-    if the disk is full, ValueError for a name that is not allowed and for a record that is too large.
+    if the disk is full.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     recover(folder.parent, folder.name)
@@ -103,7 +112,7 @@ def load_checkpoint(
         jsons = [folder / name for name in entries if name.endswith(".json")]
         for path in chain(jsons, *chosen.values()):
             _verify(folder, path, entries[_name(folder, path)])
-        tensors = {group: _read_group(folder / group, paths) for group, paths in chosen.items()}
+        tensors = {group: read_shards(paths) for group, paths in chosen.items()}
         records = {path.stem: read_json(path) for path in jsons}
     return Checkpoint(tensors, records, folder)
 
@@ -155,10 +164,8 @@ def is_intact(folder: Path) -> bool:
     return True
 
 
-def prune(checkpoints: Path, keep: int = 2, is_good: Callable[[Path], bool] = is_intact) -> list[Path]:
-    """Delete the checkpoints older than the `keep` latest good ones, and return their paths."""
-    if keep < 1:
-        raise ValueError(f"keep is {keep}; allowed: 1 or more")
+def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
+    """Delete the checkpoints older than the `keep` latest intact ones, and return their paths."""
     folders = _latest_first(checkpoints)
     good, deleted = 0, list[Path]()
     for folder in folders if len(folders) > keep else ():
@@ -166,7 +173,7 @@ def prune(checkpoints: Path, keep: int = 2, is_good: Callable[[Path], bool] = is
             shutil.rmtree(folder)
             deleted.append(folder)
         else:
-            good += is_good(folder)
+            good += is_intact(folder)
     return deleted
 
 
@@ -185,25 +192,15 @@ def recover(checkpoints: Path, name: str = "") -> None:
 
 
 def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
-    for name in [*tensors, *records]:
-        if not NAME.fullmatch(name) or f"{name}.json" == MANIFEST:
-            raise ValueError(
-                f"'{name}' is not allowed as a name in a checkpoint; allowed: letters, digits, '_' and '-'"
-            )
     for group, members in tensors.items():
         write_tensors(folder / f"{group}.safetensors", members)
     for record, values in records.items():
-        data = json_bytes(values)
-        if len(data) > MAX_JSON:
-            raise ValueError(
-                f"{record}.json has {len(data)} bytes; allowed in a checkpoint: at most {MAX_JSON}"
-            )
-        write_bytes(folder / f"{record}.json", data)
-    entries = {
-        _name(folder, path): FileEntry(path.stat().st_size, sha256_of(path))._asdict()
+        write_bytes(folder / f"{record}.json", json_bytes(values))
+    files = {
+        _name(folder, path): {"size": path.stat().st_size, "sha256": sha256_of(path)}
         for path in _files(folder)
     }
-    write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
+    write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": files}))
     for each in {path.parent for path in _files(folder)} | {folder}:
         fsync_folder(each)
 
@@ -219,19 +216,12 @@ def _name(folder: Path, path: Path) -> str:
 
 
 def _files_by_group(folder: Path, names: Collection[str]) -> dict[str, list[Path]]:
+    """Return the files of each group: one, or its shards."""
     files: dict[str, list[Path]] = {}
     for name in sorted(names):
         if name.endswith(".safetensors"):
             files.setdefault(name.partition("/")[0].removesuffix(".safetensors"), []).append(folder / name)
     return files
-
-
-def _read_group(shards: Path, paths: list[Path]) -> dict[str, Tensor]:
-    """Return the tensors of a group: of its one file, or of its folder of shards."""
-    whole = [path for path in paths if path.parent != shards]
-    if whole and len(paths) > 1:
-        raise ValueError(f"{whole[0].name} is there, and also as shards")
-    return read_tensors(whole[0]) if whole else read_shards(paths)
 
 
 def _publish(temporary: Path, folder: Path) -> None:
@@ -261,31 +251,26 @@ def _reported_as_damage(folder: Path) -> Iterator[None]:
         raise DamagedCheckpointError(folder, str(error)) from None
 
 
-def _read_manifest(folder: Path) -> dict[str, FileEntry]:
+def _read_manifest(folder: Path) -> Mapping[str, FileEntry]:
     """Return the files of the checkpoint; raises if the folder has other safetensors or JSON files."""
     if not folder.is_dir():
         raise ValueError("is not a folder" if folder.exists() else "does not exist")
     if not (folder / MANIFEST).is_file():
         raise ValueError(f"{MANIFEST} is missing")
-    manifest = read_json(folder / MANIFEST)
-    if manifest.get("format") != FORMAT:
-        raise ValueError(f"{MANIFEST} has format {manifest.get('format')!r}; known: {FORMAT}")
-    if not isinstance(manifest.get("files"), dict):
-        raise ValueError(f"{MANIFEST} lists no files")
-    entries = {name: _entry(name, values) for name, values in manifest["files"].items()}
-    for path in _files(folder):
-        if _name(folder, path) not in entries:
-            raise ValueError(f"{_name(folder, path)} is not in {MANIFEST}")
-    return entries
-
-
-def _entry(name: str, values: object) -> FileEntry:
-    if not FILE_NAME.fullmatch(name):
-        raise ValueError(f"{MANIFEST} lists {name!r}, which is not an allowed file name")
-    match values:
-        case {"size": int(size), "sha256": str(sha256)}:
-            return FileEntry(size, sha256)
-    raise ValueError(f"{MANIFEST} has no size and sha256 of {name}")
+    values = read_json(folder / MANIFEST)
+    if values.get("format") != FORMAT:
+        found = f"{MANIFEST} has format {values.get('format')!r}; this version reads {FORMAT}"
+        raise ValueError(f"{found}: convert the run with bench/convert_runs.py, or train again")
+    try:
+        files = from_dict(Manifest, values).files
+    except ValueError as error:
+        raise ValueError(f"{MANIFEST}: {error}") from None
+    for name in files:
+        if not FILE_NAME.fullmatch(name):
+            raise ValueError(f"{MANIFEST} lists {name!r}, which is not an allowed file name")
+    for name in {_name(folder, path) for path in _files(folder)} - files.keys():
+        raise ValueError(f"{name} is not in {MANIFEST}")
+    return files
 
 
 def _verify(folder: Path, path: Path, entry: FileEntry) -> None:

@@ -4,28 +4,31 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from isopix.storage.atomic import fsync_folder, report_disk_full
-from isopix.storage.record_types import StepNumber, type_error
-from isopix.storage.regular_file import NO_FOLLOW, NO_WAIT, open_file, read_regular
+from pydantic import BaseModel, ConfigDict, Field
 
-LARGEST = 1.7e308  # magnitude of a number; JSON may hold larger integers
-METRICS = ("train", "evaluation")  # kinds of records whose further values are numbers
+from isopix.storage.atomic import NO_FOLLOW, NO_WAIT, fsync_folder, open_file, read_regular, report_disk_full
+
 REQUIRED = {"evaluation": ("split",), "note": ("text",), "baselines": ("held_out", "nats")}  # by kind
-TYPES: dict[str, Any] = {  # of values in records of any kind
-    "kind": str,
-    "step": StepNumber,
-    "last_step": StepNumber,
-    "split": str,
-    "text": str,
-    "evaluator": str,
-    "held_out": str,
-    "nats": dict[str, float],
-    "modes": list[int],
-    "interval": list[float],
-    "measurement": dict[str, object],
-}
+Step = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class _Record(BaseModel):
+    """The types of values in records of any kind; others are numbers of that kind."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    kind: str
+    step: Step
+    last_step: Step = 0
+    split: str = ""
+    text: str = ""
+    evaluator: str = ""
+    held_out: str = ""
+    nats: dict[str, float] = {}
+    modes: list[int] = []
+    measurement: dict[str, Any] = {}
 
 
 class RunLog:
@@ -101,28 +104,12 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _record(line: bytes) -> dict[str, Any] | None:
     """Return the record of a line; None for values of wrong types, and numbers that are not finite."""
     try:
-        record = json.loads(line)
+        record: dict[str, Any] = json.loads(line, parse_constant=_refuse)
+        _Record.model_validate(record)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or not {"kind", "step"} <= record.keys():
-        return None
-    needed = REQUIRED.get(record["kind"], ()) if isinstance(record["kind"], str) else ()
-    valid = all(name in record for name in needed) and all(_is_valid(*each) for each in record.items())
-    return record if valid and (record["kind"] not in METRICS or _has_numbers(record)) else None
+    return record if record.keys() >= {*REQUIRED.get(record["kind"], ())} else None
 
 
-def _is_valid(name: str, value: object) -> bool:
-    """Whether a value has the type of its name; of other names, whether its numbers are finite."""
-    if name in TYPES:
-        return not type_error(value, TYPES[name])
-    if isinstance(value, Mapping):
-        return all(_is_valid("", each) for each in value.values())
-    if isinstance(value, list):
-        return all(_is_valid("", each) for each in value)
-    return not isinstance(value, int | float) or abs(value) <= LARGEST  # False for nan, too
-
-
-def _has_numbers(record: Mapping[str, Any]) -> bool:
-    """Whether all values of a record of metrics that are not known by name are numbers."""
-    own = (value for name, value in record.items() if name not in TYPES)
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in own)
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a finite number")

@@ -54,6 +54,11 @@ class Result:
         """Yield the caption and the figure of each plot of the report."""
         yield from ()
 
+    @property
+    def failure(self) -> str:
+        """Why the command fails, with exit code 1, although there is a result; empty if it does not."""
+        return ""
+
     def __repr__(self) -> str:
         return "\n\n".join([*(each.text() for each in self.tables()), *self.notes()])
 
@@ -64,10 +69,6 @@ class Result:
         """Return a line for each warning, and one that says where the result was written."""
         warnings = [f"note: {each}" for each in self.warnings]
         return warnings + ([] if self.path is None else [f"wrote {self.path}"])
-
-    def failure(self) -> str:
-        """Return what failed, for a command to end with exit code 1; empty if nothing did."""
-        return ""
 
     def json(self) -> bytes:
         """Return the record; NaN and infinity are strings."""

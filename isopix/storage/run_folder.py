@@ -1,17 +1,19 @@
-"""Run folders: the path of every file of a run, and a lock, so that one process at a time writes there."""
+"""Run folders: the path of every file of a run, its start, and a lock: one process at a time writes there.
+
+A run's folder appears once it can be resumed, and a start that is killed leaves none.
+"""
 
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
-from isopix.core.command_line import command_line
-from isopix.core.suggestions import did_you_mean, similar_paths
-from isopix.storage.atomic import fsync_folder, is_temporary, read_json
+from isopix.core.text import command_line, did_you_mean, similar_paths
+from isopix.storage.atomic import fsync_folder, is_temporary, read_json, temporary_path, temporary_target
 from isopix.storage.checkpoint import MANIFEST, recover
 from isopix.storage.lock import LOCK_FILE, exclusive_lock, is_lock
-from isopix.storage.record_types import read_environment
 
 # What a run has before its first checkpoint.
 START_FOLDERS = ("checkpoints", "best", "samples", "probes", "tensorboard")
@@ -29,25 +31,44 @@ START_FILES = (
 KNOWN_BY = ("checkpoints", LOCK_FILE)  # of those: a start creates the lock first, and deletes these last
 
 
+class _Inside:
+    """A path inside a run folder."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, run: "RunFolder", owner: type) -> Path:
+        return run.path / self.name
+
+
 @dataclass
 class RunFolder:
-    """The paths of one run; use `start_run`, `create` or `open`, which check the folder."""
+    """The paths of one run; use `start_run` or `open`, which check the folder."""
 
     path: Path
     target: Path | None = None  # where `publish` moves a run that has just been started
     saved_at: Path | None = None  # of a view: the run that another process saves
 
-    @classmethod
-    def create(cls, path: Path, allowed: Collection[str] = ()) -> "RunFolder":
-        """Create a run folder; of several processes one succeeds.
-
-        Raises ValueError if the folder has files other than `allowed`.
-        """
-        require_new(path, allowed)
-        run = cls(path)
-        path.mkdir(parents=True, exist_ok=True)
-        run.create_folders()
-        return run
+    recipe = _Inside("recipe.json")  # all settings
+    environment = _Inside("environment.json")  # versions, device, data
+    log = _Inside("log.jsonl")  # one line per step or evaluation
+    checkpoints = _Inside("checkpoints")
+    best = _Inside("best")  # the checkpoint of a fine-tuned run with the best validation accuracy
+    selection = _Inside("selection")  # the run that selected the number of steps of a refit
+    training_images = _Inside("training-images.npy")  # hashes of those trained on or selected by
+    labeled_images = _Inside("labeled-images.npy")  # hashes of those whose labels were trained on
+    test_images = _Inside("test-images.npz")  # which of them a fine-tuned run classifies correctly
+    data_sample = _Inside("data-sample.npz")  # a few training images, and the images of each class
+    step_losses = _Inside("step-losses.f64")  # of a trial of a learning-rate search: float64, no header
+    samples = _Inside("samples")
+    probes = _Inside("probes")
+    history = _Inside("probes/history")  # probes during training, one file per step
+    evaluations = _Inside("evaluations")  # of a fine-tuned run's classifier
+    low_data = _Inside("low-data")  # test errors with few labels, and the runs of fine-tuning
+    scores = _Inside("scores")  # of images: a folder for each dataset and setting
+    neighbors = _Inside("neighbors")  # near-duplicates and outliers of images, in the same way
+    analysis = _Inside("analysis")  # numbers and figures of `isopix analyze`
+    report = _Inside("report.html")
 
     def create_folders(self) -> None:
         """Create the folders of a new run. Raises ValueError if another process has done so."""
@@ -104,24 +125,13 @@ class RunFolder:
         run.require_selected_step()
         if not run.recipe.is_file():
             raise ValueError(f"{path} has no recipe.json; it is not a run folder")
-        run.require_second_edition()
         return run
-
-    def require_second_edition(self) -> None:
-        """Raise ValueError for a run of isopix 0.1, whose settings have other names."""
-        version = ""
-        with suppress(OSError, ValueError):  # a missing or damaged file is a finding of those who need it
-            version = str(read_json(self.environment).get("isopix", ""))
-        if version.startswith("0.1."):
-            raise ValueError(
-                f"{self.path} was written by isopix {version}; this version cannot read it: train again"
-            )
 
     def require_selected_step(self) -> None:
         """Raise ValueError, with the command that resumes the run, before the number of steps is selected."""
-        selection = RunFolder(self.selection)
-        if selection.environment.is_file() and not self.has_checkpoints:
-            again = command_line(*read_environment(selection.environment, "command")["command"][1:])
+        environment = RunFolder(self.selection).environment
+        if environment.is_file() and not self.has_checkpoints:
+            again = command_line(*read_json(environment)["command"][1:])
             raise ValueError(
                 f"{self.path} has no checkpoints yet: its number of steps is still to be selected; "
                 f"resume with: {again}"
@@ -132,108 +142,71 @@ class RunFolder:
         """Whether a checkpoint was saved, from which the run can be resumed."""
         return any(self.checkpoints.glob("step-*"))
 
-    @property
-    def recipe(self) -> Path:
-        """All settings of the run."""
-        return self.path / "recipe.json"
-
-    @property
-    def training_images(self) -> Path:
-        """Hashes of the images that the network was trained on or selected by."""
-        return self.path / "training-images.npy"
-
-    @property
-    def labeled_images(self) -> Path:
-        """Hashes of the images whose labels the network was trained on."""
-        return self.path / "labeled-images.npy"
-
-    @property
-    def test_images(self) -> Path:
-        """Hashes of the test images of a fine-tuned run, and which of them are classified correctly."""
-        return self.path / "test-images.npz"
-
-    @property
-    def step_losses(self) -> Path:
-        """The loss of every step of a trial of a learning-rate search, float64 without a header."""
-        return self.path / "step-losses.f64"
-
-    @property
-    def data_sample(self) -> Path:
-        """A few training images, and the number of images of each class."""
-        return self.path / "data-sample.npz"
-
-    @property
-    def environment(self) -> Path:
-        """Versions, device and threads."""
-        return self.path / "environment.json"
-
-    @property
-    def log(self) -> Path:
-        """One line per step or evaluation."""
-        return self.path / "log.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def best(self) -> Path:
-        """The checkpoint of a fine-tuned run with the best validation accuracy."""
-        return self.path / "best"
-
-    @property
-    def selection(self) -> Path:
-        """The run that selected the number of steps, if this one is trained on validation images too."""
-        return self.path / "selection"
-
-    @property
-    def samples(self) -> Path:
-        return self.path / "samples"
-
-    @property
-    def probes(self) -> Path:
-        return self.path / "probes"
-
-    @property
-    def history(self) -> Path:
-        """Probes during training, one file per step."""
-        return self.probes / "history"
-
-    @property
-    def evaluations(self) -> Path:
-        """Evaluations of a fine-tuned run's classifier."""
-        return self.path / "evaluations"
-
-    @property
-    def low_data(self) -> Path:
-        """Test errors with few labels, and the run folders of fine-tuning on each subset."""
-        return self.path / "low-data"
-
-    @property
-    def scores(self) -> Path:
-        """Scores of images: a folder for each dataset and setting."""
-        return self.path / "scores"
-
-    @property
-    def neighbors(self) -> Path:
-        """Near-duplicates and outliers of images: a folder for each dataset and setting."""
-        return self.path / "neighbors"
-
-    @property
-    def analysis(self) -> Path:
-        """Numbers and figures of `isopix analyze`."""
-        return self.path / "analysis"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
-
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the run's lock; raises ValueError that names the process that holds it."""
         with exclusive_lock(self.path, "run folder"):
             recover(self.checkpoints)
             yield
+
+
+@contextmanager
+def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
+    """Create a run folder, hold its lock, and delete it again if it has no checkpoint at the end.
+
+    A path that does not exist appears once it can be resumed: until `publish`, the run is in a hidden folder
+    beside it. In a folder that exists, what a killed start has left is deleted. Raises ValueError if the
+    folder has files other than `allowed`, or another process is starting a run there.
+    """
+    require_new(path, allowed)
+    hidden = not path.exists()
+    if hidden:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _delete_abandoned_starts(path)
+    run = RunFolder(temporary_path(path), path) if hidden else RunFolder(path)
+    run.path.mkdir(exist_ok=not hidden)
+    with exclusive_lock(run.path, "run folder"):
+        try:
+            _delete_start_files(run, but=LOCK_FILE)  # of a start that was killed; the lock is held
+            run.create_folders()
+            yield run
+            run.publish()
+        except BaseException as error:
+            if run.target is not None:
+                shutil.rmtree(run.path, ignore_errors=True)  # absent if it has just been renamed
+            elif not run.has_checkpoints:
+                _delete_start_files(run)
+                with suppress(OSError):  # the folder has other files
+                    run.path.rmdir()
+            _name_target(error, path)
+            raise
+
+
+def _name_target(error: BaseException, path: Path) -> None:
+    """Write the path that a run was started for into the message of an error, in place of a hidden one."""
+    hidden = temporary_path(path).name
+    replaced = (each.replace(hidden, path.name) if isinstance(each, str) else each for each in error.args)
+    error.args = tuple(replaced)
+    if isinstance(error, OSError) and error.filename is not None:
+        error.filename = str(error.filename).replace(hidden, path.name)
+
+
+def _delete_start_files(run: RunFolder, *, but: str = "") -> None:
+    """Delete what a run has before its first checkpoint, so that the same command works again.
+
+    The lock and `checkpoints`, by which `require_new` knows what a start has left, go last.
+    """
+    names = [name for name in (*START_FILES, *START_FOLDERS) if name not in KNOWN_BY]
+    for path in (run.path / name for name in (*names, *KNOWN_BY) if name != but):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _delete_abandoned_starts(path: Path) -> None:
+    """Delete the hidden folders of starts that were killed."""
+    for folder in path.parent.glob(f".tmp-{escape(path.name)}-*"):
+        if temporary_target(folder) == path.name:
+            with suppress(ValueError), exclusive_lock(folder, "run folder"):
+                shutil.rmtree(folder)
 
 
 def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from isopix.core.command_line import command_line
 from isopix.core.measurement import Measurement
 from isopix.core.overrides import flatten
 from isopix.core.stats import crossed_mean
+from isopix.core.text import command_line
 from isopix.data.measurement import described_differences
+from isopix.runs.state import read_environment
 from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
@@ -128,7 +129,7 @@ def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGrou
 
     Raises ValueError without one of them, and what `read_group` raises.
     """
-    origins = {path: "pretrained" in read_json(RunFolder(path).environment) for path in paths}
+    origins = {path: read_environment(RunFolder(path)).pretrained is not None for path in paths}
     tuned, scratch = ([path for path in paths if origins[path] is wanted] for wanted in (True, False))
     if not tuned or not scratch:
         missing = "from scratch" if tuned else "of a pre-trained network"
@@ -139,7 +140,7 @@ def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGrou
 def read_finished_run(path: Path) -> FinishedRun:
     """Read a run folder. Raises ValueError for a run without a test accuracy."""
     folder = RunFolder.open(path)
-    settings, environment = flatten(read_json(folder.recipe)), read_json(folder.environment)
+    settings, environment = flatten(read_json(folder.recipe)), read_environment(folder)
     tests = [each for each in read_log(folder.log) if each.get("split") == "test" and each.keys() >= TESTED]
     if not tests:
         raise ValueError(f"{path} has no test accuracy yet; resume it with: {command_line('resume', path)}")
@@ -148,11 +149,11 @@ def read_finished_run(path: Path) -> FinishedRun:
         seed=settings["train.seed"],
         draw=LabelDraw(settings["data.seed"], settings["data.subset"]),
         settings={name: value for name, value in settings.items() if name not in VARIED},
-        data=environment["data"],
+        data=environment.data,
         accuracy=tests[-1]["accuracy"],
         num_images=tests[-1]["images"],
         images=load_test_images(path),
-        pretrained=environment.get("pretrained", {}).get("run"),
+        pretrained=str(environment.pretrained["run"]) if environment.pretrained else None,
         measurement=Measurement.from_dict(tests[-1]["measurement"]),
     )
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from isopix.cluster.executor import Cluster, job_executor
-from isopix.cluster.job import requeue
 from isopix.core.signals import stopped_by
+from isopix.core.slurm import Cluster, job_executor, requeue
 
 T = TypeVar("T")
 

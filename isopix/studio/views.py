@@ -1,34 +1,166 @@
-"""What a model makes of one image: neighbors by layer, attention from a pixel, surprise."""
+"""What a model makes of one image, as pictures: completions, neighbors, attention from a pixel, surprise."""
 
-from collections.abc import Callable
+import base64
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from einops import rearrange
+from jaxtyping import UInt8
+from PIL import Image
 from torch import Tensor
 
 from isopix.analysis.attention import QueryAttention, attention_from
 from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.scores import SCORES, score_images
+from isopix.api.completion import complete_steps
+from isopix.api.completion_record import LATER_PIXELS, later_known
+from isopix.core.text import printable
 from isopix.core.types import Images
-from isopix.plots.images import MappedImages, overlay_maps
+from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind
+from isopix.generate.config import Order, Passes
+from isopix.generate.mask import MaskLike, PixelMask, completion_mask, hidden_pixels
+from isopix.generate.sample import require
+from isopix.plots.images import MappedImages, overlay_maps, png_bytes
 from isopix.pretrained.inference import inference
 from isopix.probing.feature_splits import Features
 from isopix.probing.features import extract_features
-from isopix.studio.opened_run import OpenedRun, Pixels, pixels_of
-from isopix.studio.tiles import Tile
+from isopix.studio.run import OpenedRun, Pixels, pixels_of
+
+
+class Tile(NamedTuple):
+    """A picture of uint8 [H W 3] and its caption."""
+
+    pixels: UInt8[np.ndarray, "H W 3"]
+    caption: str
+
+
+def tiles_html(tiles: Sequence[Tile], *, title: str = "") -> str:
+    """Return pictures side by side, each pixel a square."""
+    heading = f"<h3>{_text(title)}</h3>" if title else ""
+    return f'{heading}<div class="tiles">{"".join(map(_figure, tiles))}</div>'
+
+
+def table_html(rows: Sequence[tuple[str, str]]) -> str:
+    """Return names and values as a table."""
+    lines = "".join(
+        f"<tr><th scope='row'>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in rows
+    )
+    return f"<table>{lines}</table>"
+
+
+def note_html(text: str) -> str:
+    """Return a quiet line; nothing for an empty one."""
+    return f'<p class="note">{_text(text)}</p>' if text else ""
+
+
+def problem_html(text: str) -> str:
+    """Return the line of an error."""
+    return f'<p class="problem" role="alert">{_text(" ".join(text.split()))}</p>'
+
+
+def _figure(tile: Tile) -> str:
+    height, width = tile.pixels.shape[:2]
+    data = base64.b64encode(png_bytes(Image.fromarray(tile.pixels))).decode()
+    picture = (
+        f'<img src="data:image/png;base64,{data}" width="{width}" height="{height}" '
+        f'alt="{_text(tile.caption or "picture")}">'
+    )
+    return f"<figure>{picture}<figcaption>{_text(tile.caption)}</figcaption></figure>"
+
+
+def _text(text: str) -> str:
+    return html.escape(printable(text))
+
+
+MEANING = {
+    "raster": "Below each picture: its log-likelihood, the sum over the hidden codes of "
+    "ln p(code | codes before it).",
+    "path": "Below each picture: the log-probability of the path taken, the sum over the hidden codes of "
+    "ln p(code | visible codes and those of earlier passes).",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletionSettings:
+    """How to complete; `order` and `iterations` are of masked models."""
+
+    each: int = 4
+    temperature: float = 1.0
+    top_k: int | None = None
+    seed: int = 0
+    order: Order = Passes().order
+    iterations: int = Passes().iterations
+
+
+class CompletionFrame(NamedTuple):
+    """Pictures after `done` of `total` rows or passes."""
+
+    tiles: list[Tile]
+    done: int
+    total: int
+    note: str
+
+
+def completion_frames(
+    run: OpenedRun, image: Images, mask: MaskLike, settings: CompletionSettings
+) -> Iterator[CompletionFrame]:
+    """Yield the image, what the model sees of it, and its completions, after each row or pass.
+
+    The completions are those of `PretrainedModel.complete` for this image and seed. Raises ValueError, at
+    once, for a model that cannot complete images and for wrong settings.
+    """
+    run.loaded.require_decoder("complete")
+    require(run.loaded.model, "complete")
+    codec, objective = run.model.network.codec, run.loaded.recipe.objective
+    hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.seed), image)
+    steps = complete_steps(
+        run.model,
+        image,
+        mask=mask,
+        each=settings.each,
+        temperature=settings.temperature,
+        top_k=settings.top_k,
+        order=None if objective.can_sample else settings.order,
+        iterations=None if objective.can_sample else settings.iterations,
+        seed=settings.seed,
+    )
+    note = MEANING[likelihood_kind(run.loaded.model)]
+    if objective.can_sample and later_known(hidden, codec):
+        note = f"{note} Note: {LATER_PIXELS}."
+    return _frames([Tile(pixels_of(image), "original"), _visible_tile(run, image, hidden)], steps, note)
+
+
+def _frames(given: list[Tile], steps: Iterator[PartialCompletions], note: str) -> Iterator[CompletionFrame]:
+    for step in steps:
+        captions = [_format_nats(nats) if step.done == step.total else "" for nats in step.log_likelihood[0]]
+        made = [
+            Tile(pixels_of(each[None]), text) for each, text in zip(step.images[0], captions, strict=True)
+        ]
+        yield CompletionFrame([*given, *made], step.done, step.total, note)
+
+
+def _visible_tile(run: OpenedRun, image: Images, hidden: PixelMask) -> Tile:
+    """The image as the network reads it, gray where it is hidden."""
+    network = run.model.network
+    seen = network.visible_pixels(image.to(network.device)).cpu()
+    return Tile(pixels_of(seen.masked_fill(hidden[:, None], GRAY)), "visible part")
+
+
+def _format_nats(nats: Tensor) -> str:
+    return f"{float(nats):,.1f} nats".replace("-", "\N{MINUS SIGN}")
+
 
 NUM_NEIGHBORS = 8
 NUM_MASKS = 32  # of the surprise map of a masked model, so that most pixels are predicted
 NO_PAIRS = 2.0  # a cosine similarity that no pair has
 
-Progress = Callable[[int], None]  # called with the number of images done
 
-
-def neighbor_tiles(
-    run: OpenedRun, image: Images, layer: int, *, index: int | None = None, progress: Progress | None = None
-) -> list[Tile]:
+def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | None = None) -> list[Tile]:
     """Return the image and the nearest test images by the features of a layer, but for the one of this index,
     which is the image itself. Raises ValueError if there are fewer than two others.
     """
@@ -36,7 +168,7 @@ def neighbor_tiles(
     if len(others) < 2:
         raise ValueError(f"there are no images to compare with; {run.note}")
     query = extract_features(run.model.network, image)[layer]
-    points = torch.cat([query, gallery_features(run, progress)[layer][others]])
+    points = torch.cat([query, gallery_features(run)[layer][others]])
     count = min(NUM_NEIGHBORS, len(others))
     found = nearest_neighbors(points, num_neighbors=count, threshold=NO_PAIRS, device=torch.device("cpu"))
     tiles = [Tile(pixels_of(image), "this image")]
@@ -46,11 +178,11 @@ def neighbor_tiles(
     return tiles
 
 
-def gallery_features(run: OpenedRun, progress: Progress | None = None) -> Features:
+def gallery_features(run: OpenedRun) -> Features:
     """Return the features of all layers of the test images, [L+1 B D]; computed once."""
     with run.lock:
         if run.features is None:
-            run.features = extract_features(run.model.network, run.images, progress=progress)
+            run.features = extract_features(run.model.network, run.images)
         return run.features
 
 

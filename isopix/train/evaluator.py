@@ -10,7 +10,7 @@ import torch
 
 from isopix.core.device import Precision, autocast
 from isopix.core.measurement import Measurement
-from isopix.core.progress import long_step
+from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.registry import Part, register
 from isopix.core.types import Images, Labels
@@ -120,18 +120,17 @@ def evaluate_split(
     *,
     seed: int,
     precision: Precision,
-    progress: Callable[[int], None] = lambda done: None,
     observe: Callable[[Mapping[str, Metric]], None] = lambda metrics: None,
 ) -> dict[str, float]:
     """Return the metrics of a task, each the mean over the images of a split.
 
     Random masks depend on `seed` and the number of the batch alone, so that they are the same at every
-    evaluation. `progress` is called with the number of images done, `observe` with the metrics of each batch.
+    evaluation. `observe` is called with the metrics of each batch.
     """
     device = next(task.module.parameters()).device
     totals: defaultdict[str, float] = defaultdict(float)
     done = 0
-    with evaluation_mode(task.module), torch.no_grad(), long_step("evaluating images", len(split)) as count:
+    with evaluation_mode(task.module), torch.no_grad(), track("evaluating images", len(split)) as count:
         for images, labels, own in evaluation_batches(split, seed, device):
             with autocast(device, precision):
                 metrics = task.evaluate(images, labels, own)
@@ -139,7 +138,6 @@ def evaluate_split(
                 totals[name] += float(value.mean()) * len(images)
             observe(metrics)
             done += len(images)
-            progress(done)
             count(done)
     return {name: total / len(split) for name, total in totals.items()}
 

@@ -13,15 +13,9 @@ from einops import repeat
 from torch import Tensor
 from torch.distributions import Normal
 
-from isopix.codecs import (
-    CodecSpec,
-    DownsampledColorSpec,
-    FullPatchSpec,
-    GrayThumbnailSpec,
-    MeanColorSpec,
-    PaletteSpec,
-)
-from isopix.codecs.base import Codec
+from isopix.codecs.base import Codec, CodecSpec
+from isopix.codecs.palette_spec import PaletteSpec
+from isopix.codecs.patch import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.registry import Part, kinds_of
 from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.codecs import PaletteSpec
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core import registry
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.masks import MaskSpec

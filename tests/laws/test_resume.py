@@ -11,9 +11,9 @@ from torch import Tensor
 from isopix.core.overrides import override, parse
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes import registry
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")

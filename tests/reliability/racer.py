@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 
 RUNNERS = 3
 HOLD = 0.02  # seconds that a winner stays inside
@@ -18,7 +19,7 @@ OUTCOMES = {0: "won", 1: "refused", 2: "double"}
 
 
 def create(path):
-    RunFolder.create(path)
+    create_run(path)
 
 
 def lock(path):

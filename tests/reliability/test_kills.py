@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from isopix.storage import checkpoint, log
-from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 
 pytestmark = pytest.mark.integration
 
@@ -76,7 +76,7 @@ def digests(folder):
 def campaign(server, folder, *, at_least, inside_a_save):
     """Train, killing at least so many times, until so many kills have hit inside a save."""
     chance = random.Random(0)
-    run = RunFolder.create(folder / "killed")
+    run = create_run(folder / "killed")
     reached, kills, inside = 0, 0, 0
     while kills < at_least or inside < inside_a_save:
         kills += 1
@@ -94,7 +94,7 @@ def campaign(server, folder, *, at_least, inside_a_save):
         assert step >= max(reached, logged - 1), "a kill cost more than the step it fell into"
         reached = step
     assert server.train(run, reached + 5) == 0
-    untouched = RunFolder.create(folder / "untouched")
+    untouched = create_run(folder / "untouched")
     assert server.train(untouched, reached + 5) == 0
     assert strays(folder) == []
     last = checkpoint.step_folder(Path(), reached + 5)
@@ -115,7 +115,7 @@ def test_no_kill_of_very_many_costs_more_than_one_save(server, tmp_path):
 
 def test_a_signal_ends_a_run_after_its_step_and_loses_nothing(server, tmp_path):
     chance = random.Random(1)
-    run = RunFolder.create(tmp_path / "run")
+    run = create_run(tmp_path / "run")
     server.train(run, 1)
     slowest = 0.0
     for asking in [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT] * 5:

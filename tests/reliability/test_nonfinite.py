@@ -14,9 +14,9 @@ import torch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.train.divergence import DivergedError

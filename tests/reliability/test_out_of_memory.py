@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from isopix.recipes import registry
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.train.train_step import OutOfMemoryError, TrainStep

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from isopix.api import evaluation, few_labels
 from isopix.cli.main import main
-from isopix.display.bars import Lines
+from isopix.core import progress
+from isopix.core.progress import Lines
 from isopix.plots import style
 from isopix.probing.config import ProbeConfig
 from isopix.recipes import cost
@@ -45,11 +47,13 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return `isopix(*words)`, which gives the exit code, standard output and standard error."""
+    """Return `isopix(*words)`: the exit code, standard output with progress, and standard error."""
     monkeypatch.setattr(Lines, "interval", 1e9)  # a slow machine writes no lines of progress
 
     def call(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["isopix", *words])
+        shown = None if "--json" in words else lambda: Lines(Console(highlight=False))
+        monkeypatch.setattr(progress._Process, "make_bar", shown)
         capsys.readouterr()
         code = 0
         try:

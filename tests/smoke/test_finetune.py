@@ -52,9 +52,8 @@ def test_finetune_with_json(trained: Run) -> None:
 
 
 def test_a_recipe_name_trains_from_scratch(isopix: Run) -> None:
-    code, out, err = isopix("finetune", "igpt.digits", "--limit", "60", "--out", "scratch", *QUICK, *TUNE)
+    code, _, err = isopix("finetune", "igpt.digits", "--limit", "60", "--out", "scratch", *QUICK, *TUNE)
     assert code == 0
-    assert "igpt.digits from scratch on digits" in out
     given = Path("runs") / "igpt.digits"
     assert f"recipe igpt.digits is trained from scratch; to fine-tune the model, give {given}" in err
 

@@ -16,7 +16,6 @@ REASON = "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"
 def test_the_next_commands_are_quoted_and_apply_to_the_run(isopix: Run, workplace: Path) -> None:
     code, out, _ = isopix("pretrain", "igpt.digits", "--out", "my run", *QUICK)
     assert code == 0
-    assert "fitting 17 colors to 1,437 training images" in out
     assert out.endswith("next: isopix probe 'my run' ; isopix sample 'my run' ; isopix report 'my run'\n")
     words = ["--data", "photos/cats", "--out", "flat"]
     assert isopix("pretrain", "igpt.digits_bert", *words, *QUICK)[1].endswith(
@@ -40,8 +39,8 @@ def test_unreadable_files_are_reported_by_every_command(isopix: Run, workplace: 
     message = f"skipped photos/dogs/broken.png: {REASON}\n"
     fit = ["palette", "fit", "--data", "photos", "--colors", "8", "--size", "8", "8", "--out", "p.npz"]
     assert isopix(*fit, "--json")[2] == message
-    result = isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK, "--json")
-    assert message in result[2]
+    result = isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK)
+    assert message in result[1]
     assert message in isopix("probe", "r", "--data", "photos")[2]
 
 

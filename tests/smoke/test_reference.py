@@ -53,7 +53,7 @@ def test_every_part_and_name_is_there(pages: dict[str, str]) -> None:
         "optimizer": "train.optimizer",
     }.items():
         assert all(f"### {path}={kind}" in pages["settings.md"] for kind in parts.kinds(noun))
-    names = set(isopix.__all__) - {"__version__", "convert", "palette", "parts", "study"}
+    names = set(isopix.__all__) - {"__version__", "convert", "parts", "study"}
     assert all(f":: isopix.{name}\n" in pages["api.rst"] for name in names)
 
 

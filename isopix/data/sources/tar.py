@@ -26,7 +26,7 @@ from isopix.data.sources.base import (
     with_class_names,
 )
 from isopix.data.sources.folder import IMAGE_SUFFIXES, has_images
-from isopix.storage.regular_file import read_regular
+from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
 LABEL_FIELDS = ("label", "cls")  # of a .json file
@@ -58,7 +58,7 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
     classes: list[str] = []
     if path.is_dir() and (root / CLASS_NAMES).is_file():
         with naming(f"file {root / CLASS_NAMES} of class names"):
-            classes = read_regular(root / CLASS_NAMES, max_bytes=MAX_LABEL_BYTES).decode().splitlines()
+            classes = read_regular(root / CLASS_NAMES).decode().splitlines()
         names += [CLASS_NAMES] if classes else []
     source = Source(
         path.resolve().name.removesuffix(".tar"), splits, (), hash_names(root, names, options.index)

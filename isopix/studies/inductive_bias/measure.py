@@ -30,8 +30,8 @@ from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features, raw_pixels
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe
 from isopix.runs.load import LoadedRun
+from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.storage.npy import read_arrays
 from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, pack_correct
 
 RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64

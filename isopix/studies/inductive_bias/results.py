@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from isopix.core.choices import Pool
-from isopix.core.formats import format_duration
 from isopix.core.table import Table
+from isopix.core.text import format_duration
 from isopix.storage.result import Result
 from isopix.studies.results import ClaimRecord, ContrastRecord
 from isopix.train.lr_search import LRTrial
@@ -155,6 +155,14 @@ class TrialResult:
         """The time of training and probes."""
         return self.training_seconds + self.probing_seconds
 
+    @property
+    def text(self) -> str:
+        """The losses and accuracies, or the failure."""
+        if self.trial is None:
+            return f"{self.status}: {self.reason}"
+        accuracies = [f"{pool} {each.network.test_accuracy:.1%}" for pool, each in self.trial.probes.items()]
+        return f"loss {self.trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}"
+
     def measured(self) -> Trial:
         """Return the finished trial with its measurements."""
         assert self.trial is not None, "the trial is done"
@@ -191,8 +199,9 @@ class StudyResult(Result):
         claims = [_claims_table(pool, found) for pool, found in self.claims.items()]
         return [*claims, self._networks(), self._biases(), Table("Study", ["", ""], list(self.facts.items()))]
 
+    @property
     def failure(self) -> str:
-        """Return how many trials failed, and why the first did."""
+        """How many trials failed, and why the first did."""
         if not self.failed:
             return ""
         name, first = next(iter(self.failed.items()))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from isopix.core.device import DeviceLike
 from isopix.core.overrides import parse
-from isopix.core.progress import long_step
+from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted, stop_requested
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import Study, StudyPlan
@@ -33,9 +33,10 @@ def run_study(
             if reason or spec.read().status == "not run":
                 mark_failed(spec, reason or "ended without a result")
             left.remove(spec.name)
+            announce(f"{spec.name}: {spec.read().text}")
             count(len(specs) - len(left))
 
-        with stop_requested() as request, long_step("trials", len(specs)) as count:
+        with stop_requested() as request, track("trials", len(specs)) as count:
             observer = ExecutorObserver(job_ended=job_ended, stop=lambda: request.signal is not None)
             run_all(specs, executor, observer)
     if request.signal is not None:

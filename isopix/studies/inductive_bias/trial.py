@@ -20,13 +20,12 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
-from isopix.runs.origin import unigram_nats
+from isopix.runs.observer import RunObserver
 from isopix.runs.probe import probe_measurement
-from isopix.runs.training import RunObserver
+from isopix.runs.training_log import unigram_nats
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
-from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.measure import is_example, measure, probe_pools, save_example
 from isopix.studies.inductive_bias.results import Architecture, PoolProbes, Trial, TrialResult
@@ -122,7 +121,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data), spec.probe_images)
     probes = probe_pools(loaded, data, spec.probe, spec.pools)
-    environment, groups = read_environment(folder.environment), data.test.groups
+    environment, groups = read_json(folder.environment), data.test.groups
     if is_example(spec.architecture, spec.recipe.train.seed):
         save_example(spec.example, loaded, data.test.images[:])
     return replace(

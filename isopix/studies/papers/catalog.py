@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 from isopix.studies.papers import igpt, patchformer, vit  # noqa: F401  registers them
 from isopix.studies.papers.protocol import PROTOCOLS, PaperProtocol
 

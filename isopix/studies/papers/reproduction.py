@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.core.config import from_dict, to_dict
-from isopix.runs.pretrain import check_same_settings
+from isopix.runs.resume import check_same_settings
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.provenance import with_provenance

@@ -86,8 +86,9 @@ class ReproductionResult(Result):
         """Return what the numbers stand for, and where the page is."""
         return [self.statement, *filter(None, [self.note]), *super().notes()]
 
+    @property
     def failure(self) -> str:
-        """Return which trials are not done, and why the first is not."""
+        """Which trials are not done, and why the first is not."""
         left = {name: each.reason for name, each in self.trials.items() if each.status != "done"}
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left.items())
         return f"failed: {reasons}; the same command retries" if left else ""

@@ -8,8 +8,7 @@ from typing import Literal, TypeVar
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_content import recipe_of
-from isopix.runs.load import find_checkpoint
+from isopix.runs.load import saved_recipe
 from isopix.runs.pretrain import with_absolute_paths
 from isopix.studies.papers.trials import FromScratch, Pretrain
 
@@ -72,7 +71,7 @@ class Setup:
         """
         if name in self.pretrained:
             given = Path(self.pretrained[name])
-            return Pretrain(name, recipe_of(find_checkpoint(given, ())[0]), given)
+            return Pretrain(name, saved_recipe(given), given)
         return Pretrain(name, self._resolved(recipe))
 
     def from_scratch(self, name: str, recipe: Recipe) -> FromScratch:

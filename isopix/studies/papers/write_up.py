@@ -35,7 +35,7 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Reproduc
     markdown = "\n\n".join([result.tables()[0].markdown(), result.statement, result.note])
     replace_file(folder / "table.md", printable_lines(f"{markdown}\n").encode())
     drawn = protocol.draw(rows, records) if protocol.draw else None
-    numbers = {"rows": [{"method": row.method, **row.cells} for row in result.rows]}
+    numbers = {row.method: {name: cell.value for name, cell in row.cells.items()} for row in result.rows}
     figures = [PageFigure("figure", drawn[1], drawn[0], numbers)] if drawn else []
     title = f"{protocol.name}: {protocol.title}"
     write_page(page, result, figures, title="measured and published", headline=title, lead=result.statement)

@@ -134,13 +134,12 @@ def test_rollout_of_no_layers_is_rejected() -> None:
 def test_distances_per_head_do_not_depend_on_the_batch_size(
     case: cases.Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network, images, progress = cases.busy(case), cases.images(case, 5), []
+    network, images = cases.busy(case), cases.images(case, 5)
     grid = network.backbone.grid
     whole = attention.attention_per_head(network, images, patch_size=1)
     monkeypatch.setattr(attention, "MAX_WEIGHTS", 2 * grid.positions**2)
-    parts = attention.attention_per_head(network, images, patch_size=1, progress=progress.append)
+    parts = attention.attention_per_head(network, images, patch_size=1)
     assert whole.distance.shape == whole.entropy.shape == (case.model.depth, case.model.block.heads, 5)
-    assert progress == [2, 4, 5]
     torch.testing.assert_close(parts, whole)
     direct = [
         attention.attention_distance(weights, grid)[3] for weights in attention_weights(network, images)

@@ -14,6 +14,7 @@ from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.positions import NoPositionEmbeddingSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import State
 from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
@@ -32,7 +33,7 @@ ANALYSES = registered_analyses()
 
 
 def given(recipe: cases.Recipe, count: int = 4, **settings: object) -> AnalysisInput:
-    loaded = LoadedRun(recipe, cases.busy(recipe).eval(), 7, [], {})
+    loaded = LoadedRun(recipe, cases.busy(recipe).eval(), State(step=7))
     images, seed = cases.images(recipe, count), recipe.train.seed
     facts = {"seed": seed, "untrained": loaded.untrained, "causal": loaded.recipe.objective.causal}
     return AnalysisInput(loaded.network, images, **facts, **settings)

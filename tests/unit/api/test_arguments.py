@@ -13,7 +13,7 @@ import pytest
 
 import isopix
 from isopix.api.arguments import checked
-from isopix.core.ranges import Count
+from isopix.core.choices import Count
 from isopix.pretrained.model import PretrainedModel
 from tests.unit.data.refusal import refusal
 
@@ -76,7 +76,7 @@ def test_a_wrong_argument_is_refused_before_anything_is_done(
 def test_the_law_covers_every_kind_of_argument() -> None:
     names = {case.id for case in CASES}
     assert {"probe-features", "verify-seed", "report-runs", "low_data-labels", "model.sample-count"} <= names
-    assert {"convert.openai-rows", "palette.fit-colors", "study.inductive_bias-scale", "plan-mfu"} <= names
+    assert {"convert.openai-rows", "study.inductive_bias-scale", "plan-mfu"} <= names
 
 
 LINES: dict[str, tuple[Callable[[], object], str]] = {
@@ -111,12 +111,8 @@ LINES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: isopix.analyze("r", positions=[3]),
         "positions[0] is 3; it must be (an integer, an integer) or 'class'",
     ),
-    "size": (
-        lambda: isopix.palette.fit(data="d", out="o", size=3),
-        "size is 3; it must be (an integer, an integer)",
-    ),
+    "size": ("size is 3; it must be (an integer, an integer)",),
     "run": (lambda: isopix.Run(3), "folder is 3; it must be a string or a path"),
-    "progress": (lambda: isopix.sample("r", progress=3), "progress is 3; it must be a function"),
 }
 
 
@@ -146,7 +142,7 @@ def test_help_names_types_instead_of_all_that_they_allow() -> None:
     text = str(inspect.signature(isopix.complete))
     assert "(run: RunLike, images: ImagesLike | None = None, *, data: DataLike | None = None" in text
     assert "count: Count | None = None, rows: int | None = None, mask: MaskLike | None = None" in text
-    assert "device: DeviceLike = 'auto', progress: Progress | None = None)" in text
+    assert "device: DeviceLike = 'auto')" in text
     explained = re.findall(r"(?m)^    ([A-Z]\w+)  ", isopix.__doc__ or "")
     assert set(explained) == {"RunLike", "DataLike", "ImagesLike", "MaskLike", "DeviceLike", "Count"}
 

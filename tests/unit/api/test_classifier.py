@@ -14,8 +14,8 @@ from isopix.finetuning.evaluate import ensemble_logits
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import build_network, find_checkpoint
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 from tests.unit.data.refusal import refusal
 
 CPU = torch.device("cpu")

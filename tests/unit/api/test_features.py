@@ -20,6 +20,7 @@ from isopix.core.overrides import override
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes import igpt
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import State
 from tests.laws import cases
 from tests.registry import restored_registry
 from tests.unit.data.refusal import refusal
@@ -28,7 +29,7 @@ from tests.unit.data.refusal import refusal
 def one_pixel() -> PretrainedModel:
     """A model of images of one pixel: flattened they have 3 columns, as most of scikit-learn's data."""
     recipe = override(igpt.digits(), {"data.rows": 1, "data.cols": 1, "depth": 1, "width": 8})
-    return PretrainedModel(LoadedRun(recipe, cases.busy(recipe), 0, [], {}))
+    return PretrainedModel(LoadedRun(recipe, cases.busy(recipe), State(step=0)))
 
 
 class OnIntegers(isopix.Features):

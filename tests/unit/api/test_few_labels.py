@@ -72,15 +72,12 @@ def test_low_data_has_a_pool_and_counts_the_features(
 
 @pytest.mark.usefixtures("one_penalty")
 def test_low_data_with_fine_tuning(copy_of: Copy) -> None:
-    steps: list[int] = []
     found = isopix.low_data(
         copy_of("ar", "run"),
         labels=(2,),
         subsets=1,
         finetune_steps=1,
         overrides=FEW[1:],
-        training_progress=lambda recipe, record: steps.append(record["step"]),
         **CPU,
     )
     assert [each.labels_per_class for each in found.results["fine-tuned"]] == [2]
-    assert 1 in steps

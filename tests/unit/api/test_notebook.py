@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import isopix
-from isopix.api.notebook import ResultTable
+from isopix.api.notebook import Table
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -115,9 +115,9 @@ def test_tables_have_the_numbers_of_the_results(pristine: Path) -> None:
 
 
 def test_values_are_escaped() -> None:
-    assert Cells(ResultTable("a <b>", ["<i>"], [["<script>"]]).html()).rows == [
+    assert Cells(Table("a <b>", ["<i>"], [["<script>"]]).html()).rows == [
         ["a <b>"],
         ["<i>"],
         ["<script>"],
     ]
-    assert "<script>" not in ResultTable("", ["x"], [["<script>"]]).html()
+    assert "<script>" not in Table("", ["x"], [["<script>"]]).html()

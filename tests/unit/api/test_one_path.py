@@ -14,6 +14,7 @@ from isopix.data.dataset import DataConfig, load_dataset
 from isopix.model.kv_cache import AttentionCache
 from isopix.pretrained.model import PretrainedModel
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import State
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
@@ -33,12 +34,6 @@ def test_samples(pristine: Path) -> None:
     found = isopix.sample(model, 70, temperature=0.9, top_k=5, seed=3).images
     assert torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=3))
     assert not torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=4))
-
-
-def test_progress_of_samples_is_that_of_all_batches(pristine: Path) -> None:
-    done: list[tuple[int, int]] = []
-    loaded(pristine, "ar").sample(3, batch_size=2, progress=lambda *counts: done.append(counts))
-    assert done == [(position, 128) for position in range(128)]
 
 
 def test_completions(pristine: Path, images: Images) -> None:
@@ -136,7 +131,7 @@ def test_no_images_have_no_features(pristine: Path, images: Images) -> None:
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_no_images_have_no_features_of_any_network(recipe: cases.Recipe) -> None:
-    model = PretrainedModel(LoadedRun(recipe, cases.network(recipe), 0, [], {}))
+    model = PretrainedModel(LoadedRun(recipe, cases.network(recipe), State(step=0)))
     assert model(cases.images(recipe)[:0]).shape == (0, model.num_features)
 
 

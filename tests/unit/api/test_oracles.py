@@ -21,6 +21,7 @@ from isopix.probing.features import extract_features
 from isopix.probing.linear import RidgeProbe
 from isopix.probing.probe import fit_probe
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import State
 from tests.laws import cases
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -118,7 +119,7 @@ def test_a_model_computes_in_its_precision(runs: Path, digits: ImageDataset) -> 
 @pytest.mark.parametrize("pool", ["mean", "max"])
 def test_a_class_token_is_not_pooled_with_the_positions(pool: Pool) -> None:
     recipe = next(each for each in cases.masked() if each.model.class_token)
-    model = PretrainedModel(LoadedRun(recipe, cases.busy(recipe), 0, [], {}), pool=pool)
+    model = PretrainedModel(LoadedRun(recipe, cases.busy(recipe), State(step=0)), pool=pool)
     tokens = model.forward_features(cases.images(recipe))
     assert tokens.shape[1] == recipe.grid.positions + 1
     positions = tokens[:, 1:]
@@ -130,7 +131,7 @@ def test_a_class_token_is_not_pooled_with_the_positions(pool: Pool) -> None:
 def test_a_model_with_a_class_token_returns_it_as_its_features() -> None:
     recipe = next(each for each in cases.masked() if each.model.class_token)
     images = cases.images(recipe)
-    model = PretrainedModel(LoadedRun(recipe, cases.busy(recipe), 0, [], {}))
+    model = PretrainedModel(LoadedRun(recipe, cases.busy(recipe), State(step=0)))
     token = model.forward_features(images)[:, 0].detach()
     assert torch.equal(model(images).detach(), token)
     assert torch.equal(model.features(images), token)

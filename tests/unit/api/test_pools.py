@@ -8,7 +8,7 @@ from einops import rearrange
 
 import isopix
 from isopix.model.pool import Pool
-from isopix.runs.load import load_finetuned
+from tests.finetuned import load_finetuned
 
 
 @pytest.mark.parametrize(("pool", "cells"), [("mean", 1), ("grid2", 4), ("grid4", 16), ("flatten", 64)])

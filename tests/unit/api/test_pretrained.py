@@ -14,17 +14,18 @@ from isopix.core.types import Images
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import State
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
 GPT = [case for case in cases.transformers() if case.data.cols == 7 and case.model.codec.kind == "palette"]
 CAUSAL = [case for case in GPT if case.objective.causal][-1]
 MASKED = [case for case in GPT if not case.objective.causal][-1]
-RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}
+STATE = State(step=7, data="these")
 
 
 def model(recipe: cases.Recipe) -> PretrainedModel:
-    return PretrainedModel(LoadedRun(recipe, cases.busy(recipe), 7, [], RECORDS))
+    return PretrainedModel(LoadedRun(recipe, cases.busy(recipe), STATE))
 
 
 @pytest.fixture(params=[CAUSAL, MASKED], ids=["autoregressive", "masked"])
@@ -240,7 +241,7 @@ def test_saved_and_loaded_it_is_the_same_model(pretrained: PretrainedModel, tmp_
     x = images(pretrained)
     assert torch.equal(again.logits(x), pretrained.logits(x))
     assert again.loaded.recipe == pretrained.loaded.recipe
-    assert (again.loaded.step, again.loaded.records["state"]["data"]) == (7, "these")
+    assert (again.loaded.step, again.loaded.state.data) == (7, "these")
     isopix.save(again, tmp_path / "again")
     names = ("model.safetensors", "recipe.json", "state.json")
     assert all((tmp_path / "model" / n).read_bytes() == (tmp_path / "again" / n).read_bytes() for n in names)

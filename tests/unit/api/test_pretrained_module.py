@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_it_is_moved_copied_pickled_and_restored_as_any_module(causal: Pretraine
     for other in (causal.to("cpu"), copy.deepcopy(causal), pickle.loads(pickle.dumps(causal))):
         assert torch.equal(other(x), expected)
         assert torch.equal(other.sample(2), causal.sample(2))
-    fresh = PretrainedModel(causal.loaded._replace(network=cases.network(causal.loaded.recipe)))
+    fresh = PretrainedModel(replace(causal.loaded, network=cases.network(causal.loaded.recipe)))
     assert not torch.equal(fresh(x), expected)
     fresh.load_state_dict(causal.state_dict())
     assert torch.equal(fresh(x), expected)

@@ -58,18 +58,3 @@ def test_neighbors_are_a_table_of_the_first_pairs_and_outliers(pristine: Path, p
     assert rows[5].split()[-2:] == [
         str(Path(each.name).relative_to(photos)) for each in found.outliers[0][1:]
     ]
-
-
-def test_a_dataset_is_a_table_of_its_numbers(photos: Path) -> None:
-    (photos / "dark" / "copy.png").write_bytes((photos / "dark" / "00.png").read_bytes())
-    caption, _, *rows = lines(isopix.data_show(photos))
-    assert caption == "photos: 2 classes"
-    assert [each.split("  ")[0] for each in rows] == [
-        "train images",
-        "width × height",
-        "exact duplicates",
-        "near duplicates",
-        "unreadable",
-    ]
-    assert "2 images, groups: 1" in rows[2]
-    assert rows[1].endswith("all 8×8")

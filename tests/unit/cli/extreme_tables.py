@@ -1,6 +1,5 @@
 """All tables of the command line, of results with long names, many layers and large numbers."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,24 +10,18 @@ import torch
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
-from isopix.api.results import LowDataOutput, PaletteOutput
+from isopix.api.results import LowDataOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
 from isopix.cli import (
     analyze,
     complete,
-    data,
-    doctor,
     low_data,
     neighbors,
-    palette,
     probe,
     report,
     score,
     search_lr,
-    verify,
 )
-from isopix.codecs.palette_file import PaletteFile
-from isopix.core.check import Check
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
@@ -106,20 +99,6 @@ def show_complete(patch: Patch) -> None:
     complete.complete(Path("run"))
 
 
-def show_data(patch: Patch) -> None:
-    counts = {f"{NAME} {i}": BIG for i in range(50)}
-    split = {"images": BIG, "examined": 12345, "classes": counts, "unreadable": 0}
-    splits = dict.fromkeys(("train", "validation", "test", "unlabeled"), split)
-    data._print_splits({"data": NAME, "splits": splits, "num_classes": BIG})
-
-
-def show_doctor(patch: Patch) -> None:
-    checks = (Check("disk of the cache", "warning", f"1,024.0 TiB free for /{FILE}", f"pip install {NAME}"),)
-    found = SimpleNamespace(checks=checks * 3, record={}, failed=())
-    patch.setattr("isopix.api.machine.doctor", lambda **options: found)
-    doctor.doctor()
-
-
 def show_evaluate(patch: Patch) -> None:
     metrics = ClassificationMetrics(BIG, 1.0, (0.999, 1.0), 1e9, 1.0, (None,), ((BIG,),), MASKS)
     evaluate._print_metrics(metrics, 1000, MEASURED)
@@ -143,14 +122,6 @@ def show_neighbors(patch: Patch) -> None:
     pairs = [DuplicatePair(0.99, first, second, 12.3)] * 3
     found = NeighborsOutput(pairs, BIG, outliers, {"data": NAME, "layer": MANY}, None)
     neighbors._show(found, 0.95, 1000)
-
-
-def show_palette(patch: Patch) -> None:
-    errors = {"psnr_db": 123.45, "unused_colors": BIG, "rare_colors": BIG, "pixels": BIG, "rmse": 255.0}
-    head = {"num_colors": BIG, "source": NAME, "fingerprint": "0" * 64, "data": NAME}
-    record = {**head, "splits": {"validation": errors, "train": errors}}
-    colors = PaletteFile(torch.zeros(4, 3), NAME)
-    palette._print(PaletteOutput(colors, {}, NAME, None, record, (Path(FILE),)), json=False)
 
 
 def show_probe(patch: Patch) -> None:
@@ -183,15 +154,3 @@ def show_search_lr(patch: Patch) -> None:
         LRTrial(3e-6, "failed", 123_456_789, 98765.4321, 1e9, reason=NAME * 3),
     )
     search_lr._print_trials(LRSearch((1e-5, 3e-6, 1e-6, 3e-7), trials), Path(NAME))
-
-
-def show_verify(patch: Patch) -> None:
-    palettes = {"palette_is_openai": False, "palette": "0" * 64}
-    losses = {"loss_nats": 12345.6789, "uniform_nats": 12345.6789, "measurement": MEASURED.to_dict()}
-    origin = {"imported": NAME, "recipe": LONG_RECIPE, "step": BIG, "checkpoint": FILE, "files": [""] * 99}
-    verify._print_values({**palettes, **losses, **origin}, None)
-
-
-CASES: dict[str, Callable[[Patch], None]] = {
-    name.removeprefix("show_"): case for name, case in list(globals().items()) if name.startswith("show_")
-}

@@ -7,14 +7,9 @@ from einops import rearrange
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.codecs import (
-    BytesSpec,
-    CodecSpec,
-    DownsampledColorSpec,
-    FullPatchSpec,
-    GrayThumbnailSpec,
-    MeanColorSpec,
-)
+from isopix.codecs.base import CodecSpec
+from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.patch import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid

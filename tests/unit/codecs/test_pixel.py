@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from isopix.codecs import CodecSpec
 from isopix.codecs import palette as palette_module
+from isopix.codecs.base import CodecSpec
 from isopix.codecs.bytes import Bytes, BytesSpec
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import read_palette

@@ -14,8 +14,8 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override
 from isopix.data.augment import PadCropFlip, ScaleCrop
 from isopix.data.batches import Batches
-from isopix.data.cache import BadFile
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.results import BadFile
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.core.progress import Count, set_display
+from isopix.core.progress import CountDone
 from isopix.data import cache
 from isopix.data.cache import CachedSource, cached_source
 from isopix.data.preprocess import Encode, PreprocessConfig, PreprocessedImage, preprocess
@@ -156,20 +156,17 @@ def test_the_images_that_are_done_are_counted(tmp_path: Path, monkeypatch: pytes
         def __init__(self, description: str, total: int, done: int):
             shown.append((description, total, done))
 
-        def __enter__(self) -> Count:
+        def __enter__(self) -> CountDone:
             return shown.append
 
         def __exit__(self, *_: object) -> None:
             pass
 
     monkeypatch.setattr(cache, "SAVE_SECONDS", -1)
-    set_display(Display)
-    try:
-        monkeypatch.setattr(cache, "preprocess", _preprocess([], 2))
-        with suppress(KeyboardInterrupt):
-            _cached(tmp_path, "pixels")
-        monkeypatch.setattr(cache, "preprocess", preprocess)
+    monkeypatch.setattr(cache, "track", Display)
+    monkeypatch.setattr(cache, "preprocess", _preprocess([], 2))
+    with suppress(KeyboardInterrupt):
         _cached(tmp_path, "pixels")
-    finally:
-        set_display(None)
+    monkeypatch.setattr(cache, "preprocess", preprocess)
+    _cached(tmp_path, "pixels")
     assert shown == [("preparing images", 6, 0), 1, 2, ("preparing images", 6, 2), 3, 4, 5, 6]

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
+from isopix.data.preprocess import IMAGES_PER_CHUNK, PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import SourceSplit
-from isopix.data.threads import IMAGES_PER_CHUNK
 from tests.unit.data.shards import encoded
 
 HOW = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None)

@@ -1,5 +1,6 @@
 """A survey of a source: what was planted in it is found."""
 
+import csv
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,9 @@ from PIL import Image
 
 from isopix.data import survey
 from isopix.data.decode import image_header
+from isopix.data.results import DataResult
 from isopix.data.survey import spread_ranges, survey_source
+from isopix.verbs.data import data_show
 
 
 def smooth(seed: int, width: int, height: int) -> Image.Image:
@@ -39,40 +42,63 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def test_what_was_planted_is_found(folder: Path, tmp_path: Path) -> None:
-    found = survey_source(str(folder), cache=tmp_path / "cache")
+def test_what_was_planted_is_found(folder: Path) -> None:
+    found = survey_source(str(folder))
     train, test = found.splits["train"], found.splits["test"]
-    assert (train.num_images, train.num_examined, train.num_unreadable) == (15, 15, 1)
-    assert train.class_counts == {"cats": 6, "dogs": 9}
-    assert test.class_counts == {"cats": 5, "dogs": 3}
-    assert [Path(each.path).name for each in found.bad_files] == ["broken.png"]
-    assert found.sizes[20, 50] == 1  # upright
-    assert sum(found.sizes.values()) == sum(found.formats.values()) == 22
-    assert found.formats == {("PNG", "RGB"): 20, ("JPEG", "RGB"): 2}
+    assert (train.images, train.examined, train.unreadable) == (15, 15, 1)
+    assert train.classes == {"cats": 6, "dogs": 9}
+    assert test.classes == {"cats": 5, "dogs": 3}
+    assert [Path(each.path).name for each in found.unreadable] == ["broken.png"]
+    assert found.survey.sizes[20, 50] == 1  # upright
+    assert sum(found.survey.sizes.values()) == 22
+    assert found.sizes.width == (20, 42, 90)
+    assert {each.format: each.images for each in found.formats} == {"PNG": 20, "JPEG": 2}
 
-    def names(members: tuple[int, ...]) -> set[tuple[str, str]]:
-        return {(found.image(i).split, Path(found.image(i).name).name) for i in members}
+    def groups(kind: str) -> list[set[tuple[str, str]]]:
+        first = found.duplicates[kind].first_groups
+        return [{(each.split, Path(each.name).name) for each in group} for group in first]
 
-    groups = {each.kind: [] for each in found.duplicates}
-    for each in found.duplicates:
-        groups[each.kind].append(names(each.members))
-    assert {("train", "0.png"), ("test", "copy.png")} in groups["exact"]
-    assert {("train", "1.png"), ("train", "another.png")} in groups["exact"]
-    assert groups["near"] == [{("train", "2.png"), ("test", "smaller.jpg")}]
-    assert {name: len(pictures) for name, pictures in found.pictures.items()} == {"cats": 6, "dogs": 8}
+    assert groups("exact") == [
+        {("train", "0.png"), ("test", "copy.png")},
+        {("train", "1.png"), ("train", "another.png")},
+    ]
+    assert groups("near") == [{("train", "2.png"), ("test", "smaller.jpg")}]
+    assert found.duplicates["exact"].in_earlier_split == {"test": 1}
+    assert found.duplicates["exact"].groups_with_different_labels == 1
+    assert {name: len(each) for name, each in found.survey.pictures.items()} == {"cats": 6, "dogs": 8}
 
 
-def test_a_part_of_a_large_split_is_examined(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_of_a_large_split_is_examined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "NUM_RANGES", 3)
-    found = survey_source(str(folder), limit=5, cache=tmp_path / "cache")
-    assert found.splits["train"].num_images == 15
-    assert found.splits["train"].num_examined == 3
-    assert found.positions["train"].tolist() == [0, 5, 10]
-    names = [found.image(i).name for i in range(sum(map(len, found.positions.values())))]
+    found = survey_source(str(folder), limit=5)
+    assert (found.splits["train"].images, found.splits["train"].examined) == (15, 3)
+    positions = found.survey.positions
+    assert positions["train"] == [0, 5, 10]
+    names = [found.survey.image(i).name for i in range(sum(map(len, positions.values())))]
     headers = [image_header(Path(name).read_bytes()) for name in names]
-    assert found.sizes == Counter((each.width, each.height) for each in headers)
+    assert found.survey.sizes == Counter((each.width, each.height) for each in headers)
+
+
+def test_pictures_lists_and_the_record_are_written(folder: Path, tmp_path: Path) -> None:
+    found = data_show(folder, out=tmp_path / "out")
+    assert {each.name for each in (tmp_path / "out").iterdir()} == {
+        "contact-sheet.png", "sizes.png", "sizes.svg", "sizes.json", "duplicates.csv", "bad-files.csv",
+        "data_show.json",
+    }  # fmt: skip
+    assert DataResult.read(tmp_path / "out" / "data_show.json").duplicates == found.duplicates
+    with (tmp_path / "out" / "duplicates.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["group"], row["kind"], row["split"], row["class"]) for row in rows[:4]] == [
+        ("0", "exact", "train", "cats"), ("0", "exact", "test", "cats"),
+        ("1", "exact", "train", "cats"), ("1", "exact", "train", "dogs"),
+    ]  # fmt: skip
+    text = repr(found)
+    assert "photos: 2 classes" in text
+    assert "4 images in 2 groups; 1 in test and an earlier split; groups with different labels: 1" in text
+    assert "broken.png: not a JPEG" in text
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is a file; give a folder"):
+        data_show(folder, out=tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -85,9 +111,9 @@ def test_ranges_do_not_overlap(count: int, limit: int) -> None:
     assert min(count, limit) - survey.NUM_RANGES < len(positions) <= min(count, limit)
 
 
-def test_digits_have_no_files_and_no_test_split(tmp_path: Path) -> None:
-    found = survey_source("digits", limit=100, cache=tmp_path)
-    assert found.sizes == {(8, 8): 100}
-    assert found.formats == {("array", "L"): 100}
+def test_digits_have_no_files_and_no_test_split() -> None:
+    found = survey_source("digits", limit=100)
+    assert found.survey.sizes == {(8, 8): 100}
+    assert [(each.format, each.mode) for each in found.formats] == [("array", "L")]
     assert list(found.splits) == ["train"]
-    assert found.pictures["3"][0].size == (96, 96)
+    assert found.survey.pictures["3"][0].size == (96, 96)

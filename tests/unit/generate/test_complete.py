@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isopix.codecs import PaletteSpec
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
 from isopix.generate.complete import PartialCompletions, Prompt, complete_images, completion_steps
@@ -219,14 +219,6 @@ def test_inward_order_goes_from_the_edge_of_a_hole_to_its_middle() -> None:
         assert found[image, row, col] == by_hand
     edge, ring, middle = found[0, 2, 2:7], found[0, 3, 3:6], found[0, 4, 4]
     assert edge.min() > ring.min() > middle
-
-
-def test_progress_counts_the_steps_of_all_batches() -> None:
-    model, done = tiny(Masked()), list[tuple[int, int]]()
-    prompt = Prompt(image(model).expand(2, -1, -1, -1), hiding(0, 2, 3).expand(2, -1, -1), 1)
-    settings = {"sampling": SamplingConfig(), "passes": Passes(iterations=3), "batch_size": 1}
-    complete_images(model, prompt, progress=lambda *counts: done.append(counts), **settings)
-    assert done == [(number, 6) for number in range(1, 7)]
 
 
 def test_settings_of_the_other_kind_of_model_are_refused() -> None:

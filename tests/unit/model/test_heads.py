@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.distributions import Normal
 from torch.nn import functional as F
 
-from isopix.codecs import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec, PaletteSpec
 from isopix.codecs.base import Codec
+from isopix.codecs.palette_spec import PaletteSpec
+from isopix.codecs.patch import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import (

@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 import torch
 
-from isopix.codecs import BytesSpec, GrayThumbnailSpec
+from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.patch import GrayThumbnailSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import RegressionHeadSpec

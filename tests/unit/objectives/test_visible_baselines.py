@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 
-from isopix.codecs import PaletteSpec
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import LinearHeadSpec, RegressionHeadSpec

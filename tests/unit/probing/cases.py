@@ -18,8 +18,8 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry
 from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")

@@ -18,6 +18,7 @@ from isopix.probing.sgd import SgdProbe
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.probe import probe_run
+from isopix.runs.state import State
 from isopix.train.parallel import process_group
 
 POSITIONS = 64  # of an image
@@ -63,7 +64,7 @@ def report(name: str, config: ProbeConfig) -> dict[str, Any]:
         for parameter in network.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.3)
     data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
-    loaded = LoadedRun(recipe, network.eval(), 7, [], {})
+    loaded = LoadedRun(recipe, network.eval(), State(step=7))
     return probe_run(loaded, data, precision="fp32", config=config).to_dict()
 
 

@@ -20,6 +20,7 @@ from isopix.probing.sgd import SgdProbe
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.probe import feature_settings, probe_run
+from isopix.runs.state import State
 
 SETTINGS = ["depth=2", "width=16"]
 NAMES = ("igpt.digits", "igpt.digits_bert")
@@ -40,7 +41,7 @@ def network(recipe, scale: float = 0.3) -> LoadedRun:
     with torch.no_grad():
         for parameter in built.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=scale)
-    return LoadedRun(recipe, built.eval(), 7, [], {})
+    return LoadedRun(recipe, built.eval(), State(step=7))
 
 
 def source(config: ProbeConfig, recipe=BERT, scale: float = 0.3) -> NetworkFeatures:

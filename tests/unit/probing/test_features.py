@@ -44,12 +44,6 @@ def test_the_batch_size_does_not_matter():
     )
 
 
-def test_progress_counts_images():
-    seen = []
-    extract_features(network(), digits()[0][:10], batch_size=4, progress=seen.append)
-    assert seen == [4, 8, 10]
-
-
 def test_no_images_are_refused():
     with pytest.raises(ValueError, match=r"^cannot extract features: there are no images$"):
         extract_features(network(), digits()[0][:0])

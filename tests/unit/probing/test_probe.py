@@ -1,13 +1,11 @@
 """A probe selects on validation, reports on test, warns at grid edges, and refuses unconverged fits."""
 
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 
-from isopix.core import progress
 from isopix.probing import linear, logistic, probe
 from isopix.probing.feature_splits import FeatureSplit
 from isopix.probing.features import extract_features
@@ -56,20 +54,6 @@ def test_a_layer_does_not_depend_on_the_other_layers(monkeypatch):
     for one, other in zip(together.layers, apart.layers, strict=True):
         assert one.objective == pytest.approx(other.objective, rel=1e-7)
         assert (one.layer, one.l2, one.test_accuracy) == (other.layer, other.l2, other.test_accuracy)
-
-
-def test_progress_counts_layers(monkeypatch):
-    seen = []
-
-    @contextmanager
-    def display(description, total, done):
-        seen.append((description, total, done))
-        yield seen.append
-
-    monkeypatch.setattr(linear, "MAX_BYTES", 1)
-    monkeypatch.setattr(progress, "_displays", [display])
-    run(easy().map(lambda split: replace(split, features=split.features.expand(3, -1, -1))))
-    assert seen == [("fitting probes of layers", 3, 0), 1, 2, 3]
 
 
 def test_the_same_probe_gives_the_same_result():

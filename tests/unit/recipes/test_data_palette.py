@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.codecs import PaletteSpec
 from isopix.codecs.palette_file import PaletteFile, write_palette
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import to_dict
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 from isopix.storage.log import read_log
 
 SIDE, COLORS = 6, 27

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from isopix.codecs import FullPatchSpec
+from isopix.codecs.patch import FullPatchSpec
 from isopix.core.config import to_dict
 from isopix.core.measurement import Measurement
 from isopix.model.heads import RegressionHeadSpec
@@ -20,6 +20,7 @@ from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 
 GRAYS = 17
 
@@ -105,7 +106,7 @@ def baselines(split: str = "test") -> dict[str, Any]:
 
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     """A run that has just begun."""
-    run = RunFolder.create(path)
+    run = create_run(path)
     run.recipe.write_text(json.dumps(to_dict(recipe or igpt.digits())))
     return run
 

@@ -11,15 +11,15 @@ import yaml
 from PIL import Image
 
 from isopix.data.dataset import DataConfig
-from isopix.interop.huggingface import convert as huggingface
 from isopix.recipes import igpt, registry
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.model_card import Library, model_card
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 from isopix.storage.run_folder import RunFolder
+from isopix.verbs import convert as huggingface
 from tests.unit.reporting.cases import bare, baselines, evidence, probe, regression, whole
 
 

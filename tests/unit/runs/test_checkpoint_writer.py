@@ -9,11 +9,11 @@ import torch
 from isopix.recipes import registry
 from isopix.runs import checkpoint_writer
 from isopix.runs.checkpoint_writer import CheckpointWriter
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
-from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "steps=9", "batch_size=4", "checkpoint_every=2", "data.limit=64"]
@@ -88,7 +88,7 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
 
 
 def test_one_checkpoint_is_written_at_a_time(tmp_path: Path, slow_disk: threading.Event) -> None:
-    folder = RunFolder.create(tmp_path / "run")
+    folder = create_run(tmp_path / "run")
     writer, saved = CheckpointWriter(folder, in_background=True), threading.Event()
     tensor = torch.zeros(3)
     writer.save(
@@ -132,7 +132,7 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
 
 def test_a_rejected_checkpoint_does_not_count_until_it_is_written_again(tmp_path: Path) -> None:
     """The older good ones stay beside it."""
-    run = RunFolder.create(tmp_path / "run")
+    run = create_run(tmp_path / "run")
     steps = [checkpoint.step_folder(run.checkpoints, step) for step in range(6)]
     for each in steps[:4]:
         checkpoint.save_checkpoint(each, {}, {})

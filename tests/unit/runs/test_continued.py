@@ -9,14 +9,14 @@ import torch
 from sklearn.datasets import load_digits
 
 import isopix
+from isopix.data.batches import Batches
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
-from isopix.runs.batches import training_batches
 from isopix.runs.continued import prepare_continued
 from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")
@@ -74,7 +74,9 @@ def test_its_first_step_is_adam_from_the_weights_of_the_run(first: Path, tmp_pat
     recipe = registry.resolve("igpt.digits", assignments=[*SMALL, *words]).recipe
     network = load_run(first, device=CPU).network.train()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-8)
-    batch, _ = training_batches(recipe, load_dataset(recipe.data).train, CPU).batch(0)
+    train = load_dataset(recipe.data).train
+    batches = Batches(train, batch_size=8, seed=recipe.train.seed, device=CPU, augment=recipe.data.augment)
+    batch, _ = batches.batch(0)
     codes = network.codec.encode(batch)
     logits = network(codes, None)
     torch.nn.functional.cross_entropy(logits.flatten(0, -2), codes.flatten()).backward()

@@ -13,9 +13,9 @@ from isopix.recipes import registry
 from isopix.runs import finetune
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.train.schedule import ConstantSchedule
 

@@ -11,11 +11,12 @@ import torch
 from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
 from isopix.recipes import registry
 from isopix.runs.finetune import finetune_recipe, prepare_finetune
-from isopix.runs.load import load_finetuned, load_run
+from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage import log
+from tests.finetuned import load_finetuned
 
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=20", "num_test_images=20"]
@@ -176,7 +177,7 @@ def test_a_resumed_run_remembers_that_its_decoder_was_abandoned(abandoned: Path,
     stops = RunObserver(stop=lambda: next(steps) == 61)
     assert not train_recipe(recipe, out, device=CPU, observer=stops, initial=initial).finished
     resume_run(out, device=CPU, observer=RunObserver())
-    assert load_run(out, device=CPU).records["state"]["origin"]["decoder_valid"] is False
+    assert load_run(out, device=CPU).state.origin.decoder_valid is False
 
 
 def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: Path) -> None:
@@ -214,7 +215,4 @@ def test_classes_without_training_images_are_noted(tmp_path: Path) -> None:
     )
     environment = json.loads((tmp_path / "ft/environment.json").read_text())
     assert environment["missing_classes"] == {"test": {"2": 20}}
-    assert load_finetuned(tmp_path / "ft", device=CPU).loaded.records["state"]["training_classes"] == [
-        "0",
-        "1",
-    ]
+    assert load_finetuned(tmp_path / "ft", device=CPU).loaded.state.training_classes == ("0", "1")

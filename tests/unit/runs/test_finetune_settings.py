@@ -7,8 +7,8 @@ import torch
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 
 CPU = torch.device("cpu")
 

@@ -12,6 +12,7 @@ from isopix.recipes import registry
 from isopix.runs.load import load_run, newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 from tests.unit.data.refusal import refusal
 
 CPU = torch.device("cpu")
@@ -21,7 +22,7 @@ RECIPE = registry.resolve("igpt.digits", assignments=["depth=1", "width=16"]).re
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     """With two checkpoints."""
-    run = RunFolder.create(tmp_path / "run")
+    run = create_run(tmp_path / "run")
     run.recipe.write_text("{}")
     for step in (3, 20):
         save(checkpoint.step_folder(run.checkpoints, step), step=step)
@@ -71,7 +72,7 @@ def test_checkpoints_with_fixed_point_colors_are_loaded_and_resumed(tmp_path: Pa
 
 
 def test_a_run_that_has_none_says_so(tmp_path: Path) -> None:
-    run = RunFolder.create(tmp_path / "run")
+    run = create_run(tmp_path / "run")
     run.recipe.write_text("{}")
     for meant in (newest_checkpoint, lambda path: load_run(path, device=CPU)):
         assert "has no checkpoint; start it again" in refusal(meant, run.path)

@@ -12,12 +12,12 @@ from isopix.probing.low_data import LowDataProtocol, probe_low_data
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.probe import feature_sources
-from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
-from isopix.storage.run_folder import RunFolder
+from tests.run_folders import create_run
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -61,9 +61,8 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
 
 def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) -> None:
     data = load_dataset(loaded.recipe.data)
-    shares: list[float] = []
     sources = feature_sources(loaded, data, QUICK, "fp32")
-    found = probe_low_data(sources, data, PROTOCOL, seed=0, config=QUICK, device=CPU, progress=shares.append)
+    found = probe_low_data(sources, data, PROTOCOL, seed=0, config=QUICK, device=CPU)
     assert list(found) == ["trained", "untrained", "raw pixels", "raw pixels, PCA"]
     for each in found.values():
         assert [
@@ -71,16 +70,13 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) ->
         ] == [(1, 10, 2), (3, 30, 2)]
     features = {name: each[0].num_features for name, each in found.items()}
     assert features == {"trained": 16, "untrained": 16, "raw pixels": 192, "raw pixels, PCA": 16}
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
 
 
 def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, tmp_path: Path) -> None:
     data = load_dataset(loaded.recipe.data)
     subsets = PROTOCOL.subsets(data.train.labels, loaded.recipe.train.seed)
     job = job_of(run, loaded, tmp_path)
-    records = []
-    [one, three] = finetune_low_data(job, PROTOCOL, RunObserver(records.append))
+    [one, three] = finetune_low_data(job, PROTOCOL)
     assert (one.num_train_images, three.num_train_images) == (10, 30)
     assert one.num_test_images == len(data.test) == 180
     for count, drawn in subsets.items():
@@ -88,9 +84,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, 
             recipe = load_run(folder_of(tmp_path, count, number), device=CPU).recipe
             subset = load_dataset(recipe.data).train
             assert torch.equal(subset.images, data.train.images[index])
-    tested = len(records)
-    assert finetune_low_data(job, PROTOCOL, RunObserver(records.append)) == [one, three]
-    assert not [each for each in records[tested:] if each["kind"] != "note"], "what is there is read"
+    assert finetune_low_data(job, PROTOCOL) == [one, three]
     kept = read_json(folder_of(tmp_path, 1, 0) / "environment.json")["pretrained"]
     assert kept == {"run": str(run), "step": 2}
 
@@ -100,20 +94,20 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
 ) -> None:
     one = LowDataProtocol((1,), 1)
     job = job_of(run, loaded, tmp_path)
-    finetune_low_data(job, one, RunObserver())
+    finetune_low_data(job, one)
     for other in (
         job_of(run, loaded, tmp_path, "batch_size=4"),
         job._replace(initial=job.initial._replace(provenance={"pretrained": {"run": str(run), "step": 1}})),
     ):
         before = set(tmp_path.iterdir())
-        finetune_low_data(other, one, RunObserver())
+        finetune_low_data(other, one)
         assert len(set(tmp_path.iterdir()) - before) == 1
 
 
 def test_every_subset_starts_from_the_weights_of_the_run(
     run: Path, loaded: LoadedRun, tmp_path: Path
 ) -> None:
-    finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), PROTOCOL, RunObserver())
+    finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), PROTOCOL)
     weights = loaded.network.tensors()
     for folder in tmp_path.iterdir():
         first = checkpoint.load_checkpoint(folder / "checkpoints/step-00000000").tensors["model"]
@@ -172,9 +166,9 @@ def test_a_run_interrupted_before_the_first_checkpoint_is_replaced(
     run: Path, loaded: LoadedRun, tmp_path: Path
 ) -> None:
     job = job_of(run, loaded, tmp_path)
-    [one] = finetune_low_data(job, LowDataProtocol((1,), 1), RunObserver())
+    [one] = finetune_low_data(job, LowDataProtocol((1,), 1))
     folder = folder_of(tmp_path, 1, 0)
     shutil.rmtree(folder)
-    RunFolder.create(folder)
+    create_run(folder)
     (folder / "lock").touch()
-    assert finetune_low_data(job, LowDataProtocol((1,), 1), RunObserver()) == [one]
+    assert finetune_low_data(job, LowDataProtocol((1,), 1)) == [one]

@@ -1,7 +1,5 @@
 """A learning-rate search in a folder: trials are runs, and finished ones are not repeated."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +9,11 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.lr_search import FILE, run_lr_search, shared_settings, trial_folder, trial_recipe
-from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
+from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
+from isopix.runs.observer import RunObserver
+from isopix.runs.pretrain import TrainingStart, train_recipe
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
-from isopix.storage.lock import exclusive_lock
-from isopix.storage.log import RunLog
-from isopix.storage.run_folder import RunFolder
 from isopix.train.lr_search import LRSearch
 
 CPU = torch.device("cpu")
@@ -27,6 +22,7 @@ WORDS = [
     *("evaluate_images=40", "checkpoint_every=4", "data.limit=100"),
 ]
 RECIPE = registry.resolve("igpt.digits", assignments=WORDS).recipe
+START = TrainingStart(RECIPE, None)
 LRS = (1e38, 3.0, 0.03, 0.003, 0.0003)
 
 
@@ -36,10 +32,9 @@ class ObserverFactory:
     def __init__(self, steps: int | None = None):
         self.steps, self.started = steps, list[float]()
 
-    @contextmanager
-    def __call__(self, lr: float) -> Iterator[RunObserver]:
+    def __call__(self, lr: float) -> RunObserver:
         self.started.append(lr)
-        yield RunObserver(stop=self.stop)
+        return RunObserver(stop=self.stop)
 
     def stop(self) -> bool:
         if self.steps is not None:
@@ -48,7 +43,8 @@ class ObserverFactory:
 
 
 def search(out: Path, observer_for: ObserverFactory | None = None, recipe: Recipe = RECIPE) -> LRSearch:
-    return run_lr_search(recipe, out, LRS, device=CPU, observer_for=observer_for or ObserverFactory())
+    start = TrainingStart(recipe, None)
+    return run_lr_search(lambda: start, out, LRS, device=CPU, observer_for=observer_for or ObserverFactory())
 
 
 def untimed(found: LRSearch) -> LRSearch:
@@ -108,15 +104,15 @@ def test_no_trial_evaluates_a_test_image(whole: tuple[Path, LRSearch]) -> None:
 def test_however_often_it_is_stopped_the_end_is_the_same(
     whole: tuple[Path, LRSearch], tmp_path: Path
 ) -> None:
-    out, found = whole
+    out, once = whole
     found = search(tmp_path / "lr", ObserverFactory(7))
     while not found.finished:
         found = search(tmp_path / "lr", ObserverFactory(7))
-    assert untimed(found) == untimed(found)
+    assert untimed(found) == untimed(once)
     for trial in found.trials:
         if trial.loss is not None:
-            ours, once = (weights(trial_folder(each, trial.lr)) for each in (tmp_path / "lr", out))
-            assert all(torch.equal(ours[name], once[name]) for name in once)
+            ours, theirs = (weights(trial_folder(each, trial.lr)) for each in (tmp_path / "lr", out))
+            assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
 def test_a_kill_before_a_status_was_written_changes_nothing(
@@ -133,20 +129,10 @@ def test_a_kill_before_a_status_was_written_changes_nothing(
         write_json(path, values)
 
     monkeypatch.setattr("isopix.runs.lr_search.write_json", fail_once)
-    for _ in range(len(found.trials) + 1):
+    for _ in found.trials:
         with pytest.raises(KeyboardInterrupt):
             search(tmp_path / "lr")
     assert untimed(search(tmp_path / "lr")) == untimed(found)
-
-
-def test_a_trial_killed_before_its_first_checkpoint_starts_again(tmp_path: Path) -> None:
-    folder = trial_folder(tmp_path / "lr", LRS[0])
-    RunFolder.create(folder).recipe.write_text("{}")
-    (folder / "checkpoints" / ".tmp-step-00000000-999999999").mkdir()
-    (folder / "lock").touch()
-    settings = shared_settings(trial_recipe(RECIPE))
-    write_json(tmp_path / "lr" / FILE, {"settings": settings, "lrs": [], "trials": []})
-    assert search(tmp_path / "lr", ObserverFactory(3)).trials[0].status == "non-finite"
 
 
 def test_a_finished_search_is_read_and_nothing_is_trained(whole: tuple[Path, LRSearch]) -> None:
@@ -160,7 +146,7 @@ def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smalle
     tmp_path: Path,
 ) -> None:
     def run(*lrs: float, observer_for: ObserverFactory) -> LRSearch:
-        return run_lr_search(RECIPE, tmp_path / "lr", lrs, device=CPU, observer_for=observer_for)
+        return run_lr_search(lambda: START, tmp_path / "lr", lrs, device=CPU, observer_for=observer_for)
 
     first = run(0.3, 0.03, observer_for=ObserverFactory())
     assert first.finished
@@ -174,29 +160,9 @@ def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smalle
 def test_other_settings_or_learning_rates_are_refused(whole: tuple[Path, LRSearch]) -> None:
     out, _ = whole
     with pytest.raises(ValueError, match=r"has train.seed=0, not 1; choose another --out"):
-        search(
-            out,
-            recipe=RECIPE.updated(
-                seed=1,
-            ),
-        )
+        search(out, recipe=RECIPE.updated(seed=1))
     with pytest.raises(ValueError, match=r"has tried 1e\+38, 3.0, 0.03, 0.003, not 0.3, 0.03"):
-        run_lr_search(RECIPE, out, (0.3, 0.03), device=CPU, observer_for=ObserverFactory())
-
-
-def test_a_search_in_use_is_refused(whole: tuple[Path, LRSearch]) -> None:
-    out, _ = whole
-    with exclusive_lock(out, "folder"), pytest.raises(ValueError, match="is in use by process"):
-        search(out)
-
-
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("mine")
-    with pytest.raises(ValueError, match="is not empty and has no learning-rate search"):
-        search(tmp_path)
-    with pytest.raises(ValueError, match="part of its path is a file"):
-        search(tmp_path / "mine" / "lr")
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+        run_lr_search(lambda: START, out, (0.3, 0.03), device=CPU, observer_for=ObserverFactory())
 
 
 @pytest.mark.parametrize("change", ["evaluate_images=0", "data.holdout=0", "data.train_on_validation=true"])
@@ -204,26 +170,3 @@ def test_without_validation_images_there_is_no_search(change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match=r"a learning rate is (chosen by|selected on) validation images"):
         trial_recipe(recipe)
-
-
-def test_a_mistake_leaves_the_folder_free_for_the_corrected_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RunLog, "__init__", _mistake)
-    with pytest.raises(ValueError, match="a mistake"):
-        search(tmp_path / "lr")
-    monkeypatch.undo()
-    assert (
-        search(
-            tmp_path / "lr",
-            ObserverFactory(1),
-            RECIPE.updated(
-                seed=1,
-            ),
-        ).trials
-        == ()
-    )
-
-
-def _mistake(self: RunLog, path: Path) -> None:
-    raise ValueError("a mistake")

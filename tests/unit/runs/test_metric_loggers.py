@@ -17,9 +17,9 @@ import isopix
 from isopix.recipes import registry
 from isopix.runs import metric_loggers
 from isopix.runs.metric_loggers import RunLoggers
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import TrainStep

@@ -17,9 +17,9 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import check_same_settings, train_recipe
-from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver
+from isopix.runs.observer import RunObserver
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import check_same_settings, resume_run
 from isopix.storage import log
 from isopix.train.baselines import measure_baselines
 from isopix.train.evaluator import evaluate_split

@@ -14,6 +14,7 @@ from isopix.probing.results import ProbeReport
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.probe import feature_sources, probe_run
+from isopix.runs.state import State
 
 CPU = torch.device("cpu")
 QUICK = ProbeConfig(l2_grid=(0.1,), l2_extra=(), num_resamples=5)
@@ -33,7 +34,7 @@ def loaded(*, trained: bool) -> LoadedRun:
     with torch.no_grad():
         for parameter in network.parameters() if trained else ():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.3)
-    return LoadedRun(RECIPE, network.eval(), 7, [], {})
+    return LoadedRun(RECIPE, network.eval(), State(step=7))
 
 
 def report(network: LoadedRun, data: ImageDataset, config: ProbeConfig = QUICK) -> ProbeReport:
@@ -93,4 +94,4 @@ def test_a_pool_of_more_cells_than_the_grid_is_refused(data: ImageDataset) -> No
     grays = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
     network = small.build(small.model.codec.build(small.grid, grays))
     with pytest.raises(ValueError, match=r"^pool grid4 needs 4 x 4 positions or more, and there are 3 x 3$"):
-        report(LoadedRun(small, network, 7, [], {}), data, replace(QUICK, pool="grid4"))
+        report(LoadedRun(small, network, State(step=7)), data, replace(QUICK, pool="grid4"))

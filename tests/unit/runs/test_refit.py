@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,14 +12,13 @@ import torch
 
 import isopix
 from isopix.recipes import registry
-from isopix.recipes.recipe import Recipe
 from isopix.runs import pretrain as running
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
@@ -43,12 +40,8 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refit(source: object, out: Path, *words: str, observer: RunObserver = SILENT) -> RunStatus:
-    @contextmanager
-    def observer_for(recipe: Recipe) -> Iterator[RunObserver]:
-        yield observer
-
     prepare = partial(prepare_finetune, str(source), assignments=[*WORDS, *words])
-    return finetune_and_refit(prepare, out, device=CPU, observer_for=observer_for)
+    return finetune_and_refit(prepare, out, device=CPU, observer_for=lambda recipe: observer)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -9,8 +9,8 @@ import torch
 from isopix.data.batches import Batches
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.early_stopping import has_val_accuracy
 from isopix.train.train_step import TrainStep

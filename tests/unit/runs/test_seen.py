@@ -14,10 +14,10 @@ import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.seen import leave_out_seen, load_seen, seen_images
-from isopix.runs.training import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 

@@ -11,10 +11,9 @@ from isopix.api import training
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
+from isopix.runs.lr_search import check_trial, run_lr_search, trial_folder, trial_recipe
+from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.training import RunObserver
-from isopix.runs.trial_baseline import check_trial
 from isopix.storage import log
 from isopix.train.lr_search import LRTrial
 from tests.unit.runs.test_lr_search import ObserverFactory, untimed

@@ -1,13 +1,11 @@
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
 import torch
 
-from isopix.storage import atomic, checkpoint
+from isopix.storage import checkpoint
 
 TENSORS = {
     "model": {"weight": torch.arange(6.0).reshape(2, 3), "half": torch.ones(2, dtype=torch.bfloat16)},
@@ -82,11 +80,6 @@ def test_only_the_requested_groups_are_verified_and_loaded(tmp_path):
         checkpoint.load_checkpoint(folder)
 
 
-def test_a_group_that_was_never_saved_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"average\.safetensors is missing from manifest\.json"):
-        checkpoint.load_checkpoint(save(tmp_path, 3), ["average"])
-
-
 def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     folder = save(tmp_path, 3)
     checkpoint.save_checkpoint(folder, {}, {"state": {"step": 33}})
@@ -94,88 +87,27 @@ def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     assert list(tmp_path.iterdir()) == [folder]
 
 
-@pytest.mark.parametrize("name", ["../model", "a/b", "", ".hidden", "model.old", "manifest"])
-def test_only_plain_names_are_allowed(tmp_path, name):
-    with pytest.raises(ValueError, match="is not allowed as a name in a checkpoint"):
-        checkpoint.save_checkpoint(tmp_path / "x", {}, {name: {}})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_large_records_are_rejected(tmp_path):
-    with pytest.raises(ValueError, match="allowed in a checkpoint: at most 4194304"):
-        checkpoint.save_checkpoint(tmp_path / "x", {}, {"state": {"text": "x" * atomic.MAX_JSON}})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_truncated_file_is_reported_exactly(tmp_path):
-    folder = save(tmp_path, 3)
-    path = folder / "model.safetensors"
-    size = path.stat().st_size
-    os.truncate(path, size - 12)
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
-        checkpoint.load_checkpoint(folder)
-    wrong = f"model.safetensors has {size - 12} bytes, the manifest has {size}: truncated"
-    assert str(error.value) == f"checkpoint {folder}: {wrong}"
-
-
 def change_manifest(folder, **changes):
     path = folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def change_entry(folder, name, entry):
-    files = json.loads((folder / "manifest.json").read_text())["files"]
-    change_manifest(folder, files=files | {name: entry})
-
-
-def forge(folder, name, data):
-    """Give a file other bytes, and the manifest their true size and hash."""
-    (folder / name).write_bytes(data)
-    change_entry(folder, name, {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()})
-
-
-LARGE = atomic.MAX_JSON + 1
-DAMAGES = {
-    "model.safetensors does not have the sha256 of the manifest: changed": lambda folder: flip(
-        folder / "model.safetensors"
-    ),
-    "recipe.json does not have the sha256 of the manifest: changed": lambda folder: flip(
-        folder / "recipe.json"
-    ),
-    "manifest.json is missing": lambda folder: (folder / "manifest.json").unlink(),
-    "extra.json is not in manifest.json": lambda folder: (folder / "extra.json").write_text("{}"),
-    "manifest.json has format 2; known: 1": lambda folder: change_manifest(folder, format=2),
-    "manifest.json lists no files": lambda folder: change_manifest(folder, files=[]),
-    "manifest.json lists '../model.safetensors', which is not an allowed file name": lambda folder: (
-        change_entry(folder, "../model.safetensors", {})
-    ),
-    "manifest.json has no size and sha256 of recipe.json": lambda folder: change_entry(
-        folder, "recipe.json", {"size": "9"}
-    ),
-    f"manifest.json has {LARGE} bytes; at most 4194304 are read": lambda folder: (
-        folder / "manifest.json"
-    ).write_bytes(bytes(LARGE)),
-    "recipe.json is not a JSON object": lambda folder: forge(folder, "recipe.json", b"[]"),
-    "recipe.json is not JSON: ": lambda folder: forge(folder, "recipe.json", b"[" * 1_000_000),
-    f"model.safetensors has a header of {LARGE} bytes; at most 4194304 are read": lambda folder: forge(
-        folder, "model.safetensors", LARGE.to_bytes(8, "little") + bytes(8)
-    ),
-    "model.safetensors is not a safetensors file": lambda folder: forge(
-        folder, "model.safetensors", bytes(64)
-    ),
-    "does not exist": shutil.rmtree,
+CHANGES = {
+    "manifest.json has format 1; this version reads 2: convert the run with": {"format": 1},
+    "manifest.json lists '../model.safetensors', which is not an allowed file name": {
+        "files": {"../model.safetensors": {"size": 1, "sha256": ""}}
+    },
+    "manifest.json: unknown setting 'more'": {"more": 1},
 }
 
 
-@pytest.mark.parametrize("reason", DAMAGES)
-def test_damage_is_named_in_one_line(tmp_path, reason):
+@pytest.mark.parametrize("reason", CHANGES)
+def test_a_manifest_of_another_format_or_place_is_refused(tmp_path, reason):
     folder = save(tmp_path, 3)
-    DAMAGES[reason](folder)
+    change_manifest(folder, **CHANGES[reason])
     with pytest.raises(checkpoint.DamagedCheckpointError) as error:
         checkpoint.load_checkpoint(folder)
-    assert error.value.path == folder
     assert error.value.reason.startswith(reason)
-    assert "\n" not in str(error.value)
 
 
 def test_the_latest_step_is_found_by_its_number(tmp_path):
@@ -208,21 +140,11 @@ def test_if_all_are_damaged_the_latest_is_reported(tmp_path):
     assert str(error.value) == expected
 
 
-def test_where_nothing_was_saved_nothing_is_found(tmp_path):
-    assert checkpoint.load_latest(tmp_path) == (None, [])
-    assert checkpoint.load_latest(tmp_path / "absent") == (None, [])
-
-
 def test_pruning_keeps_the_latest_intact(tmp_path):
     folders = [save(tmp_path, step) for step in (1, 2, 3, 4)]
     flip(folders[3] / "state.json")
     assert checkpoint.prune(tmp_path, keep=2) == [folders[0]]
     assert sorted(tmp_path.iterdir()) == folders[1:]
-
-
-def test_pruning_everything_is_rejected(tmp_path):
-    with pytest.raises(ValueError, match="keep is 0; allowed: 1 or more"):
-        checkpoint.prune(tmp_path, keep=0)
 
 
 def test_incomplete_files_of_a_dead_process_are_removed_by_the_next_save(tmp_path, dead):

@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from isopix.storage import checkpoint
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder, require_new
+from tests.run_folders import create_run
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from isopix.storage.run_folder import RunFolder
 with RunFolder(Path(sys.argv[1])).lock():
     print("locked", flush=True)
     time.sleep(60)
@@ -20,7 +20,7 @@ with RunFolder(Path(sys.argv[1])).lock():
 
 @pytest.fixture
 def run(tmp_path):
-    run = RunFolder.create(tmp_path / "run")
+    run = create_run(tmp_path / "run")
     run.recipe.write_text("{}")
     return run
 
@@ -52,37 +52,35 @@ def test_every_file_of_a_run_has_its_place(run):
 
 
 def test_an_empty_folder_may_become_a_run(tmp_path):
-    assert RunFolder.create(tmp_path).checkpoints.is_dir()
+    assert create_run(tmp_path).checkpoints.is_dir()
 
 
 def test_a_folder_with_anything_in_it_is_not_overwritten(run):
     expected = f"run folder {run.path} is not empty; choose another --out, or resume with: isopix resume "
-    assert refusal(RunFolder.create, run.path) == expected + str(run.path)
+    assert refusal(require_new, run.path) == expected + str(run.path)
 
 
 def test_resuming_is_not_suggested_for_other_folders(tmp_path):
     (tmp_path / "mine.txt").touch()
-    assert refusal(RunFolder.create, tmp_path) == f"folder {tmp_path} is not empty; choose another --out"
+    assert refusal(require_new, tmp_path) == f"folder {tmp_path} is not empty; choose another --out"
 
 
 def test_a_suggested_command_can_be_pasted(tmp_path):
-    run = RunFolder.create(tmp_path / "my run")
+    run = create_run(tmp_path / "my run")
     run.recipe.touch()
-    assert refusal(RunFolder.create, run.path).endswith(f"resume with: isopix resume '{run.path}'")
+    assert refusal(require_new, run.path).endswith(f"resume with: isopix resume '{run.path}'")
 
 
 def test_a_path_through_a_file_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "run"
-    assert (
-        refusal(RunFolder.create, path) == f"run folder {path} cannot be created: part of its path is a file"
-    )
+    assert refusal(require_new, path) == f"run folder {path} cannot be created: part of its path is a file"
 
 
 def test_a_file_is_not_a_run_folder(tmp_path):
     path = tmp_path / "file"
     path.touch()
-    assert refusal(RunFolder.create, path) == f"{path} is a file; a run folder needs another --out"
+    assert refusal(require_new, path) == f"{path} is a file; a run folder needs another --out"
 
 
 def test_a_run_is_opened_where_it_was_created(run):
@@ -117,12 +115,12 @@ def test_a_hugging_face_model_is_an_error_that_says_how_to_convert_it(tmp_path):
 
 
 def test_resuming_is_not_suggested_for_an_imported_model(tmp_path):
-    run = RunFolder.create(tmp_path / "run")
+    run = create_run(tmp_path / "run")
     run.recipe.write_text("{}")
-    assert "resume with: isopix resume" in refusal(RunFolder.create, run.path)
+    assert "resume with: isopix resume" in refusal(require_new, run.path)
     (run.checkpoints / "step-00000000").mkdir()
     (run.checkpoints / "step-00000000" / "imported.json").write_text("{}")
-    assert refusal(RunFolder.create, run.path) == f"folder {run.path} is not empty; choose another --out"
+    assert refusal(require_new, run.path) == f"folder {run.path} is not empty; choose another --out"
 
 
 def test_a_locked_run_names_its_holder(run):
@@ -160,14 +158,3 @@ def test_locking_recovers_the_checkpoint_of_a_dead_process(run):
     )
     with run.lock():
         assert checkpoint.load_latest(run.checkpoints).checkpoint.records["state"]["step"] == 2
-
-
-def test_a_run_of_the_first_edition_is_refused_by_its_version(tmp_path):
-    run = RunFolder.create(tmp_path / "r")
-    run.recipe.write_text("{}")
-    run.environment.write_text('{"isopix": "0.1.0"}')
-    expected = f"{run.path} was written by isopix 0.1.0; this version cannot read it: train again"
-    assert refusal(RunFolder.open, run.path) == expected
-    for other in ('{"isopix": "0.2.0"}', "{}", "damaged"):
-        run.environment.write_text(other)
-        assert RunFolder.open(run.path) == run

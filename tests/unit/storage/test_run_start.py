@@ -7,8 +7,8 @@ import pytest
 
 from isopix.storage import checkpoint
 from isopix.storage.lock import exclusive_lock
-from isopix.storage.run_folder import RunFolder
-from isopix.storage.run_start import start_run
+from isopix.storage.run_folder import start_run
+from tests.run_folders import create_run
 
 
 @pytest.mark.parametrize("lock", [True, False])
@@ -37,7 +37,7 @@ def test_a_failed_start_deletes_nothing_of_a_folder_created_meanwhile(tmp_path):
 
     def start() -> None:
         with start_run(out) as run:
-            RunFolder.create(out).log.write_text("own")
+            create_run(out).log.write_text("own")
             run.publish()
 
     with pytest.raises(ValueError, match="is not empty"):

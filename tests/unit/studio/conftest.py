@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.studio.opened_run import OpenedRun, open_runs
+from isopix.studio.run import OpenedRun, open_runs
 from tests.unit.api.conftest import pristine
 
 __all__ = ["pristine"]

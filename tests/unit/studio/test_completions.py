@@ -8,9 +8,8 @@ import torch
 
 import isopix
 from isopix.generate.config import SamplingConfig
-from isopix.studio.completions import CompletionSettings, completion_frames
-from isopix.studio.hidden_part import PAINTED, hidden_part
-from isopix.studio.opened_run import OpenedRun
+from isopix.studio.run import PAINTED, OpenedRun, hidden_part
+from isopix.studio.views import CompletionSettings, completion_frames
 from tests.unit.data.refusal import refusal
 
 

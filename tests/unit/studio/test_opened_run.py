@@ -12,7 +12,7 @@ from PIL import Image
 
 from isopix.data.dataset import load_dataset
 from isopix.objectives.objectives import NoObjective
-from isopix.studio.opened_run import ChosenImage, OpenedRun, open_runs, pixels_of
+from isopix.studio.run import ChosenImage, OpenedRun, open_runs, pixels_of
 from tests.unit.data.refusal import refusal
 
 
@@ -49,7 +49,7 @@ def test_a_file_is_preprocessed_as_in_a_dataset(
 
 
 def replace_recipe(run: OpenedRun, recipe: object):
-    return type(run.model)(run.loaded._replace(recipe=recipe))
+    return type(run.model)(replace(run.loaded, recipe=recipe))
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,15 @@ import torch
 import torch.nn.functional as F
 
 from isopix.analysis.neighbors import standardized
-from isopix.studio.opened_run import OpenedRun, pixels_of
-from isopix.studio.tiles import Tile, problem_html, tiles_html
-from isopix.studio.views import attention_tiles, neighbor_tiles, surprise_tiles
+from isopix.studio.run import OpenedRun, pixels_of
+from isopix.studio.views import (
+    Tile,
+    attention_tiles,
+    neighbor_tiles,
+    problem_html,
+    surprise_tiles,
+    tiles_html,
+)
 from tests.unit.data.refusal import refusal
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.cli import rank_errors
+from isopix.cli import launch as rank_errors
 from isopix.core import ranks
 from isopix.recipes import registry
 from isopix.recipes.cost import check_memory
-from isopix.runs.rank_folder import new_run
+from isopix.runs.pretrain import new_run
 from isopix.train.config import TrainConfig
 from isopix.train.parallel import OneDevice, agree, first_rank_first, full, shard_like
 

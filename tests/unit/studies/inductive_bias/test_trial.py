@@ -14,9 +14,9 @@ from isopix.data.dataset import load_dataset
 from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.probe import evaluate_probe
 from isopix.runs.load import load_run
+from isopix.runs.state import read_environment
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log
-from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias import measure, trial
 from isopix.studies.inductive_bias.grid import Study, plan_study

@@ -49,8 +49,8 @@ def test_tables_have_every_claim_and_every_network(found: StudyResult) -> None:
 
 
 def test_failures_end_the_command(found: StudyResult) -> None:
-    assert found.failure().startswith("1 of 90 trials failed; the same command retries them; conv-pix2vec-1-")
-    assert "out of memory" in found.failure()
+    assert found.failure.startswith("1 of 90 trials failed; the same command retries them; conv-pix2vec-1-")
+    assert "out of memory" in found.failure
 
 
 def test_the_page_has_the_papers_figures_and_each_is_a_file(found: StudyResult) -> None:

@@ -121,6 +121,6 @@ def test_published_numbers_keep_their_decimals() -> None:
 def test_a_failure_ends_the_command(tmp_path: Path) -> None:
     run_all(tmp_path / "out", Failing())
     with Reproduction.create(tmp_path / "out", SETUP) as found:
-        failure = write_table(TABLE, found).failure()
+        failure = write_table(TABLE, found).failure
     assert failure.startswith("failed: probe-igpt-l-translated-digits")
     assert "out of memory" in failure

@@ -1,0 +1,48 @@
+"""The result of `isopix palette`: colors, and their quantization error on a dataset."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from isopix.core.choices import SplitName
+from isopix.core.table import Table
+from isopix.storage.result import Result
+
+
+@dataclass(frozen=True)
+class SplitError:
+    """The quantization error on the images of a split; `psnr_db` is None if it is zero."""
+
+    pixels: int
+    rmse: float
+    psnr_db: float | None
+    unused_colors: int
+    rare_colors: int
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The error as a row of a table."""
+        psnr = "exact" if self.psnr_db is None else f"{self.psnr_db:.2f} dB"
+        return f"{self.pixels:,}", f"{self.rmse:.3f}", psnr, str(self.unused_colors), str(self.rare_colors)
+
+
+class PaletteResult(Result):
+    """A palette, with the errors on the splits of `data`, if it was measured on one.
+
+    `rgb` are levels of 0..255, and `counts` the numbers of pixels that use each color where they are known;
+    `iterations` are those of k-means.
+    """
+
+    num_colors: int
+    source: str
+    fingerprint: str
+    rgb: tuple[tuple[float, ...], ...]
+    counts: tuple[int, ...] | None
+    iterations: int | None = None
+    data: str | None = None
+    splits: Mapping[SplitName, SplitError]
+
+    def tables(self) -> list[Table]:
+        """Return the error on each split."""
+        caption = f"{self.num_colors} colors: {self.source} (fingerprint {self.fingerprint[:12]})"
+        columns = [self.data or "", "pixels", "RMSE (0-255)", "PSNR", "unused colors", "rare colors"]
+        return [Table(caption, columns, [(name, *error.row) for name, error in self.splits.items()])]

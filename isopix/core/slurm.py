@@ -1,0 +1,156 @@
+"""Jobs of SLURM by submitit, an optional package: their executor, their ranks and their requeue."""
+
+import importlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from isopix.core import ranks
+from isopix.core.signals import STOPPED, handle_stop_signals, stopped_by
+from isopix.core.text import did_you_mean
+
+Cluster = Literal["slurm", "local"]
+
+# Parameters with one name on every cluster; submitit takes all others as slurm_NAME.
+SHARED_PARAMETERS = (
+    *("mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node", "timeout_min", "name"),
+    "stderr_to_stdout",
+)
+NUM_REQUEUES = 100  # after a time limit; submitit's own default of 3 is too few for a long training
+TIMEOUT_MIN = 5  # submitit's default
+SIGNAL_DELAY = {"slurm": 90, "local": 30}  # submitit's defaults: seconds from the signal to the time limit
+EARLY = {"slurm": 60, "local": 0}  # seconds by which the signal may come earlier
+ADDITIONAL = "additional_parameters"  # of sbatch that submitit does not know
+IN_JOB = "ISOPIX_JOB"  # the variable that a job sets for its own command
+PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
+
+
+def job_executor(folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm") -> Any:
+    """Return submitit's executor of jobs that log to `folder`; its cluster "local" is this machine.
+
+    Raises ValueError without submitit and for unknown or wrong parameters, RuntimeError without SLURM.
+    """
+    try:
+        import submitit  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise ValueError("SLURM jobs need submitit: pip install 'isopix[slurm]'") from None
+    if cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("srun")):
+        raise RuntimeError("SLURM's sbatch and srun are not on the PATH; submit where they are")
+    given = {name: value for name, value in parameters.items() if not name.startswith(f"{ADDITIONAL}.")}
+    others = {name.partition(".")[2]: parameters[name] for name in parameters.keys() - given.keys()}
+    requeues = given.pop("max_num_timeout", NUM_REQUEUES)
+    if not isinstance(requeues, int) or requeues < 0:
+        raise ValueError(f"max_num_timeout is {requeues}; allowed: 0 or more requeues")
+    _check_names(given, submitit.SlurmExecutor._valid_parameters())
+    _check_time(given, cluster)
+    # SLURM requeues the job after the failure of a node, and ends all of its tasks after that of one.
+    given[ADDITIONAL] = {"requeue": True, **given.get(ADDITIONAL, {}), **others}
+    given.setdefault("srun_args", ["--kill-on-bad-exit"])
+    executor = submitit.AutoExecutor(
+        folder=folder, cluster=cluster, **{f"{cluster}_max_num_timeout": requeues}
+    )
+    named = {key if key in SHARED_PARAMETERS else f"slurm_{key}": each for key, each in given.items()}
+    try:
+        executor.update_parameters(**named)
+    except (NameError, TypeError, ValueError, AssertionError) as error:
+        raise ValueError(f"submitit does not accept these parameters: {error}") from None
+    return executor
+
+
+def _check_names(parameters: Mapping[str, Any], of_slurm: set[str]) -> None:
+    allowed = sorted({*SHARED_PARAMETERS, "max_num_timeout", *of_slurm})
+    if unknown := next((name for name in parameters if name not in allowed), None):
+        hint = did_you_mean(unknown, allowed)
+        raise ValueError(f"unknown SLURM parameter '{unknown}'; {hint}submitit has: {', '.join(allowed)}")
+
+
+def _check_time(parameters: Mapping[str, Any], cluster: Cluster) -> None:
+    """Raise ValueError for a time limit that leaves no time before the signal that asks to save."""
+    minutes = parameters.get("timeout_min", TIMEOUT_MIN)
+    delay = parameters.get("signal_delay_s", SIGNAL_DELAY[cluster])
+    numbers = isinstance(minutes, int | float) and isinstance(delay, int)
+    if "time" not in parameters and numbers and 60 * minutes <= delay + EARLY[cluster]:
+        raise ValueError(
+            f"timeout_min is {minutes}, but the job is asked to save {delay} seconds (signal_delay_s) before "
+            f"that, or up to {EARLY[cluster]} earlier; give it more time"
+        )
+
+
+class CommandJob:
+    """A command that runs as a job, in one process for each task, and again after each requeue."""
+
+    def __init__(self, words: tuple[str, ...], requeues: int = 0):
+        self.words, self.requeues = words, requeues
+
+    def __call__(self) -> None:
+        os.environ[IN_JOB] = "1"
+        os.environ.setdefault("SLURM_RESTART_COUNT", str(self.requeues))  # which submitit's local jobs lack
+        join_ranks()
+        sys.argv = ["isopix", *self.words]
+        handle_stop_signals()
+        try:
+            importlib.import_module("isopix.cli.main").main()  # which reads the arguments
+        except SystemExit as ended:
+            if ended.code != STOPPED:
+                raise
+            try:
+                requeue()
+            except RuntimeError as error:
+                if ranks.rank() == 0:
+                    sys.stderr.write(f"isopix: {error}\n")
+            if ranks.rank() == 0:
+                raise
+
+    def checkpoint(self) -> Any:
+        """Return the call to requeue, when submitit asks for it."""
+        import submitit  # noqa: PLC0415 - an extra
+
+        return submitit.helpers.DelayedSubmission(CommandJob(self.words, self.requeues + 1))
+
+
+def join_ranks() -> None:
+    """Set the environment variables by which the tasks of this job find each other, if it has several."""
+    import submitit  # noqa: PLC0415 - an extra
+
+    if submitit.JobEnvironment().num_tasks > 1:
+        # Every process sees all GPUs of its machine, and takes the one of its number.
+        environment = submitit.helpers.TorchDistributedEnvironment()
+        environment.export(set_cuda_visible_devices=False, overwrite=True)
+        os.environ.setdefault("OMP_NUM_THREADS", os.environ.get("SLURM_CPUS_PER_TASK", "1"))
+
+
+def requeue() -> None:
+    """Hand the job, which has stopped and saved, to submitit's handler of its signal.
+
+    That requeues the job and ends the process; it returns in ranks other than 0, and where SIGTERM was not
+    part of a preemption but cancels the job. Raises RuntimeError if the job was requeued too often.
+    """
+    import submitit  # noqa: PLC0415 - an extra
+
+    notice = signal.Signals[f"SIG{submitit.JobEnvironment.USR_SIG}"]
+    if stopped_by() is not notice:
+        time.sleep(PREEMPTION_SECONDS)
+        if not _has_grace_time():
+            return
+    signal.raise_signal(notice)
+
+
+def _has_grace_time() -> bool:
+    """Whether SLURM preempts this job and has left it a grace time: a job that ends by itself within that is
+    not requeued. A canceled job, and one that SLURM requeues, is not running any more.
+    """
+    try:
+        command = ["scontrol", "show", "job", os.environ["SLURM_JOB_ID"]]
+        job = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    except (KeyError, OSError, subprocess.SubprocessError):
+        return False
+    fields = dict(re.findall(r"(\w+)=(\S+)", job))
+    preempted, started = fields.get("PreemptTime", "None"), fields.get("StartTime", "")
+    return fields.get("JobState") == "RUNNING" and preempted != "None" and preempted >= started

@@ -1,0 +1,156 @@
+"""The result of `isopix data show`: what is in a dataset, before any training."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from isopix.core.choices import SplitName
+from isopix.core.table import Table
+from isopix.storage.result import Result, Unsaved, unsaved
+
+MAX_CLASSES = 30  # in the table
+SHOWN = 3  # sizes, duplicates and unreadable images in the tables; files list all of them
+
+
+@dataclass(frozen=True)
+class BadFile:
+    """An image that could not be read, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Examined:
+    """An image that was examined: its split, its name, and its class if it has one."""
+
+    split: SplitName
+    name: str
+    class_name: str | None
+
+
+@dataclass(frozen=True)
+class SplitCounts:
+    """Images of a split, those examined, and how many there are of each class; None without labels."""
+
+    images: int
+    examined: int
+    unreadable: int
+    classes: Mapping[str, int] | None
+
+
+@dataclass(frozen=True)
+class SizeCount:
+    """Images of one size."""
+
+    width: int
+    height: int
+    images: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The number of different sizes, the most common ones, and least, median and largest width and height."""
+
+    different: int
+    most_common: tuple[SizeCount, ...]
+    width: tuple[int, ...]
+    height: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FormatCount:
+    """Images of one format and mode, by Pillow's names."""
+
+    format: str
+    mode: str
+    images: int
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Groups of images of the same content (exact), or of almost the same look (near)."""
+
+    groups: int
+    images: int
+    in_earlier_split: Mapping[SplitName, int]
+    groups_with_different_labels: int
+    first_groups: tuple[tuple[Examined, ...], ...]
+
+
+class DataResult(Result):
+    """What was found in the images of a source that were examined, at most `limit` of each split."""
+
+    source: str
+    limit: int
+    data: str
+    num_classes: int
+    splits: Mapping[SplitName, SplitCounts]
+    sizes: Sizes
+    formats: tuple[FormatCount, ...]
+    duplicates: Mapping[str, Duplicates]
+    unreadable: tuple[BadFile, ...]
+    survey: Unsaved[Any] = unsaved()
+
+    def tables(self) -> list[Table]:
+        """Return the images of each split and class, their properties, and what is wrong with them."""
+        classes = f"{self.num_classes:,} classes" if self.num_classes else "no labels"
+        found = [("width × height", self._sizes), ("format", self._formats)] if self.formats else []
+        for kind, each in self.duplicates.items():
+            found.append((f"{kind} duplicates", _duplicates(each)))
+        found.append(("unreadable", f"{sum(each.unreadable for each in self.splits.values()):,}"))
+        tables = [
+            Table(f"{self.data}: {classes}", ["", *self.splits], self._counts),
+            Table("Images", ["", "found"], found),
+        ]
+        groups = [group for each in self.duplicates.values() for group in each.first_groups[:SHOWN]]
+        rows = [("duplicates", _group(each)) for each in groups]
+        rows += [("unreadable", f"{each.path}: {each.reason}") for each in self.unreadable[:SHOWN]]
+        more = "" if self.path else "; --out FOLDER lists all"
+        return [*tables, Table(f"The first of each{more}", ["", "images"], rows)] if rows else tables
+
+    @property
+    def _counts(self) -> list[tuple[str, ...]]:
+        splits = self.splits.values()
+        rows = [("images", *(f"{each.images:,}" for each in splits))]
+        if any(each.examined < each.images for each in splits):
+            rows.append(("examined", *(f"{each.examined:,}" for each in splits)))
+        counts = [each.classes or {} for each in splits]
+        names = list(next(iter(counts), {}))
+        rows += [
+            (name, *(f"{each.get(name, 0):,}" if each else "" for each in counts))
+            for name in names[:MAX_CLASSES]
+        ]
+        more = len(names) - MAX_CLASSES
+        return [*rows, (f"{more:,} more classes", *("" for _ in counts))] if more > 0 else rows
+
+    @property
+    def _sizes(self) -> str:
+        """One size, or the range and the most common ones."""
+        common = [f"{each.width}×{each.height}" for each in self.sizes.most_common]
+        if self.sizes.different == 1:
+            return f"all {common[0]}"
+        (low, _, high), (lowest, _, highest) = self.sizes.width, self.sizes.height
+        return (
+            f"{self.sizes.different:,} different, {low}-{high} × {lowest}-{highest}; "
+            f"most common: {', '.join(common[:SHOWN])}"
+        )
+
+    @property
+    def _formats(self) -> str:
+        return ", ".join(f"{each.format} {each.mode} ({each.images:,})" for each in self.formats)
+
+
+def _duplicates(found: Duplicates) -> str:
+    if not found.groups:
+        return "none"
+    parts = [f"{found.images:,} images in {found.groups:,} groups"]
+    parts += [f"{count:,} in {split} and an earlier split" for split, count in found.in_earlier_split.items()]
+    if found.groups_with_different_labels:
+        parts.append(f"groups with different labels: {found.groups_with_different_labels:,}")
+    return "; ".join(parts)
+
+
+def _group(images: tuple[Examined, ...]) -> str:
+    names = [f"{each.name} ({each.class_name})" if each.class_name else each.name for each in images]
+    return " = ".join(names[:SHOWN]) + (" …" if len(names) > SHOWN else "")

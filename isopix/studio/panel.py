@@ -1,0 +1,145 @@
+"""The left part of the page: choose or drop an image, and say what to hide of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import numpy as np
+from PIL import Image
+
+from isopix.core.types import Images
+from isopix.data.decode import MAX_BYTES
+from isopix.generate.mask import MaskLike
+from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, hidden_part, pixels_of
+from isopix.studio.views import note_html, problem_html
+
+CANVAS = 320  # pixels, the longer side of the picture that is painted on
+BRUSH_COLOR = "#9b59d0"
+SHOWN = 24  # test images
+
+
+@dataclass(frozen=True)
+class ImagePanel:
+    """The components whose values the tabs read."""
+
+    run: Any  # name of the chosen run
+    chosen: Any  # ChosenImage
+    editor: Any
+    shape: Any
+    pointer: Any  # the picture on which a pixel is clicked
+
+
+def enlarged(pixels: Pixels) -> Pixels:
+    """Return the image with its longer side of CANVAS pixels, each pixel about a square."""
+    height, width = pixels.shape[:2]
+    scale = CANVAS / max(height, width)
+    size = (round(width * scale), round(height * scale))
+    return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.NEAREST))
+
+
+def mask_of(run: OpenedRun, editor: Any, shape: str) -> MaskLike:
+    """Return what is hidden, from the values of the components."""
+    return hidden_part(shape, (editor or {}).get("layers") or (), run.size)
+
+
+def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
+    """Return the chosen image as the run reads it. Raises ValueError for none."""
+    if chosen is None:
+        raise ValueError("choose or drop an image first")
+    return run.preprocess(chosen)
+
+
+def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[], None]]:
+    """Add the components, and return them with the function that connects them, once all are there."""
+    first = runs[0]
+    start = ChosenImage(pixels_of(first.images), 0) if len(first.images) else None
+    picture = None if start is None else enlarged(pixels_of(first.preprocess(start)))
+    run = gr.Radio(
+        [each.name for each in runs], value=first.name, label="Model", visible=len(runs) > 1, elem_id="model"
+    )
+    chosen = gr.State(start)
+    editor = _editor(first, picture)
+    shape = gr.Radio(list(SHAPES), value=next(iter(SHAPES)), label="Hide", elem_id="shape")
+    message = gr.HTML(padding=False, elem_id="image-message")
+    gallery = gr.Gallery(
+        [(enlarged(pixels_of(each[None])), "") for each in first.images[:SHOWN]],
+        label="Test images",
+        columns=6,
+        height="auto",
+        allow_preview=False,
+        buttons=[],
+        format="png",
+        elem_id="images",
+        visible=len(first.images) > 0,
+    )
+    gr.HTML(note_html(first.note), padding=False)
+    file = gr.File(label="Your own image: drop a file", height=120, elem_id="file")
+    pointer = gr.Image(render=False, **POINTER, value=picture)
+    panel = ImagePanel(run, chosen, editor, shape, pointer)
+    return panel, lambda: _connect({each.name: each for each in runs}, panel, (message, gallery, file))
+
+
+POINTER: dict[str, Any] = {
+    "label": "Click a pixel",
+    "interactive": False,
+    "buttons": [],
+    "format": "png",
+    "height": CANVAS,
+    "elem_id": "pointer",
+    "elem_classes": "pixelated",
+}
+
+
+def _editor(run: OpenedRun, picture: Pixels | None) -> Any:
+    """Add the canvas, of the size of the enlarged images of a run."""
+    rows, cols = run.size
+    scale = CANVAS / max(rows, cols)
+    return gr.ImageEditor(
+        picture,
+        label="Paint what to hide",
+        type="numpy",
+        sources=(),
+        transforms=(),
+        layers=False,
+        buttons=[],
+        brush=gr.Brush(default_size=30, colors=[BRUSH_COLOR], color_mode="fixed"),
+        eraser=gr.Eraser(default_size=30),
+        canvas_size=(round(cols * scale), round(rows * scale)),
+        fixed_canvas=True,
+        height=CANVAS + 80,
+        elem_id="editor",
+        elem_classes="pixelated",
+    )
+
+
+def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, Any, Any]) -> None:
+    message, gallery, file = others
+    gallery_run = next(iter(runs.values()))
+
+    def show(name: str, chosen: ChosenImage | None, before: ChosenImage | None) -> tuple[Any, ...]:
+        try:
+            picture = enlarged(pixels_of(image_of(runs[name], chosen)))
+        except ValueError as error:
+            return before, gr.skip(), gr.skip(), problem_html(str(error))
+        return chosen, picture, picture, ""
+
+    def choose(name: str, before: ChosenImage | None, event: gr.SelectData) -> tuple[Any, ...]:
+        pixels = pixels_of(gallery_run.images[event.index :][:1])
+        return show(name, ChosenImage(pixels, event.index), before)
+
+    def drop(name: str, path: str | None, before: ChosenImage | None) -> tuple[Any, ...]:
+        if path is None:
+            return before, gr.skip(), gr.skip(), ""
+        if Path(path).stat().st_size > MAX_BYTES:
+            text = f"the file has more than {MAX_BYTES // 2**20} MiB"
+            return before, gr.skip(), gr.skip(), problem_html(text)
+        return show(name, ChosenImage(Path(path).read_bytes()), before)
+
+    outputs = [panel.chosen, panel.editor, panel.pointer, message]
+    options: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    gallery.select(choose, [panel.run, panel.chosen], outputs, **options)
+    dropped = file.upload(drop, [panel.run, file, panel.chosen], outputs, **options)
+    dropped.then(lambda: None, None, file, **options)  # so that another file can be dropped
+    panel.run.change(lambda name, now: show(name, now, now), [panel.run, panel.chosen], outputs, **options)

@@ -1,0 +1,164 @@
+"""A run as the page uses it: its model, its test images, what it can do, and what is hidden of an image."""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import UInt8
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isopix.analysis.attention import require_attention
+from isopix.analysis.likelihood import require_scores
+from isopix.api.image_selection import select_split
+from isopix.core.device import DeviceLike
+from isopix.core.images import AnyNumber
+from isopix.core.types import Images
+from isopix.generate.mask import MaskLike
+from isopix.generate.sample import require
+from isopix.pretrained.inputs import image_size
+from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import DataLike, load_network, run_folder
+from isopix.probing.feature_splits import Features
+from isopix.runs.load import LoadedRun
+
+PAINTED = "What I paint"
+SHAPES = {
+    PAINTED: "",
+    "Lower half": "half",
+    "Right half": "rectangle:0.0,0.5,1.0,0.5",
+    "Middle": "rectangle",
+    "Random 75 %": "random:0.75",
+}
+MAX_IMAGES = 256  # test images that are shown and searched for neighbors
+
+Ability = Literal["complete", "attention", "surprise"]
+Pixels = UInt8[np.ndarray, "H W 3"]
+
+
+class ChosenImage(NamedTuple):
+    """An image of a user: the bytes of a file, or pixels; `test_index` is its place among the test images,
+    if it is one of them.
+    """
+
+    content: bytes | NDArray[np.uint8]
+    test_index: int | None = None
+
+
+@dataclass(eq=False)
+class OpenedRun:
+    """A run with its first test images, [B 3 H W]; `note` says why there are none, else which they are."""
+
+    name: str
+    path: Path
+    model: PretrainedModel
+    images: Images
+    note: str
+    features: Features | None = None  # of all layers of the test images, computed when they are needed
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def loaded(self) -> LoadedRun:
+        return self.model.loaded
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the model's images, in pixels."""
+        return image_size(self.model.network.codec)
+
+    def label(self) -> str:
+        """Return a line about the model."""
+        rows, cols = self.size
+        recipe = self.loaded.recipe
+        return (
+            f"{recipe.name}, {recipe.objective.label()}, {rows} x {cols} pixels, {self.model.depth} blocks "
+            f"of width {recipe.model.width}, step {self.loaded.step:,}"
+        )
+
+    def preprocess(self, image: ChosenImage) -> Images:
+        """Return an image [1 3 H W] as one of the run's dataset, cropped at its center. Raises ValueError if
+        it cannot be read.
+        """
+        return self.model.preprocess([image.content])
+
+    def problem(self, ability: Ability) -> str:
+        """Return in a line why the model cannot do something; empty if it can."""
+        try:
+            _require(self, ability)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+
+def open_runs(
+    runs: Sequence[str | os.PathLike[str]], *, data: DataLike | None, device: DeviceLike
+) -> list[OpenedRun]:
+    """Open run folders and read their test images, or those of `data`.
+
+    Raises ValueError for what is not a run. A run whose own images cannot be read has none.
+    """
+    paths = [run_folder(run).path for run in runs]
+    short = [path.resolve().name for path in paths]
+    names = short if len(set(short)) == len(short) else [f"{i}: {path}" for i, path in enumerate(paths, 1)]
+    return [_open(name, path, data, device) for name, path in zip(names, paths, strict=True)]
+
+
+def pixels_of(images: Images) -> Pixels:
+    """Return the first of the images as [H W 3]."""
+    return np.ascontiguousarray(images[0].permute(1, 2, 0).cpu().numpy())
+
+
+def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> OpenedRun:
+    model = PretrainedModel(load_network(path, device))
+    none = torch.zeros(0, 3, *image_size(model.network.codec), dtype=torch.uint8)
+    try:
+        dataset, split = select_split(model.loaded, data, None, None)
+    except (ValueError, OSError, RuntimeError) as error:
+        if data is not None:
+            raise
+        return OpenedRun(name, path, model, none, f"the run's own images cannot be read: {error}")
+    found: AnyNumber = getattr(dataset, split).images
+    if not len(found):
+        return OpenedRun(name, path, model, none, f"{dataset.name} has no {split} images")
+    images = found[:MAX_IMAGES].cpu()
+    note = f"first {len(images):,} of {len(found):,} {split} images of {dataset.name}"
+    return OpenedRun(name, path, model, images, note)
+
+
+def _require(run: OpenedRun, ability: Ability) -> None:
+    checks: dict[Ability, Callable[[], None]] = {
+        "complete": lambda: require(run.loaded.model, "complete"),
+        "attention": lambda: require_attention(run.model.network),
+        "surprise": lambda: require_scores(run.loaded.model),
+    }
+    checks[ability]()
+    if ability != "attention":
+        run.loaded.require_decoder(ability)
+
+
+def hidden_part(shape: str, layers: Sequence[NDArray[np.uint8]], size: tuple[int, int]) -> MaskLike:
+    """Return the mask of a shape; for what is painted, bool [H W]: a pixel is hidden if any of it is painted.
+
+    `layers` are RGBA pictures of the image at any scale. Raises ValueError if nothing is painted.
+    """
+    if shape not in SHAPES:
+        raise ValueError(f"there is no shape '{shape}'; choose one of: {', '.join(SHAPES)}")
+    if shape != PAINTED:
+        return SHAPES[shape]
+    painted = torch.zeros(size, dtype=torch.bool)
+    for layer in layers:
+        painted |= _painted(layer, size)
+    if not painted.any():
+        raise ValueError("nothing is painted yet: paint over a part of the image, or choose a shape to hide")
+    return painted
+
+
+def _painted(layer: UInt8[np.ndarray, "rows cols 4"], size: tuple[int, int]) -> Tensor:
+    alpha = torch.from_numpy(np.ascontiguousarray(layer[..., 3])).float()
+    return F.adaptive_max_pool2d(alpha[None, None], size)[0, 0] > 0

@@ -1,0 +1,90 @@
+"""`isopix data show`: what is in a dataset, before any training."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from isopix.core.choices import EXAMINED_IMAGES, Count
+from isopix.core.text import printable
+from isopix.core.verb import verb
+from isopix.data.results import DataResult
+
+if TYPE_CHECKING:
+    from isopix.data.survey import Survey
+
+Source = Annotated[
+    str | os.PathLike[str], Parameter(help="Dataset: a folder or file of images, or a name such as cifar10.")
+]
+Size = Annotated[
+    tuple[int, int],
+    Parameter(
+        negative="", help="Rows and columns of images without a size: palette codes, translated-digits."
+    ),
+]
+Out = Annotated[
+    Path | None, Parameter(help="Folder of the pictures and lists. By default, nothing is written.")
+]
+Examined = Annotated[Count, Parameter(help="Examine up to N images of each split, evenly spaced.")]
+
+
+@verb(command="data show")
+def data_show(
+    source: Source, *, out: Out = None, limit: Examined = EXAMINED_IMAGES, size: Size = (32, 32)
+) -> DataResult:
+    """Show sizes, formats, classes, duplicates, images in several splits, and unreadable images of a dataset.
+
+    With --out, writes a contact sheet, a histogram of sizes, lists of all duplicates and unreadable images,
+    and the numbers: contact-sheet.png, sizes.png and .svg, duplicates.csv, bad-files.csv, data_show.json.
+
+    Example: isopix data show photos/ --out photos-overview
+    """
+    from isopix.data.survey import survey_source
+
+    if out is not None and out.exists() and not out.is_dir():
+        raise ValueError(f"out {out} is a file; give a folder")
+    result = survey_source(os.fspath(source), size=size, limit=limit)
+    if out is None:
+        return result
+    out.mkdir(parents=True, exist_ok=True)
+    _draw(out, result)
+    _list(out, result.survey)
+    return result.saved(out)
+
+
+def _draw(folder: Path, result: DataResult) -> None:
+    """Write the contact sheet and the histogram of sizes."""
+    from isopix.plots.images import png_bytes
+    from isopix.plots.sheets import SheetLine, class_lines, plot_contact_sheet, plot_image_sizes
+    from isopix.plots.style import write_figure
+    from isopix.storage.atomic import replace_file
+
+    pictures = {printable(name): found for name, found in result.survey.pictures.items()}
+    counts = result.splits["train"].classes
+    shown = f"; {len(pictures)} of {result.num_classes:,} classes shown"
+    title = ", ".join(f"{split.images:,} {name}" for name, split in result.splits.items())
+    title = f"{result.data}: {title} images{shown if len(pictures) < result.num_classes else ''}"
+    if counts is None:
+        lines = [SheetLine("", "", each) for each in pictures.values()]
+    else:
+        lines = class_lines(pictures, {printable(name): count for name, count in counts.items()})
+    replace_file(folder / "contact-sheet.png", png_bytes(plot_contact_sheet(title, lines)))
+    if sizes := result.survey.sizes:
+        numbers = [{"width": w, "height": h, "images": n} for (w, h), n in sizes.most_common()]
+        write_figure(plot_image_sizes(sizes), folder / "sizes", {"sizes": numbers})
+
+
+def _list(folder: Path, survey: "Survey") -> None:
+    """Write all duplicates and all unreadable images."""
+    from isopix.storage.atomic import write_csv
+
+    def rows() -> Iterator[Sequence[object]]:
+        for number, group in enumerate(survey.duplicates):
+            for each in map(survey.image, group.members):
+                yield number, group.kind, each.split, each.name, each.class_name or ""
+
+    write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows())
+    bad = ((each.path, each.reason) for found in survey.bad_files.values() for each in found)
+    write_csv(folder / "bad-files.csv", ["path", "reason"], bad)

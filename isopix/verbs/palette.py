@@ -1,0 +1,158 @@
+"""`isopix palette`: fit, import and inspect color palettes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from isopix.codecs.results import PaletteResult, SplitError
+from isopix.core.choices import Count, SplitName
+from isopix.core.verb import verb
+from isopix.verbs.options import Data, DataLike, Limit, Seed
+
+if TYPE_CHECKING:
+    from isopix.codecs.palette_file import PaletteFile
+    from isopix.data.dataset import ImageDataset
+
+EXAMPLES = 10  # images in the figure of quantized images
+
+Size = Annotated[tuple[int, int], Parameter(negative="", help="Rows and columns to resize images to.")]
+PaletteOut = Annotated[
+    Path, Parameter(help="Palette file to write, ending in .npz; pictures are written next to it.")
+]
+Colors = Annotated[Count, Parameter(help="Number of colors.")]
+Array = Annotated[Path, Parameter(help="Array of shape (colors, 3).")]
+ValueRange = Annotated[
+    tuple[float, float] | None,
+    Parameter(name="--range", negative="", help="Values of black and white in the file: -1 1, 0 1 or 0 255."),
+]
+File = Annotated[Path, Parameter(help="Palette file.")]
+Measured = Annotated[DataLike | None, Parameter(help="Dataset to measure the quantization error on.")]
+Prefix = Annotated[Path | None, Parameter(help="Path prefix of figures and numbers to write.")]
+
+
+@verb(command="palette fit")
+def palette_fit(
+    *,
+    data: Data,
+    out: PaletteOut,
+    colors: Colors = 512,
+    size: Size = (32, 32),
+    limit: Limit = None,
+    seed: Seed = 0,
+) -> PaletteResult:
+    """Fit a palette to the training images of a dataset, by k-means over all their pixels.
+
+    Besides the palette file, writes pictures of the palette and of images before and after quantization, and
+    their numbers: palette.png, palette-images.png, .svg and .json for palette.npz.
+
+    Example: isopix palette fit --data photos/ --colors 512 --out palette.npz
+    """
+    from isopix.codecs.kmeans import fit_palette
+    from isopix.codecs.palette_file import PaletteFile, check_palette_path, write_palette
+
+    check_palette_path(out)
+    images = _images(data, size, limit, seed)
+    found = fit_palette(images.train.images, colors, seed=seed)
+    source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
+    palette = PaletteFile(found.colors, source, found.error.counts)
+    write_palette(out, palette)
+    return _result(palette, images, out, found.iterations)
+
+
+@verb(command="palette import")
+def palette_import(file: Array, *, out: PaletteOut, value_range: ValueRange = None) -> PaletteResult:
+    """Convert an array of colors in a .npy or .npz file to a palette file.
+
+    The value range is required, except for OpenAI's kmeans_centers.npy, which is recognized by its hash.
+
+    Example: isopix palette import clusters.npy --range -1 1 --out palette.npz
+    """
+    from isopix.codecs.palette_file import check_palette_path, read_palette, write_palette
+
+    check_palette_path(out)
+    palette = read_palette(file, value_range)
+    write_palette(out, palette)
+    return _result(palette, None, out)
+
+
+@verb(command="palette show")
+def palette_show(
+    file: File,
+    *,
+    data: Measured = None,
+    out: Prefix = None,
+    size: Size = (32, 32),
+    limit: Limit = None,
+    seed: Seed = 0,
+) -> PaletteResult:
+    """Show a palette and its quantization error, unused colors and rare colors on a dataset.
+
+    Example: isopix palette show palette.npz --data photos/ --out figures/palette
+    """
+    from isopix.codecs.palette_file import read_palette
+
+    return _result(read_palette(file), None if data is None else _images(data, size, limit, seed), out)
+
+
+def _images(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> "ImageDataset":
+    from isopix.data.dataset import DataConfig, ImageDataset
+    from isopix.pretrained.run import load_images
+
+    if isinstance(data, ImageDataset):
+        return data
+    return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit, seed=seed))
+
+
+def _result(
+    palette: "PaletteFile", images: "ImageDataset | None", out: Path | None, iterations: int | None = None
+) -> PaletteResult:
+    """Return the palette with its errors on images; with `out`, write figures and the record beside it."""
+    result = PaletteResult(
+        num_colors=len(palette.colors),
+        source=palette.source,
+        fingerprint=palette.fingerprint,
+        rgb=tuple(map(tuple, palette.colors.tolist())),
+        counts=None if palette.counts is None else tuple(palette.counts.tolist()),
+        iterations=iterations,
+        data=None if images is None else images.name,
+        splits={} if images is None else _errors(palette, images),
+    )
+    if out is None:
+        return result
+    _draw(out.with_suffix(""), palette, images)
+    return result.saved(out)
+
+
+def _errors(palette: "PaletteFile", images: "ImageDataset") -> dict[SplitName, SplitError]:
+    from isopix.codecs.palette import Palette
+    from isopix.codecs.quantization_error import quantization_error
+    from isopix.core.types import Grid
+    from isopix.data.sources.base import SPLIT_NAMES
+
+    codec = Palette(palette.colors, Grid(1, 1))
+    splits = {name: getattr(images, name) for name in SPLIT_NAMES}
+    found = {name: quantization_error(codec, each.images) for name, each in splits.items() if len(each)}
+    return {
+        name: SplitError(each.num_pixels, each.rmse, each.psnr, each.num_unused, each.num_rare)
+        for name, each in found.items()
+    }
+
+
+def _draw(stem: Path, palette: "PaletteFile", images: "ImageDataset | None") -> None:
+    """Write figures of the palette, and of images before and after, next to the record."""
+    from isopix.codecs.palette import Palette
+    from isopix.core.types import Grid
+    from isopix.plots.palette import plot_palette, plot_quantization
+    from isopix.plots.style import write_figure
+
+    title = f"{len(palette.colors)} colors: {palette.source}"
+    write_figure(plot_palette(palette.colors, palette.counts, title=title), stem, {})
+    if images is None:
+        return
+    before = (images.test if len(images.test) else images.train).images[:EXAMPLES]
+    codec = Palette(palette.colors, Grid(*before.shape[2:]))
+    after = codec.decode(codec.encode(before))
+    errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
+    name = stem.with_name(f"{stem.name}-images")
+    write_figure(plot_quantization(before, after), name, {"rmse_per_image": errors.tolist()})

@@ -1,0 +1,193 @@
+"""Long steps and trainings are shown as bars that change, or as lines every few seconds."""
+
+import io
+import sys
+import time
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import isopix
+from isopix.core import progress
+from isopix.core.progress import show_progress_on, track
+from isopix.train.display import TrainingDisplay
+
+RECORD = {"kind": "train", "step": 10, "images": 100, "loss_nats": 2.0, "images_per_second": 50.0}
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress._Process, "make_bar", None)
+    monkeypatch.setattr(progress._Process, "decided", False)
+    return now
+
+
+@pytest.fixture
+def pipe() -> io.StringIO:
+    written = io.StringIO()
+    show_progress_on(Console(file=written, width=20))
+    return written
+
+
+@pytest.fixture
+def terminal() -> io.StringIO:
+    written = io.StringIO()
+    show_progress_on(Console(file=written, force_terminal=True, width=100))
+    return written
+
+
+def counted(clock: list[float], *, first: float = 0.0) -> None:
+    """Ten items, one each minute."""
+    with track("counting <to> ten", 10) as count:
+        for done in range(11):
+            count(done)
+            clock[0] += 60 + first * (done == 0)
+
+
+def test_nothing_is_shown_unless_asked_and_never_by_ranks_other_than_0(
+    clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted(clock)
+    isopix.show_progress()
+    with monkeypatch.context() as patch:
+        patch.setenv("RANK", "1")
+        counted(clock)
+    isopix.show_progress(False)
+    counted(clock)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_lines_go_to_standard_error(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    isopix.show_progress()
+    counted(clock)
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()[4]) == ("", "counting <to> ten  5 of 10  0.0/s  eta 5:00")
+
+
+def test_a_pipe_gets_a_line_every_ten_seconds_and_none_for_a_short_step(
+    clock: list[float], pipe: io.StringIO
+) -> None:
+    """100 images a second; 2,000 were done before."""
+    with track("preparing images", 10_000, 2_000) as count:
+        for done in range(2_000, 10_001, 100):
+            count(done)
+            clock[0] += 1
+    first, *_, last = pipe.getvalue().splitlines()
+    assert first == "preparing images  3,000 of 10,000  100/s  eta 1:10"
+    assert last == "preparing images  10,000 of 10,000  100/s  eta 0:00"
+    with track("short", 10) as count:
+        count(10)
+    assert "short" not in pipe.getvalue()
+
+
+def test_the_time_left_does_not_count_the_first_item_which_may_compile(
+    clock: list[float], pipe: io.StringIO
+) -> None:
+    with track("sampling", 61) as count:
+        clock[0] += 100
+        count(1)
+        clock[0] += 10
+        count(2)
+    assert pipe.getvalue().splitlines() == ["sampling  1 of 61", "sampling  2 of 61  0.1/s  eta 9:50"]
+
+
+def test_a_terminal_gets_a_bar_that_disappears_also_inside_another(
+    clock: list[float], terminal: io.StringIO
+) -> None:
+    with track("outer", 2) as outer:
+        clock[0] += 1
+        outer(1)
+        with track("inner", 3) as inner:
+            clock[0] += 1
+            inner(1)
+            wait_for("inner", terminal)
+    assert "1 of 2" in terminal.getvalue()
+    assert "1 of 3" in terminal.getvalue()
+    assert "\x1b[2K" in terminal.getvalue()[-20:]  # the line is erased
+
+
+@pytest.mark.parametrize("total", [5, None])
+def test_a_step_whose_first_items_are_late_has_a_bar_before(
+    terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch, total: int | None
+) -> None:
+    monkeypatch.setattr(progress, "DELAY", 0.01)
+    with track("fitting probes", total):
+        wait_for("fitting probes", terminal)
+    assert "fitting probes" in terminal.getvalue()
+    assert ("0 of 5" in terminal.getvalue()) == (total is not None)
+
+
+def wait_for(text: str, written: io.StringIO) -> None:
+    for _ in range(1000):
+        if text in written.getvalue():
+            return
+        time.sleep(0.01)
+
+
+def test_a_notebook_has_one_bar_that_changes_and_disappears(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[dict[str, str]] = []
+
+    def display(data: dict[str, str], *, raw: bool, display_id: bool = True) -> Any:
+        shown.append(data)
+        return SimpleNamespace(update=display)
+
+    ipython, module = ModuleType("IPython"), ModuleType("IPython.display")
+    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    module.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    counted(clock)
+    *changes, last = shown
+    assert len(changes) == 10
+    assert '<progress value="5" max="10">' in changes[4]["text/html"]
+    assert "counting &lt;to&gt; ten" in changes[4]["text/html"]
+    assert changes[4]["text/plain"] == "counting <to> ten  5 of 10  0.0/s  eta 5:00"
+    assert last == {"text/html": "", "text/plain": ""}
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        (RECORD, "step 10/110  loss 2.0000  50.0 img/s  MFU 25.0%  eta 0:20"),
+        (
+            {**RECORD, "class_nats": 2.25, "total_nats": 4.25},
+            "step 10/110  loss 2.0000  classification loss 2.2500  50.0 img/s  MFU 25.0%  eta 0:20",
+        ),
+        (
+            {"kind": "evaluation", "step": 9, "split": "test", "class_nats": 0.5, "accuracy": 0.75},
+            "step 9  test classification loss 0.5000 nats  accuracy 75.0%",
+        ),
+        (
+            {"kind": "evaluation", "step": 9, "split": "validation", "loss_nats": 1.25, "images": 8},
+            "step 9  validation loss 1.2500 nats  (8 images)",
+        ),
+        (
+            {"kind": "baselines", "step": 0, "held_out": "test", "images": 1800, "nats": {"PNG": 1.5}},
+            "baselines on 1,800 test images: PNG 1.5000 nats",
+        ),
+        ({"kind": "note", "step": 3, "text": "skipped"}, "skipped"),
+    ],
+)
+def test_a_training_shows_its_log_records(record: dict[str, Any], line: str, pipe: io.StringIO) -> None:
+    """50 images/s of 1000 FLOPs at a peak of 200,000; 100 steps of 10 images are left."""
+    bar = progress.open_bar()
+    assert bar is not None
+    display = TrainingDisplay(bar, "title", 110, flops=1000, peak=200_000.0)
+    display.show(record)
+    display.close()
+    assert pipe.getvalue().splitlines() == ["title", line]
+
+
+def test_training_lines_in_quick_succession_are_skipped_except_for_the_last(pipe: io.StringIO) -> None:
+    bar = progress.open_bar()
+    assert bar is not None
+    display = TrainingDisplay(bar, "title", 12, flops=1000, peak=None)
+    for step in (10, 11, 12):
+        display.show({**RECORD, "step": step, "images": step * 10})
+    assert [line.split()[1] for line in pipe.getvalue().splitlines()[1:]] == ["10/12", "12/12"]

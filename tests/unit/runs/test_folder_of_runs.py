@@ -1,0 +1,112 @@
+"""A folder of several runs: one process at a time, always the same settings, no rest of a mistake."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs
+from isopix.storage import atomic
+
+GIVEN = {"train": {"steps": 4, "lr": 0.1}, "data": {"workers": 2}, "pretrained": None}
+
+
+def work(out: Path, *runs: str, **changes: object) -> None:
+    with folder_of_runs(out, {**GIVEN, **changes}, "search"):
+        for name in runs:
+            (out / name).mkdir(exist_ok=True)
+
+
+def names(out: Path) -> set[str]:
+    return {path.name for path in out.iterdir()}
+
+
+def test_the_same_call_continues_and_another_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    work(out, "one")
+    work(out, "two", data={"workers": 0})  # which changes no number
+    before = names(out)
+    assert before == {"one", "two", FOLDER_LOCK, SETTINGS}
+    for changes, difference in [
+        ({"train": {"steps": 5, "lr": 0.1}}, "train.steps=4, not 5"),
+        ({"train": {"steps": 4}}, "train.lr=0.1, not None"),
+        ({"pretrained": {"run": "a", "step": 3}}, "pretrained.run=None, not a"),
+    ]:
+        with pytest.raises(ValueError, match=f"^the search in .* has {difference}; choose another --out$"):
+            work(out, **changes)
+    with (
+        pytest.raises(ValueError, match="kind=search, not refit"),
+        folder_of_runs(out, GIVEN, "refit"),
+    ):
+        pass
+    assert names(out) == before
+
+
+def test_of_two_processes_one_works_and_the_other_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = (
+        "from pathlib import Path; from isopix.runs.resume import folder_of_runs\n"
+        f"with folder_of_runs(Path({str(out)!r}), {GIVEN!r}, 'search'):\n"
+        "    print('working', flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "working\n"
+        with pytest.raises(ValueError, match=f"^folder {out} is in use by process {other.pid} on host"):
+            work(out, "one")
+        other.communicate("\n")
+    work(out, "one")
+
+
+@pytest.mark.parametrize("left", [(), ("mine",), (".hidden",)], ids=str)
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, left: tuple[str, ...]) -> None:
+    for name in left:
+        (tmp_path / name).touch()
+    if left:
+        with pytest.raises(ValueError, match="is not empty"):
+            work(tmp_path, "one")
+        assert names(tmp_path) == {*left}
+        with pytest.raises(ValueError, match="is a file"):
+            work(tmp_path / left[0] / "out", "one")
+    else:
+        work(tmp_path, "one")
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, RuntimeError])
+def test_a_mistake_before_the_first_run_leaves_no_folder(tmp_path: Path, error: type[BaseException]) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(error), folder_of_runs(out, GIVEN, "search"):
+        raise error
+    assert not out.exists()
+    work(out, "one")
+    with pytest.raises(error), folder_of_runs(out, GIVEN, "search"):
+        raise error
+    assert "one" in names(out)
+
+
+def test_killed_at_any_write_the_same_call_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on the disk before each rename, and after it, is enough to go on with."""
+    out, kept = tmp_path / "out", list[Path]()
+    rename = Path.rename
+
+    def keep(path: Path, target: Path) -> Path:
+        for step in (lambda: path, lambda: rename(path, target)):
+            step()
+            kept.append(shutil.copytree(out, tmp_path / f"kept-{len(kept)}"))
+        return target
+
+    monkeypatch.setattr(atomic.Path, "rename", keep)
+    work(out, "one")
+    monkeypatch.undo()
+    assert len(kept) == 2
+    for left in kept:
+        temporary = next(left.glob(".tmp-*"), None)
+        if temporary is not None:  # of a process that has ended
+            temporary.rename(left / temporary.name.replace(str(os.getpid()), "999999999"))
+        work(left, "one")
+        assert {"one", FOLDER_LOCK, SETTINGS} <= names(left)

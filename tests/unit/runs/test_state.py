@@ -1,0 +1,174 @@
+"""What a run records of itself is checked before it is used."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from isopix.core.config import from_dict, to_dict
+from isopix.recipes import registry
+from isopix.runs.load import find_checkpoint, load_run
+from isopix.runs.observer import RunObserver
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.state import State, check_moments
+from isopix.runs.training_log import decoder_fits, unigram_nats
+from isopix.storage.checkpoint import load_checkpoint, save_checkpoint
+from isopix.storage.run_folder import RunFolder
+from isopix.train.optim import SGD, Adam, OptimizerSpec
+from tests.unit.data.refusal import refusal
+
+CPU = torch.device("cpu")
+SMALL = ["depth=1", "width=16", "batch_size=16", "steps=4", "checkpoint_every=2", "num_colors=4", "limit=60"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of the same recipe."""
+    folder = tmp_path_factory.mktemp("runs")
+    recipe = registry.resolve("igpt.digits", assignments=SMALL).recipe
+    for name in ("run", "other"):
+        train_recipe(recipe, folder / name, device=CPU, observer=RunObserver())
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained / "run", tmp_path / "run"))
+
+
+def test_a_state_is_read_as_it_was_written(run: Path) -> None:
+    state = load_run(run, device=CPU).state
+    assert state.step == 4
+    assert state.run_id == json.loads((run / "environment.json").read_text())["run_id"]
+    assert set(state.files) == {"training-images.npy"}
+    assert from_dict(State, json.loads(json.dumps(to_dict(state)))) == state
+
+
+def rewrite(run: Path, change: Callable[[Any], None]) -> None:
+    """Change the newest checkpoint, so that its hashes are right."""
+    newest = max((run / "checkpoints").iterdir())
+    found = load_checkpoint(newest)
+    change(found)
+    save_checkpoint(newest, found.tensors, found.records)
+
+
+CHANGES: dict[str, tuple[Callable[[Any], None], str]] = {
+    "other step": (lambda found: found.records["state"].update(step=2), "step 2 is not that of the folder"),
+    "other run": (lambda found: found.records["state"].update(run_id="0"), "run id 0; that of"),
+    "wrong type": (
+        lambda found: found.records["state"].update(step="a"),
+        "step is 'a'",
+    ),
+    "unknown value": (lambda found: found.records["state"].update(color=1), "unknown setting 'color'"),
+    "other palette": (
+        lambda found: found.records["state"].update(codec="0" * 64),
+        "not palette 000000",
+    ),
+    "wrong recipe": (lambda found: found.records["recipe"]["model"].update(depth="a"), "model.depth is 'a'"),
+    "wrong moment": (
+        lambda found: found.tensors["optimizer"].update(
+            {"network.backbone.blocks.0.norm1.weight/exp_avg": torch.zeros(1)}
+        ),
+        "has shape (1,)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_checkpoint_of_wrong_content_is_named_and_the_one_before_is_taken(run: Path, name: str) -> None:
+    change, reason = CHANGES[name]
+    rewrite(run, change)
+    found, [damaged] = find_checkpoint(run)
+    assert found.records["state"]["step"] == 2
+    assert reason in damaged.reason
+    assert "\n" not in str(damaged)
+
+
+def test_the_checkpoint_of_another_run_is_not_taken(trained: Path, run: Path) -> None:
+    for folder in (run / "checkpoints").iterdir():
+        shutil.rmtree(folder)
+        shutil.copytree(trained / "other" / "checkpoints" / folder.name, folder)
+    assert "run id" in refusal(find_checkpoint, run)
+
+
+WEIGHT = torch.zeros(3, 4)
+FULL: Mapping[str, Tensor] = {"w/exp_avg": WEIGHT, "w/exp_avg_sq": WEIGHT, "w/step": torch.tensor(3.0)}
+
+
+class _Own(torch.optim.Optimizer):
+    def __init__(self, parameters: Any):
+        super().__init__(parameters, {"lr": 0.1})
+
+
+class _Factored(OptimizerSpec):
+    """An optimizer that is not PyTorch's; not registered."""
+
+    lr: float = 0.1
+
+    def build(self, parameters: Any) -> torch.optim.Optimizer:
+        return _Own(parameters)
+
+
+@pytest.mark.parametrize("shape", [(), (3, 4), (1, 4), (3, 1), (2, 4), (3,), (3, 4, 1)], ids=str)
+def test_moments_of_other_optimizers_broadcast(shape: tuple[int, ...]) -> None:
+    allowed = not shape or (len(shape) == 2 and shape[0] in (1, 3) and shape[1] in (1, 4))
+    moments = {"w/rows": torch.zeros(shape), "w/no_state": torch.zeros(1)}
+    if allowed:
+        check_moments(_Factored(), {"w": WEIGHT}, moments)
+    else:
+        assert "'w/rows' has shape" in refusal(check_moments, _Factored(), {"w": WEIGHT}, moments)
+
+
+@pytest.mark.parametrize("spec", [Adam(), SGD()], ids=lambda spec: spec.kind)
+@pytest.mark.parametrize(
+    "wrong",
+    [WEIGHT[:2], WEIGHT[:, :1], WEIGHT.flatten(), torch.tensor(0.0), WEIGHT.double(), WEIGHT.long()],
+    ids=lambda wrong: f"{wrong.dtype} {tuple(wrong.shape)}",
+)
+def test_moments_of_fused_optimizers_have_the_shape_and_type_of_their_parameter(
+    spec: OptimizerSpec, wrong: Tensor
+) -> None:
+    check_moments(spec, {"w": WEIGHT}, FULL)
+    assert "tensor 'w/exp_avg' has shape" in refusal(
+        check_moments, spec, {"w": WEIGHT}, {**FULL, "w/exp_avg": wrong}
+    )
+    assert "'v' is no parameter" in refusal(check_moments, spec, {"w": WEIGHT}, {"v/exp_avg": WEIGHT})
+    assert "'w/step'" in refusal(check_moments, spec, {"w": WEIGHT}, {**FULL, "w/step": WEIGHT})
+
+
+BASELINES = [
+    {"kind": "baselines", "step": 0, "held_out": "test", "nats": {"unigram": 9.0}},
+    {"kind": "baselines", "step": 0, "held_out": "validation", "nats": {"other": 1.0, "unigram": 2.0}},
+]
+
+
+def validated(step: int, loss: float, **changes: Any) -> dict[str, Any]:
+    return {"kind": "evaluation", "step": step, "split": "validation", "loss_nats": loss, **changes}
+
+
+@pytest.mark.parametrize(
+    ("records", "fits"),
+    [
+        ([*BASELINES, validated(1, 1.99)], True),
+        ([*BASELINES, validated(1, 2.0)], False),
+        ([*BASELINES, validated(1, 1.0), validated(2, 3.0)], False),
+        ([*BASELINES, validated(1, 3.0), validated(2, 1.0, split="test")], False),
+        ([*BASELINES], False),
+        ([BASELINES[0], validated(1, 1.0)], False),
+        ([*BASELINES, {"kind": "evaluation", "step": 1, "split": "validation", "class_nats": 0.1}], False),
+    ],
+)
+def test_a_decoder_fits_once_the_last_validation_loss_is_below_the_unigram_baseline(
+    tmp_path: Path, records: list[Any], fits: bool
+) -> None:
+    run, recipe = RunFolder(tmp_path), registry.find("igpt.digits", "no recipe")
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in records))
+    assert decoder_fits(recipe, 5, run, initially=False) == fits
+    assert decoder_fits(recipe, 5, run, initially=True)
+    assert not decoder_fits(recipe, 0, run, initially=False)
+    assert (unigram_nats(records) is None) == (BASELINES[1] not in records)

@@ -1,0 +1,103 @@
+"""`isopix doctor`: all is well here; what is broken is named, with what to do."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from isopix.core import device as hardware
+from isopix.verbs import doctor as verb
+from isopix.verbs.doctor import Check, doctor
+
+
+def test_a_good_installation_passes() -> None:
+    found = doctor()
+    checks = {each.name: each for each in found.checks}
+    assert (found.ok, found.failure) == (True, "")
+    assert {"isopix", "packages", "device", "cuda", "threads", "memory", "disk", "cache"} <= checks.keys()
+    assert checks["training"].status == checks["saved weights"].status == "ok"
+    assert str(found.packages["torch"]).split("+")[0] == torch.__version__.split("+")[0]
+    assert found.extras["hub"]["install"] == "pip install 'isopix[hub]'"
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "training_checks", lambda device: iter(()))
+
+
+@pytest.mark.usefixtures("checks")
+def test_what_is_broken_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision/__init__.py").write_text("raise RuntimeError('no operator nms')")
+    (tmp_path / "file").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(hardware, "nvidia_driver", lambda: "550.54")
+    monkeypatch.setattr(hardware, "has_cuda", lambda: False)
+    monkeypatch.setattr(hardware, "cuda_build", lambda: None)
+    found = doctor()
+    assert (found.ok, found.failure) == (False, "broken: torchvision, cache")
+    assert found.notes() == [
+        "torchvision: pip uninstall torchvision, or install the version for this torch",
+        "cuda: to use the GPU, install a CUDA build of torch",
+        "cache: set ISOPIX_CACHE to a folder on a local disk",
+    ]
+
+
+@pytest.mark.usefixtures("checks")
+def test_a_missing_package_and_one_of_another_version_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["torch>=99", "no-such-package>=1", "numpy", "wandb>=0.1; extra == 'wandb'", "x; extra == 'dev'"]
+    extras = SimpleNamespace(get_all=lambda name: ["wandb", "dev"])
+    monkeypatch.setattr(verb.metadata, "requires", lambda name: lines)
+    monkeypatch.setattr(verb.metadata, "metadata", lambda name: extras)
+    found = doctor()
+    assert found.failure == "broken: torch, no-such-package"
+    assert (
+        Check(
+            "no-such-package",
+            "failed",
+            "missing; needed: no-such-package>=1",
+            "pip install 'no-such-package>=1'",
+        )
+        in found.checks
+    )
+    assert found.extras.keys() == {"wandb"}
+
+
+def test_a_loss_that_does_not_fall_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "TINY", (*verb.TINY, "lr=1e-9", "data.limit=20", "steps=2"))
+    [loss, weights] = verb.training_checks("cpu")
+    assert (loss.name, loss.status, weights.status) == ("training", "failed", "ok")
+
+
+def test_weights_that_are_read_differently_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "TINY", (*verb.TINY, "data.limit=20", "steps=2"))
+    monkeypatch.setattr(verb, "MAX_DIFFERENCE", -1)
+    [_, weights] = verb.training_checks("cpu")
+    assert (weights.name, weights.status) == ("saved weights", "failed")
+
+
+def test_a_device_that_is_not_there_is_a_wrong_call() -> None:
+    with pytest.raises(ValueError, match="'cuda:7' is not available; available: auto, cpu"):
+        doctor(device="cuda:7")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["doctor"], "isopix: broken: torch\n"),
+        (["plan", "igpt.s"], "isopix: libcudart is missing; isopix doctor checks the installation\n"),
+    ],
+)
+def test_a_torch_that_cannot_be_imported_is_one_line(tmp_path: Path, words: list[str], message: str) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text("raise ImportError('libcudart is missing')")
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])
+    command = [sys.executable, "-m", "isopix", *words]
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (1, message)
