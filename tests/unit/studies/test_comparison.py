@@ -39,7 +39,8 @@ def write_run(
         "data": {"seed": 0, "subset": subset, "source": str(path)},
         "finetune": {"layer": None},
     }
-    environment: dict[str, Any] = {"data": f"{data} {subset}", "isopix": isopix.__version__}
+    versions = dict.fromkeys(("device", "torch", "pillow", "python", "platform", "isopix", "started"), "")
+    environment: dict[str, Any] = {"data": f"{data} {subset}", "threads": 1, "command": [], **versions}
     if pretrained:
         environment["pretrained"] = {"run": pretrained, "step": 3}
     test = {"kind": "evaluation", "step": steps, "split": "test", "images": len(correct)}

@@ -71,7 +71,7 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
         for baseline in probes.baselines.values():
             assert baseline.correct_images(0).mean() == pytest.approx(baseline.test_accuracy)
         assert (probes.pixel_components is None) == (width >= 192)
-    assert found.environment["data"] == read_environment(run.environment)["data"]
+    assert found.environment["data"] == read_environment(run).data
     loss = found.metrics["loss_measurement"]
     assert (loss["images"], loss["split"]) == (found_images(run), "validation")
     assert loss["baselines"]["unigram"] > 0
