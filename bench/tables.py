@@ -18,7 +18,7 @@ from demo_table import demo
 from model_table import shipped_models
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
 from reliability_table import reliability
-from scale_table import parallel_model, plans, scale
+from scale_table import scale
 from speed_table import compiling, memory, speed
 from study_table import (
     simulation,
@@ -257,8 +257,6 @@ TABLES = {
     "patches": patches,
     "reliability": reliability,
     "scale": scale,
-    "plans": plans,
-    "parallel_model": parallel_model,
     "igpt_numbers": igpt_numbers,
     "igpt_costs": partial(costs, "igpt."),
     "isotropic_costs": partial(costs, "isotropic."),

@@ -18,8 +18,7 @@ from isopix.core.device import Precision, autocast
 from isopix.core.memory import report_memory
 from isopix.core.random import generator
 from isopix.core.types import Logits
-from isopix.finetuning.evaluate import default_masks, ensemble_logits
-from isopix.finetuning.metrics import EnsembleLogits, majority_vote
+from isopix.finetuning.evaluate import EnsembleLogits, default_masks, ensemble_logits, majority_vote
 from isopix.generate.complete import (
     Completions,
     Prompt,

@@ -24,7 +24,7 @@ from isopix.runs.initial_weights import changed_settings, initial_weights
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import TrainingStart
 from isopix.runs.shipped import find_copy
-from isopix.train.schedule import ConstantSchedule
+from isopix.train.optim import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
 SOURCE = ("source", "data.source")  # how the setting is named

@@ -19,7 +19,7 @@ from isopix.runs.finetune import finetune_recipe
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.early_stopping import best_evaluation, has_val_accuracy
+from isopix.train.stopping import best_evaluation, has_val_accuracy
 
 NO_TEST = "num_test_images=0"  # in runs that something is selected from
 

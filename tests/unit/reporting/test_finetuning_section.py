@@ -9,7 +9,7 @@ import torch
 
 from isopix.core.stats import wilson_interval
 from isopix.finetuning.config import FineTuneConfig
-from isopix.finetuning.metrics import evaluate_predictions
+from isopix.finetuning.evaluate import evaluate_predictions
 from isopix.finetuning.results import EvaluationResult
 from isopix.recipes import igpt
 from isopix.reporting import page

@@ -1,10 +1,11 @@
 """The settings of the published fine-tuning, by hand."""
 
+from isopix.studies.protocols import vit
+
 from isopix.studies.papers import vit
 from isopix.studies.papers.setup import Setup
 from isopix.studies.papers.trials import FineTune
-from isopix.train.optim import SGD
-from isopix.train.schedule import WarmupCosineSchedule
+from isopix.train.optim import SGD, WarmupCosineSchedule
 
 
 def test_fine_tuning_is_as_published() -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from isopix.core import energy
+from isopix.train import throughput as energy
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 1)
 RANGE = 262_143_328_850  # microjoules, of a server
