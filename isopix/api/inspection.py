@@ -8,11 +8,11 @@ from typing import Any
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
 from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import PathLike, checked
-from isopix.api.image_selection import select_split
 from isopix.api.results import AnalysisOutput, ReportOutput
 from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike
 from isopix.plots import style
+from isopix.pretrained.images import select_split
 from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder
 from isopix.reporting import headline, page
 from isopix.reporting.baselines import baseline_rows

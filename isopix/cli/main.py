@@ -39,9 +39,6 @@ COMMANDS = {
         "isopix.cli.low_data:low_data",
         "Measure few-label test error: linear probe and fine-tuning.",
     ),
-    "sample": ("isopix.cli.sample:sample", "Sample images from a run."),
-    "complete": ("isopix.cli.complete:complete", "Fill in what a mask hides of images."),
-    "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Reconstruct masked pixels or patches of images."),
     "score": (
         "isopix.cli.score:score",
         "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",

@@ -14,7 +14,6 @@ from isopix.api.results import LowDataOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
 from isopix.cli import (
     analyze,
-    complete,
     low_data,
     neighbors,
     probe,
@@ -86,17 +85,6 @@ def show_analyze(patch: Patch) -> None:
     found = SimpleNamespace(results=results, not_applicable={NAME: NAME * 3}, path=Path("run"))
     patch.setattr("isopix.api.inspection.analyze", lambda *args, **options: found)
     analyze.analyze(Path("run"))
-
-
-def show_complete(patch: Patch) -> None:
-    completions = SimpleNamespace(likelihood="path")
-    likelihoods = torch.full((8, 16), -1234567.8)
-    masks = torch.ones(8, 2, 2, dtype=torch.bool)
-    found = SimpleNamespace(
-        completions=completions, log_likelihood=likelihoods, mask=masks, record={}, path="p.png"
-    )
-    patch.setattr("isopix.api.generation.complete", lambda *args, **options: found)
-    complete.complete(Path("run"))
 
 
 def show_evaluate(patch: Patch) -> None:
