@@ -1,7 +1,5 @@
 """The settings of the published fine-tuning, by hand."""
 
-from isopix.studies.protocols import vit
-
 from isopix.studies.papers import vit
 from isopix.studies.papers.setup import Setup
 from isopix.studies.papers.trials import FineTune
