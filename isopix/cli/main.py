@@ -19,8 +19,6 @@ from isopix.verbs import VERBS
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
-    "recipe": ("isopix.cli.recipe:app", "List recipes; show the settings of one and where each comes from."),
-    "plan": ("isopix.cli.plan:plan", "Estimate parameters, FLOPs, memory and training time of a recipe."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
     "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
     "search-lr": (
@@ -39,15 +37,6 @@ COMMANDS = {
     "neighbors": (
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",
-    ),
-    "study": ("isopix.cli.study:app", "Run a study: train, probe and compare many networks."),
-    "compare": (
-        "isopix.cli.compare:compare",
-        "Compare fine-tuned runs: paired differences over seeds and labels.",
-    ),
-    "reproduce": (
-        "isopix.cli.reproduce:reproduce",
-        "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
 }
 

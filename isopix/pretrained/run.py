@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision, native_precision
+from isopix.core.signals import Interrupted
 from isopix.core.verb import checked
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
@@ -96,14 +97,6 @@ class Run:
 
 
 RunLike = Run | PretrainedModel | str | os.PathLike[str]
-
-
-class Interrupted(KeyboardInterrupt, Generic[T]):
-    """Work was stopped (Ctrl-C, SIGTERM, SIGUSR1) and has been saved; `result` is the partial result."""
-
-    def __init__(self, message: str, result: T):
-        super().__init__(message)
-        self.result = result
 
 
 def run_folder(run: str | os.PathLike[str]) -> RunFolder:
