@@ -132,7 +132,7 @@ def _finetune_job(
 
 def _published(data: str) -> dict[str, Any]:
     """Return the published test errors on a dataset by method."""
-    from isopix.papers.igpt import LOW_DATA
+    from isopix.recipes.published import LOW_DATA
 
     return {each.method: each.errors for each in LOW_DATA} if data == "cifar10" else {}
 
