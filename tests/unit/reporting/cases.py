@@ -21,7 +21,7 @@ from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import LbfgsProbe
 from isopix.probing.results import Gain, LayerScore, LayerScores, ProbeResult
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 from isopix.runs.data_sample import save_data_sample
 from isopix.storage import checkpoint
@@ -122,13 +122,13 @@ def baselines(split: str = "test") -> dict[str, Any]:
 def regression() -> Recipe:
     """A network whose untrained prediction is not uniform."""
     parts = {"codec": FullPatchSpec(patch_size=2), "stem": PatchEmbedSpec(), "head": RegressionHeadSpec()}
-    return tiny.digits_bert().updated(**parts)
+    return igpt.digits_bert().updated(**parts)
 
 
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     """A run that has just begun."""
     run = create_run(path)
-    run.recipe.write_text(json.dumps(to_dict(recipe or tiny.digits())))
+    run.recipe.write_text(json.dumps(to_dict(recipe or igpt.digits())))
     return run
 
 
@@ -155,7 +155,7 @@ def whole(
 
 def fine_tuned(path: Path) -> RunFolder:
     """A fine-tuned run that was evaluated."""
-    run = bare(path, replace(tiny.digits_bert(), finetune=FineTuneConfig(generative_weight=0.5, layer=1)))
+    run = bare(path, replace(igpt.digits_bert(), finetune=FineTuneConfig(generative_weight=0.5, layer=1)))
     run.environment.write_text(json.dumps({"device": "cpu", "majority": 0.102}))
     seen = {"kind": "evaluation", "loss_nats": 1.7, "class_nats": 2.0}
     validation = [

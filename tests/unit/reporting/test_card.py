@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isopix.data.dataset import DataConfig
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.reporting.card import model_card
 from isopix.reporting.run_record import read_run
 from isopix.storage.run_folder import RunFolder
@@ -47,13 +47,13 @@ def test_a_classifier_has_its_accuracy(tmp_path: Path) -> None:
 def test_transformers_supports_autoregressive_models_only(tmp_path: Path) -> None:
     assert "ImageGPTForCausalImageModeling" in card(whole(tmp_path / "ar").path, "transformers")
     with pytest.raises(ValueError, match="transformers supports autoregressive models"):
-        card(whole(tmp_path / "bert", tiny.digits_bert()).path, "transformers")
+        card(whole(tmp_path / "bert", igpt.digits_bert()).path, "transformers")
 
 
 def test_markup_of_users_is_escaped(tmp_path: Path) -> None:
     run = whole(
         tmp_path / "run",
-        replace(tiny.digits(), data=DataConfig(source="a|b<i>", rows=8, cols=8)),
+        replace(igpt.digits(), data=DataConfig(source="a|b<i>", rows=8, cols=8)),
         evidence(data="<b>x</b>"),
     )
     text = card(run.path)

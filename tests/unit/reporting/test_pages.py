@@ -12,7 +12,7 @@ import pytest
 
 from isopix.core.version import __version__
 from isopix.data.dataset import DataConfig
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.reporting.page import read_runs, report_page
 from isopix.storage.run_folder import RunFolder
 from isopix.verbs.report import result_kinds
@@ -32,7 +32,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """The page of each kind of run, and of several."""
     folder = tmp_path_factory.mktemp("runs")
     ar = whole(folder / "ar")
-    bert = whole(folder / "bert", tiny.digits_bert(), evidence((0.3, 0.6, 0.5)), started="2026-01-01")
+    bert = whole(folder / "bert", igpt.digits_bert(), evidence((0.3, 0.6, 0.5)), started="2026-01-01")
     tuned = fine_tuned(folder / "tuned")
     found = {
         "ar": page_of(ar),
@@ -123,7 +123,7 @@ def test_pages_of_equal_runs_are_equal(tmp_path: Path) -> None:
 
 def test_text_of_users_is_escaped(tmp_path: Path) -> None:
     found = evidence(data=EVIL, warnings=(EVIL,))
-    recipe = replace(tiny.digits(), name=EVIL, data=DataConfig(source=EVIL, rows=8, cols=8))
+    recipe = replace(igpt.digits(), name=EVIL, data=DataConfig(source=EVIL, rows=8, cols=8))
     text = page_of(whole(tmp_path / "a<b>", recipe, found, device=EVIL))
     assert not Outline(text).named("script")
     assert "\u202e" not in text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isopix.probing.config import ProbeConfig
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.reporting.page import report_page
 from isopix.reporting.run_record import read_run, read_run_or_model
 from isopix.storage.run_folder import RunFolder
@@ -57,7 +57,7 @@ def test_a_recipe_of_another_version_is_a_problem_and_one_that_is_no_json_an_err
 
 
 def test_the_primary_probe_is_the_papers_of_the_runs_own_images_and_of_the_most(tmp_path: Path) -> None:
-    run = bare(tmp_path / "run", tiny.digits())
+    run = bare(tmp_path / "run", igpt.digits())
     given = {
         "own": evidence(),
         "newer": evidence(call=call("probe", "2027")),

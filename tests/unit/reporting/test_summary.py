@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isopix.probing.config import ProbeConfig
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.reporting.run_record import RunRecord, read_run
 from isopix.reporting.summary import headline, incomparable, summary_rows
 from isopix.reporting.training import held_out_loss, images_seen, training_cost, uniform_classes
@@ -100,7 +100,7 @@ def test_the_held_out_loss_is_of_test_then_of_validation(tmp_path: Path) -> None
 
 
 def test_the_cost_of_training_is_what_was_measured(tmp_path: Path) -> None:
-    run = bare(tmp_path / "run", tiny.digits())
+    run = bare(tmp_path / "run", igpt.digits())
     measured = {"seconds": 7260, "peak_memory_bytes": 2**30, "energy_joules": 7200}
     write_log(run, [{"kind": "train", "step": 10, "images": 80, "loss_nats": 2.0, **measured}])
     cost = dict(training_cost(read_run(run)))
