@@ -10,9 +10,9 @@ from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json
 from isopix.core.measurement import Measurement
-from isopix.core.signals import STOPPED
+from isopix.core.signals import STOPPED, Interrupted
 from isopix.core.text import command_line, format_loss
-from isopix.pretrained.run import Interrupted, Run
+from isopix.pretrained.run import Run
 from isopix.recipes.recipe import Recipe
 from isopix.runs.observer import RunStatus
 
