@@ -29,19 +29,22 @@ if TYPE_CHECKING:
     from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
-    from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
+    from isopix.core.signals import Interrupted
     from isopix.pretrained.features import Features
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import Interrupted, Run
+    from isopix.pretrained.run import Run
     from isopix.verbs.data import data_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
+    from isopix.verbs.finetune import finetune
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
+    from isopix.verbs.pretrain import pretrain, resume
+    from isopix.verbs.search_lr import search_lr
     from isopix.verbs.studio import open_studio
 
 __all__ = [
@@ -106,10 +109,10 @@ _MODULES = {
     "isopix.core.progress": ("show_progress",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
-    "isopix.pretrained.run": ("Interrupted", "Run"),
+    "isopix.core.signals": ("Interrupted",),
+    "isopix.pretrained.run": ("Run",),
     "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
-    "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),

@@ -14,7 +14,6 @@ from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import PathLike, checked
 from isopix.api.image_selection import select_split
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
-from isopix.api.starts import resolve_recipe
 from isopix.core import device as hardware
 from isopix.core.choices import MFU, SplitName
 from isopix.core.device import DeviceLike
@@ -23,6 +22,7 @@ from isopix.core.memory import free_memory
 from isopix.core.ranges import Count
 from isopix.plots import style
 from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder
+from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.parallel_plan import parallel_plans
 from isopix.recipes.recipe import Recipe
@@ -125,7 +125,10 @@ def plan(
     of a node in one direction, replaces the data sheet's between nodes. Nothing is written. Raises ValueError
     for wrong settings, unknown devices, and a batch that cannot be split over `devices`.
     """
-    resolved, where = resolve_recipe(recipe, file=file, overrides=overrides), hardware.select_device(device)
+    resolved, where = (
+        registry.resolve(recipe, file=None if file is None else Path(file), assignments=overrides).recipe,
+        hardware.select_device(device),
+    )
     if node_bandwidth is not None and not devices:
         raise ValueError("node_bandwidth is given without devices, such as 64xH100")
     clusters = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.api import evaluation, few_labels, training
+from isopix.api import evaluation, few_labels
 from isopix.api.arguments import PathLike, checked
 from isopix.core.device import DeviceLike
 from isopix.recipes.recipe import Recipe
@@ -18,6 +18,8 @@ from isopix.studies.protocols.setup import ProtocolScale, Setup
 from isopix.studies.protocols.trials import Commands, ProtocolTrial
 from isopix.studies.protocols.write_up import ProtocolTable, write_table
 from isopix.verbs.evaluate import evaluate
+from isopix.verbs.finetune import finetune
+from isopix.verbs.pretrain import pretrain, resume
 
 TrialProgress = Callable[[str, TrialState], None]  # called with the name of each trial that has ended
 
@@ -46,7 +48,7 @@ def reproduce(
     """Run the experiments of a table or figure, and write the measured numbers next to the published ones.
 
     `protocol` is a name such as igpt.table4. `data` are labeled images instead of those of the paper,
-    `pretrain_data` the images of pre-training if they are others, `overrides` settings of pre-training, and
+    `pretrain_data` the images of pre-training if they are others, `overrides` settings of pre-and
     `pretrained` existing runs, as in `igpt-l=runs/igpt-l`, by the name of the network that they replace.
     Trials that are done are not repeated, also for other protocols with the same folder; a trial that fails
     leaves its cells empty. Raises ValueError for wrong arguments and for a folder of another setup,
@@ -91,13 +93,13 @@ class _Api:
     device: DeviceLike
 
     def train(self, recipe: Recipe, out: Path) -> Path:
-        self._train_or_resume(out, lambda: training.pretrain(recipe, out=out, device=self.device))
+        self._train_or_resume(out, lambda: pretrain(recipe, out=out, device=self.device))
         return out
 
     def finetune(self, run: Path, out: Path, settings: Sequence[str]) -> Path:
         self._train_or_resume(
             out,
-            lambda: training.finetune(run, out=out, overrides=settings, device=self.device),
+            lambda: finetune(run, *settings, out=out, device=self.device),
         )
         return out
 
@@ -114,7 +116,7 @@ class _Api:
 
     def _train_or_resume(self, out: Path, start: Callable[[], object]) -> None:
         if RunFolder(out).has_checkpoints:
-            training.resume(out, device=self.device)
+            resume(out, device=self.device)
         else:
             start()
 

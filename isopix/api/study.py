@@ -10,8 +10,7 @@ from isopix.api.results import StudyOutput, StudyProgress
 from isopix.core.device import DeviceLike
 from isopix.core.overrides import parse
 from isopix.core.progress import track
-from isopix.core.signals import stop_requested
-from isopix.pretrained.run import Interrupted
+from isopix.core.signals import Interrupted, stop_requested
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import FILE, Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import write_up

@@ -17,11 +17,9 @@ from isopix.cli.console import (
     warn,
 )
 from isopix.cli.launch import SlurmParameters
-from isopix.cli.run_display import with_resume_hint
 from isopix.core.command_line import command_line
-from isopix.core.signals import STOPPED
+from isopix.core.signals import STOPPED, Interrupted, with_resume_hint
 from isopix.core.text import format_duration
-from isopix.pretrained.run import Interrupted
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.trial import TrialResult
 

@@ -7,10 +7,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
+from typing import Generic, TypeVar
 
 from isopix.core import ranks
 
+T = TypeVar("T")
 # Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal; submitit's
 # notice of the time limit or of a preemption.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2)
@@ -26,6 +29,14 @@ class StopSignal(KeyboardInterrupt):
     def __init__(self, number: int, *, at_once: bool):
         super().__init__()
         self.signal, self.at_once = signal.Signals(number), at_once
+
+
+class Interrupted(KeyboardInterrupt, Generic[T]):
+    """Work was stopped (Ctrl-C, SIGTERM, SIGUSR1) and has been saved; `result` is the partial result."""
+
+    def __init__(self, message: str, result: T):
+        super().__init__(message)
+        self.result = result
 
 
 class StopRequest:
@@ -102,6 +113,18 @@ def stop_requested() -> Iterator[StopRequest]:
         _Process.request = outer
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def with_resume_hint(run: Path, resume_command: str) -> Iterator[None]:
+    """Add the command that resumes the run to a KeyboardInterrupt, if a checkpoint has been saved."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        saved = sorted(run.glob("**/checkpoints/step-*"))
+        if saved and not isinstance(stopped, Interrupted):
+            stopped.args = (f"interrupted; last checkpoint: {saved[-1]}; resume with: {resume_command}",)
+        raise
 
 
 @contextmanager

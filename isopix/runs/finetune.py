@@ -21,10 +21,9 @@ from isopix.recipes import registry
 from isopix.recipes.data_palette import with_palette_of_data
 from isopix.recipes.evaluation_size import with_affordable_evaluation
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.runs.initial_weights import changed_settings, initial_weights
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import TrainingStart
 from isopix.runs.shipped import find_copy
+from isopix.runs.start import TrainingStart, changed_settings, initial_weights
 from isopix.train.schedule import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50

@@ -7,27 +7,19 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.config import to_dict
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint, saved_recipe
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.observer import RunObserver, RunStatus
-from isopix.runs.pretrain import (
-    InitialWeights,
-    TrainingStart,
-    codec_provenance,
-    train_recipe,
-    with_absolute_paths,
-)
+from isopix.runs.pretrain import codec_provenance, train_recipe
 from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs, resume_run, train_or_resume
+from isopix.runs.start import InitialWeights, Prepare, TrainingStart, start_settings
 from isopix.runs.state import MODEL, codec_of
 from isopix.storage.atomic import is_temporary
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, best_evaluation
-
-Prepare = Callable[[], TrainingStart]  # called for each run, as training changes the weights
 
 
 class SelectedStep(NamedTuple):
@@ -77,12 +69,6 @@ def finetune_and_refit(
 def _temporary(folder: Path) -> list[str]:
     """Return the names of files that a killed process has left."""
     return [path.name for path in folder.iterdir() if is_temporary(path)]
-
-
-def start_settings(start: TrainingStart) -> dict[str, Any]:
-    """Return the settings and the initial weights of a training, to compare with those of another time."""
-    settings = to_dict(with_absolute_paths(start.recipe))
-    return settings | {"pretrained": start.initial.provenance.get("pretrained") if start.initial else None}
 
 
 def check_selects_step(recipe: Recipe) -> None:

@@ -22,6 +22,7 @@ from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.observer import RunObserver
 from isopix.runs.probe import probe_measurement
+from isopix.runs.results import LRTrial
 from isopix.runs.training_log import unigram_nats
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
@@ -31,7 +32,6 @@ from isopix.studies.inductive_bias.examples import is_example, save_example
 from isopix.studies.inductive_bias.metrics import measure
 from isopix.studies.inductive_bias.probes import probe_pools
 from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, Trial
-from isopix.train.lr_search import LRTrial
 
 Status = Literal["not run", "done", "failed"]
 ENVIRONMENT = (

@@ -225,11 +225,11 @@ def training_checks(device: DeviceLike) -> Iterator[Check]:
 
     Errors become failures.
     """
-    from isopix.api.training import pretrain
+    from isopix.verbs.pretrain import pretrain
 
     with tempfile.TemporaryDirectory(prefix="isopix-doctor-") as name:
         try:
-            run = pretrain("igpt.digits", data="digits", out=Path(name, "run"), overrides=TINY, device=device)
+            run = pretrain("igpt.digits", *TINY, data="digits", out=Path(name, "run"), device=device)
             yield _loss(run)
             yield _weights(run, Path(name), device)
         except (ValueError, RuntimeError, OSError) as error:

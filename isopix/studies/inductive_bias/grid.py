@@ -19,13 +19,14 @@ from isopix.probing.linear import RidgeProbe
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import CELLS, ENCODINGS
-from isopix.runs.pretrain import require_validation, with_absolute_paths
+from isopix.runs.lr_search import lr_grid
+from isopix.runs.pretrain import require_validation
+from isopix.runs.start import with_absolute_paths
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.provenance import with_provenance
 from isopix.studies.inductive_bias.trials import Architecture
 from isopix.studies.trial import TrialResult, TrialSpec
-from isopix.train.lr_search import lr_grid
 
 FILE = "study.json"
 MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge

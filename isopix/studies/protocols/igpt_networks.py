@@ -8,9 +8,9 @@ from isopix.papers.igpt_tables import FEATURES, IR, PARAMETERS
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt, tiny
 from isopix.recipes.recipe import Recipe
+from isopix.runs.lr_search import lr_grid
 from isopix.studies.protocols.setup import Setup, slug
 from isopix.studies.protocols.trials import FineTune, Pretrain, Probe, network_cost
-from isopix.train.lr_search import lr_grid
 from isopix.train.optim import Adam
 
 CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkpoint of figure 3

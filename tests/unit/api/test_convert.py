@@ -36,7 +36,7 @@ def test_the_class_head_of_a_fine_tuned_image_gpt_is_left_out_and_listed(
     pristine: Path, tmp_path: Path
 ) -> None:
     words = ["steps=1", "evaluate_every=1", "batch_size=8", "generative_weight=1", "patience=null"]
-    run = isopix.finetune(pristine / "ar", out=tmp_path / "ft", overrides=words, limit=60, device="cpu")
+    run = isopix.finetune(pristine / "ar", *words, out=tmp_path / "ft", limit=60, device="cpu")
     skipped = {"class head, which ImageGPTForCausalImageModeling does not have": 1}
     found, before = (
         isopix.convert.to_huggingface(source, tmp_path / name)

@@ -87,7 +87,7 @@ def test_an_abandoned_decoder_is_refused_before_images_are_read(
 ) -> None:
     words = ["steps=1", "evaluate_every=1", "batch_size=8", "generative_weight=0", "patience=null"]
     out, message = tmp_path / name, f"{verb} needs the decoder, which does not fit this network"
-    isopix.finetune(pristine / name, out=out, overrides=words, limit=60, **CPU)
+    isopix.finetune(pristine / name, *words, out=out, limit=60, **CPU)
     assert message in refusal(lambda: getattr(isopix, verb)(out, data=tmp_path / "no such folder", **CPU))
     model, image = isopix.load(out, device="cpu"), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
     assert message in refusal(lambda: getattr(model, verb)(image))

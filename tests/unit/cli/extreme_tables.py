@@ -28,7 +28,6 @@ from isopix.cli import (
     report,
     reproduce,
     score,
-    search_lr,
     verify,
 )
 from isopix.core.measurement import EnsembleAccuracy, Measurement
@@ -39,11 +38,12 @@ from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
 from isopix.reporting.baselines import BaselineRow
 from isopix.runs.model_list import ShippedModel
+from isopix.runs.results import LRSearch, LRTrial
 from isopix.studies.comparison import Comparison, LabelDraw
 from isopix.studies.protocols.write_up import ProtocolTable
-from isopix.train.lr_search import LRSearch, LRTrial
 from isopix.verbs import models
 from isopix.verbs.evaluate import evaluate
+from isopix.verbs.search_lr import search_lr
 
 Patch = pytest.MonkeyPatch
 

@@ -80,8 +80,8 @@ def test_splits_and_weights_are_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     for limit, name in ((0, "mapped"), (2**30, "tensor")):
         monkeypatch.setattr(mapped, "COPIED_BYTES", limit)
         loaded = load_dataset(data)
-        run = isopix.pretrain("igpt.digits", out=tmp_path / name, overrides=words, device="cpu")
-        [weights] = run.folder.glob("checkpoints/step-00000003/model.safetensors")
+        run = isopix.pretrain("igpt.digits", *words, out=tmp_path / name, device="cpu")
+        [weights] = run.path.glob("checkpoints/step-00000003/model.safetensors")
         found.append((loaded, load_file(weights)))
     (ours, own), (theirs, other) = found
     assert isinstance(ours.train.images, MappedPixels)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.api.training import pretrain, resume
 from isopix.core.config import to_dict
 from isopix.recipes import registry
 from isopix.runs.load import load_run, newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
+from isopix.verbs.pretrain import pretrain, resume
 from tests.run_folders import create_run
 from tests.unit.data.refusal import refusal
 
@@ -56,7 +56,7 @@ def with_fixed_point_colors(folder: Path) -> None:
 
 def test_checkpoints_with_fixed_point_colors_are_loaded_and_resumed(tmp_path: Path) -> None:
     quick = ["depth=1", "width=16", "steps=2", "batch_size=8", "checkpoint_every=1"]
-    pretrain("igpt.digits", data="digits", out=tmp_path / "run", overrides=quick)
+    pretrain("igpt.digits", *quick, data="digits", out=tmp_path / "run")
     last = newest_checkpoint(tmp_path / "run")
     earlier = checkpoint.step_folder(last.parent, 1)
     before = load_run(earlier, device=CPU)

@@ -11,10 +11,11 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
 from isopix.runs.observer import RunObserver
-from isopix.runs.pretrain import TrainingStart, train_recipe
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.results import LRSearch
+from isopix.runs.start import TrainingStart
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
-from isopix.train.lr_search import LRSearch
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -128,7 +129,7 @@ def test_a_kill_before_a_status_was_written_changes_nothing(
             raise KeyboardInterrupt
         write_json(path, values)
 
-    monkeypatch.setattr("isopix.runs.lr_search.write_json", fail_once)
+    monkeypatch.setattr("isopix.storage.atomic.write_json", fail_once)
     for _ in found.trials:
         with pytest.raises(KeyboardInterrupt):
             search(tmp_path / "lr")

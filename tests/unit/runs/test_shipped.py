@@ -92,7 +92,7 @@ def test_a_folder_of_that_name_is_used_instead() -> None:
 
 def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
     copy = COPIES / "igpt.digits"
-    isopix.pretrain("igpt.digits", out=copy, overrides=["steps=1"], limit=60, device="cpu")
+    isopix.pretrain("igpt.digits", "steps=1", out=copy, limit=60, device="cpu")
     with pytest.raises(ValueError, match=r"runs/igpt.digits is another run than the model igpt.digits"):
         isopix.sample("igpt.digits", count=1, device="cpu")
 
@@ -137,8 +137,6 @@ def test_fine_tuning_makes_the_copy_that_it_names() -> None:
 
 
 def test_pre_training_goes_on_from_a_model(tmp_path: Path) -> None:
-    run = isopix.pretrain(
-        weights="igpt.digits", out=tmp_path / "run", overrides=["steps=1"], limit=60, device="cpu"
-    )
-    assert run.recipe.name == "igpt.digits"
+    run = isopix.pretrain("steps=1", weights="igpt.digits", out=tmp_path / "run", limit=60, device="cpu")
+    assert run.run.recipe.name == "igpt.digits"
     assert not COPIES.exists()

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.api import training
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
+from isopix.runs import training
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.lr_search import check_trial, run_lr_search, trial_folder, trial_recipe
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.results import LRTrial
 from isopix.storage import log
-from isopix.train.lr_search import LRTrial
 from tests.unit.runs.test_lr_search import ObserverFactory, untimed
 
 CPU = torch.device("cpu")
@@ -66,8 +66,8 @@ def test_a_fine_tuning_trial_at_chance_level_has_failed(tmp_path: Path) -> None:
     words = [*SMALL, "steps=2", "generative_weight=0"]
     found = training.search_lr(
         "igpt.digits",
+        *words,
         out=tmp_path / "lr",
-        overrides=words,
         finetune=True,
         max_lr=1e-9,
         min_lr=1e-9,
