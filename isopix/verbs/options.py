@@ -46,6 +46,7 @@ else:  # the same without torch
         index: int | None
 
 
+RecipeLike = str | Recipe
 RunFolderLike = Annotated[str | os.PathLike[str], Parameter(help="Run folder.")]
 DataLike = str | os.PathLike[str] | Dataset
 

@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from isopix.core.command_line import command_line
 from isopix.core.verb import verb
-from isopix.recipes.recipe import Recipe
 from isopix.runs.results import TrainingResult
 from isopix.verbs.options import (
     DeviceLike,
@@ -18,6 +17,7 @@ from isopix.verbs.options import (
     Logger,
     Out,
     PaletteFile,
+    RecipeLike,
     RunFolderLike,
     RunSeed,
     Settings,
@@ -26,7 +26,7 @@ from isopix.verbs.options import (
 )
 
 Trained = Annotated[
-    str | Recipe | None,
+    RecipeLike | None,
     Parameter(help="Name from `isopix recipe list`; with --from, the default is that of the run."),
 ]
 Weights = Annotated[

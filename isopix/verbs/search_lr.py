@@ -7,13 +7,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from isopix.core.verb import verb
-from isopix.recipes.recipe import Recipe
 from isopix.runs.results import LRSearchResult
 from isopix.verbs.options import DeviceLike, Limit, PaletteFile, RunSeed, Settings, SettingsFile, TrainingData
 from isopix.verbs.pretrain import run_options, same_command
 
 Source = Annotated[
-    str | os.PathLike[str] | Recipe,
+    os.PathLike[str] | RecipeLike,
     Parameter(help="Name from `isopix recipe list`, or run folder of a pre-trained network to fine-tune."),
 ]
 Out = Annotated[
