@@ -8,7 +8,16 @@ from cyclopts import Parameter
 
 from isopix.core.verb import verb
 from isopix.runs.results import LRSearchResult
-from isopix.verbs.options import DeviceLike, Limit, PaletteFile, RunSeed, Settings, SettingsFile, TrainingData
+from isopix.verbs.options import (
+    DeviceLike,
+    Limit,
+    PaletteFile,
+    RecipeLike,
+    RunSeed,
+    Settings,
+    SettingsFile,
+    TrainingData,
+)
 from isopix.verbs.pretrain import run_options, same_command
 
 Source = Annotated[
