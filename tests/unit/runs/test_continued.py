@@ -1,6 +1,5 @@
 """Pre-training from the weights of a run: where it starts, what may differ, and what it remembers."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -53,20 +52,6 @@ def test_it_starts_with_the_last_loss_of_the_run_and_a_new_optimizer(first: Path
     assert not any(tensor.any() for name, tensor in start["optimizer"].items() if "exp_avg" in name)
 
 
-@pytest.mark.parametrize(("lr", "rises"), [("0.2", True), ("0.0001", False)])
-def test_a_loss_that_ends_above_that_of_the_weights_is_said(
-    first: Path, tmp_path: Path, lr: str, rises: bool
-) -> None:
-    records = continued(first, tmp_path / "second", "steps=3", f"lr={lr}", "precision=fp32")
-    losses = validation(records)
-    assert (losses[3] > losses[0]) == rises
-    risen = (
-        f"the validation loss of {losses[3]:.4f} nats is above that of the initial weights, {losses[0]:.4f}"
-    )
-    notes = [str(each["text"]) for each in records if each["kind"] == "note"]
-    assert [note for note in notes if "above" in note] == [f"{risen} nats; try a lower optimizer.lr"] * rises
-
-
 def test_its_first_step_is_adam_from_the_weights_of_the_run(first: Path, tmp_path: Path) -> None:
     """Against PyTorch's Adam on the whole loss, on the batches of the same seed."""
     words = ["steps=1", "train.schedule.kind=constant", "lr=0.01", "precision=fp32", "batch_size=8"]
@@ -104,12 +89,6 @@ def test_a_stopped_one_resumes_bit_for_bit(first: Path, tmp_path: Path) -> None:
     resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
     one, other = (load_run(tmp_path / name, device=CPU).network.tensors() for name in ("whole", "stopped"))
     assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-def test_its_record_names_the_run(first: Path, tmp_path: Path) -> None:
-    continued(first, tmp_path / "second", "steps=1")
-    environment = json.loads((tmp_path / "second/environment.json").read_text())
-    assert environment["pretrained"] == {"run": str(first), "step": 4}
 
 
 def test_test_images_that_the_first_run_has_trained_on_are_left_out(first: Path, tmp_path: Path) -> None:
@@ -170,8 +149,3 @@ def test_a_fine_tuned_run_needs_the_name_of_a_recipe(first: Path, tmp_path: Path
     ):
         prepare_pretrain(None, weights=tmp_path / "tuned")
     prepare_pretrain("igpt.digits", ["depth=2", "width=16"], weights=tmp_path / "tuned")
-
-
-def test_neither_recipe_nor_weights_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="needs the name of a recipe"):
-        isopix.pretrain(out=tmp_path / "run")

@@ -124,15 +124,6 @@ def test_the_log_says_what_each_evaluator_measures_on(tuned: Path) -> None:
     assert found["test"].seeds == {"train.seed": 0, "data.seed": 0}
 
 
-def test_the_labels_that_a_network_has_seen_are_counted(tuned: Path) -> None:
-    assert measurements(tuned.parent / "run")["test"].labels_seen == 0
-    assert measurements(tuned)["test"].labels_seen == 60
-    again = ["steps=1", "data.limit=40", "data.augment=none", "evaluate_images=30"]
-    twice = isopix.finetune(tuned, *again, out=tuned.parent / "twice")
-    assert measurements(twice.path)["test"].labels_seen == 60  # those 40 are among them
-    assert isopix.evaluate(twice.path).measurement.labels_seen == 60  # those 40 are among them
-
-
 def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned: Path) -> None:
     [path] = (tuned.parent / "run" / "probes").glob("probe-*.json")
     found = Measurement.from_dict(json.loads(path.read_text())["measurement"])
@@ -148,12 +139,6 @@ def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned:
         "shuffled labels",
         "majority class",
     }
-
-
-def test_an_evaluation_says_what_chose_the_step(tuned: Path) -> None:
-    found = isopix.evaluate(tuned).measurement
-    assert found.selection == "step chosen on 30 validation images"
-    assert found.labels_seen == 60
 
 
 def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: Path) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.seen import leave_out_seen, load_seen, seen_images
+from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 
@@ -142,28 +141,11 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     assert found.report.network.warnings == ()
 
 
-def test_a_single_image_is_in_the_singular(archive: Path) -> None:
-    data = dataset(archive)
-    first = data.test.select(torch.arange(1))
-    with pytest.raises(ValueError, match=r"^the only test image of dataset 'all' was used to train the run"):
-        leave_out_seen(replace(data, test=first), first.hashes)
-    note = leave_out_seen(data, first.hashes)[1]
-    assert note.startswith(f"1 of {len(data.test)} test images of dataset 'all' is left out: it was used to")
-
-
 def test_a_dataset_of_which_all_test_images_were_trained_on_is_refused(archive: Path) -> None:
     data = dataset(archive)
     message = f"all {len(data.test)} test images of dataset 'all' were used to train the run or to select its"
     with pytest.raises(ValueError, match=message):
         leave_out_seen(data, data.test.hashes)
-
-
-def test_images_of_which_no_content_is_known_are_all_kept(archive: Path) -> None:
-    data = dataset(archive)
-    for seen in (None, seen_images(data, None, data.validation.sample(0))):
-        found, note = leave_out_seen(data, seen)
-        assert (found.test, found.left_out, note) == (data.test, {}, "")
-        assert found.seen_known == (seen is not None)
 
 
 def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
@@ -197,9 +179,3 @@ def test_a_run_resumed_without_its_list_is_tested_with_a_warning(tmp_path: Path,
     resume_run(out, device=CPU, observer=RunObserver())
     assert record_of_test(out)["measurement"]["warnings"] == [UNKNOWN]
     assert not load_run(out, device=CPU).seen_known
-
-
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
-    (tmp_path / "training-images.npy").write_bytes(b"no array")
-    with pytest.raises(ValueError, match=r"training-images\.npy is damaged"):
-        load_seen(tmp_path, {})

@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -78,12 +76,6 @@ def test_what_is_made_with_a_model_is_in_a_copy(caplog: pytest.LogCaptureFixture
     assert not list(COPIES.glob(".*"))
 
 
-def test_a_command_says_once_that_it_makes_a_copy() -> None:
-    command = [sys.executable, "-m", "isopix", "sample", "igpt.digits", "-n", "1", "--device", "cpu"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
-    assert said.count("igpt.digits comes with isopix; it is copied") == 1
-
-
 def test_a_folder_of_that_name_is_used_instead() -> None:
     shutil.copytree(MODELS["igpt.digits"], "igpt.digits")
     assert find_model(Path("igpt.digits")) == writable_model(Path("igpt.digits")) == Path("igpt.digits")
@@ -114,19 +106,6 @@ def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
 def test_a_wrong_name_is_one_line(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         isopix.sample(name, count=1, device="cpu")
-
-
-@pytest.mark.parametrize("name", ["igpt.digit", "igpt.s"])
-def test_loading_a_wrong_name_names_what_there_is(name: str) -> None:
-    with pytest.raises(ValueError, match=r"did you mean 'igpt\.digits'|is a recipe, of which no weights"):
-        isopix.load(name, device="cpu")
-
-
-def test_a_file_is_no_run_folder(tmp_path: Path) -> None:
-    file = tmp_path / "weights.pt"
-    file.touch()
-    with pytest.raises(ValueError, match=r"weights\.pt is a file, not a run folder$"):
-        isopix.load(file, device="cpu")
 
 
 def test_fine_tuning_makes_the_copy_that_it_names() -> None:
