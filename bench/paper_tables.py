@@ -109,24 +109,6 @@ def cell(value: Value | str) -> str:
     return value if isinstance(value, str) else f"{value.number:g}%"
 
 
-def vit_costs() -> str:
-    """Return the review's costs, recomputed."""
-    rows = []
-    for training in vit.PUBLISHED_TRAININGS:
-        price = vit.training_price(training)
-        rows.append(
-            (
-                training.network,
-                f"{training.tpu_days:,.0f}",
-                f"${price.dollars:,.0f}",
-                training.review_price or "",
-                f"{price.v100_days:,.0f}",
-            )
-        )
-    columns = ("network", "TPUv3-days", "price", "price in the review", "days of four V100s")
-    return table(columns, rows) + "\n" + "\n".join(f"- {each}" for each in vit.CORRECTIONS) + "\n"
-
-
 def costs(prefix: str | tuple[str, ...]) -> str:
     """Return the cost of pre-training of the recipes whose name starts with a prefix."""
     rows = [

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from isopix.api.arguments import checked
+from isopix.core.choices import Count
 from isopix.core.memory import report_memory
-from isopix.core.ranges import Count
 from isopix.generate.complete import (
     PartialCompletions,
     Prompt,

@@ -19,10 +19,9 @@ from isopix.api.generation_results import (
 )
 from isopix.api.image_selection import first_images, select_split
 from isopix.api.nearest import compare_with_training
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.measurement import Measurement
-from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import images_hash

@@ -15,11 +15,10 @@ from isopix.api.arguments import PathLike, checked
 from isopix.api.image_selection import select_split
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
 from isopix.core import device as hardware
-from isopix.core.choices import MFU, SplitName
+from isopix.core.choices import MFU, Count, SplitName
 from isopix.core.device import DeviceLike
 from isopix.core.device_specs import GB
 from isopix.core.memory import free_memory
-from isopix.core.ranges import Count
 from isopix.plots import style
 from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder
 from isopix.recipes import registry

@@ -8,7 +8,7 @@ from einops import rearrange
 from PIL import Image
 
 from isopix.api.arguments import checked
-from isopix.core.ranges import Count
+from isopix.core.choices import Count
 from isopix.core.table import Table
 from isopix.plots.images import sample_grid
 from isopix.pretrained.inputs import ArrayLike

@@ -19,9 +19,8 @@ from isopix.analysis.scores import SCORES, score_images
 from isopix.api.arguments import NonNegative, PathLike, checked
 from isopix.api.image_selection import select_split
 from isopix.api.score_output import ScoredImages, ScoreOutput, results_folder
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike, Precision
-from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.image_names import image_names

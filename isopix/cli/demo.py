@@ -15,8 +15,8 @@ from isopix.cli.reconstruct import reconstruct
 from isopix.cli.report import report
 from isopix.cli.sample import sample
 from isopix.cli.training_jobs import TrainingJob, train_side_by_side
-from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED, with_resume_hint
+from isopix.core.text import command_line
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs.load import saved_recipe

@@ -18,7 +18,7 @@ from cyclopts.exceptions import (
     ValidationError,
 )
 
-from isopix.core.suggestions import SETTING_SYNONYMS, did_you_mean
+from isopix.core.text import SETTING_SYNONYMS, did_you_mean
 
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
 SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` is not to `top-p`

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from isopix.analysis.cluster import LINK_UTILIZATION
 from isopix.api.results import PlanOutput
 from isopix.cli.console import say, say_wrapped, show_table
-from isopix.core.command_line import command_line
 from isopix.core.device_specs import GB
-from isopix.core.text import format_duration
+from isopix.core.text import command_line, format_duration
 from isopix.recipes.cost import WARN_ABOVE
 from isopix.recipes.parallel_plan import ParallelPlan, fastest, remedies
 

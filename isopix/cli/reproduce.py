@@ -22,8 +22,8 @@ from isopix.cli.console import (
 )
 from isopix.cli.parallel_tables import format_amount
 from isopix.core.choices import MFU
-from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED, Interrupted, with_resume_hint
+from isopix.core.text import command_line
 from isopix.studies.protocols.protocol import PROTOCOLS, find_protocol
 from isopix.studies.protocols.reproduction import TrialState
 from isopix.studies.protocols.write_up import ProtocolTable

@@ -17,9 +17,8 @@ from isopix.cli.console import (
     warn,
 )
 from isopix.cli.launch import SlurmParameters
-from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED, Interrupted, with_resume_hint
-from isopix.core.text import format_duration
+from isopix.core.text import command_line, format_duration
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.trial import TrialResult
 

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from isopix.core.config import validated
 from isopix.core.descriptions import descriptions
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 
 T = TypeVar("T")
 R = TypeVar("R")

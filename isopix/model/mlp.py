@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.ranges import Range, Size
+from isopix.core.choices import Range, Size
 from isopix.core.registry import register
 from isopix.core.types import Tokens
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Normal

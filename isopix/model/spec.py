@@ -9,8 +9,8 @@ from torch import nn
 from isopix.codecs import bytes, patch  # noqa: F401  # registers their kinds
 from isopix.codecs.base import Codec, CodecSpec
 from isopix.codecs.palette_spec import PaletteSpec
+from isopix.core.choices import Depth, Dropout, Size
 from isopix.core.config import config
-from isopix.core.ranges import Depth, Dropout, Size
 from isopix.model.backbone import Backbone
 from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.transformer import TransformerSpec

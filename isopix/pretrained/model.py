@@ -13,10 +13,10 @@ from torch import Tensor
 
 from isopix.api.arguments import NonNegative, checked
 from isopix.api.signatures import name_types
+from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
 from isopix.core.memory import report_memory
 from isopix.core.random import generator
-from isopix.core.ranges import Count
 from isopix.core.types import Logits
 from isopix.finetuning.evaluate import default_masks, ensemble_logits
 from isopix.finetuning.metrics import EnsembleLogits, majority_vote

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from isopix.api.arguments import checked
 from isopix.api.signatures import name_types
 from isopix.core import device as devices
-from isopix.core.command_line import command_line
 from isopix.core.device import DeviceLike, Precision, native_precision
 from isopix.core.measurement import Measurement
+from isopix.core.text import command_line
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from isopix.core.ranges import Count, Range
+from isopix.core.choices import Count, Range
 from isopix.core.registry import register
 from isopix.data.batches import ShuffledIndices, steps_per_epoch
 from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem

@@ -9,7 +9,7 @@ from isopix.core.config import to_dict
 from isopix.core.descriptions import meanings
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import register_name
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.data_palette import PALETTE_SETTINGS, with_palette_of_data
 from isopix.recipes.evaluation_size import EVALUATION_SETTINGS, with_affordable_evaluation

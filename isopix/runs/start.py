@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
+from isopix.core.text import command_line
 from isopix.data.known_sources import require_known_source
 from isopix.data.splits import Hashes
 from isopix.finetuning.config import FineTuneConfig

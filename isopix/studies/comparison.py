@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from isopix.core.command_line import command_line
 from isopix.core.measurement import Measurement
 from isopix.core.overrides import flatten
 from isopix.core.stats import CrossedMean, crossed_mean
+from isopix.core.text import command_line
 from isopix.data.measurement import described_differences
 from isopix.runs.state import read_environment
 from isopix.runs.test_images import ClassifiedImages, load_test_images

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 import torch
 
+from isopix.core.choices import Range, check_ranges
 from isopix.core.config import config
 from isopix.core.device import Precision, compiles_by_default, native_precision, runtime_environment
-from isopix.core.ranges import Range, check_ranges
 from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.parallel import Strategy

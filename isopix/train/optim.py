@@ -10,7 +10,7 @@ from typing import Annotated
 import torch
 from torch import nn
 
-from isopix.core.ranges import Range
+from isopix.core.choices import Range
 from isopix.core.registry import Part, register
 from isopix.train.parallel import is_sharded
 

@@ -242,15 +242,15 @@ def _loss(run: Any) -> Check:
     found = f"loss {losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
     if losses[-1] < 0.9 * losses[0]:
         return Check("training", "ok", found)
-    return Check("training", "failed", found, f"{run.device} computes wrong numbers: try --device cpu")
+    return Check("training", "failed", found, f"{run.run.device} computes wrong numbers: try --device cpu")
 
 
 def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
     """Check that the saved network has the loss of the trained one, and that a copy has the same weights."""
     import torch
 
-    from isopix.api.verification import verify
     from isopix.pretrained.loading import load, save
+    from isopix.verbs.verify import verify
 
     trained, saved = run.metrics.test["loss_nats"], verify(run, device=device).loss_nats
     save(run.model, folder / "copy")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 from cyclopts import Parameter
 
 from isopix.core import choices
-from isopix.core.ranges import Count as Positive
+from isopix.core.choices import Count as Positive
 
 if TYPE_CHECKING:
     from torch import device as Device

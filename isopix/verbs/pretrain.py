@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 from isopix.core.verb import verb
 from isopix.runs.results import TrainingResult
 from isopix.verbs.options import (

@@ -7,7 +7,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
-from isopix.core.ranges import Size
+from isopix.core.choices import Size
 from isopix.core.registry import register
 from isopix.core.types import Images
 from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d, count_flops

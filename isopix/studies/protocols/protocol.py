@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 from isopix.papers.tables import PublishedRow, Value
 from isopix.plots.style import Figure
 from isopix.studies.protocols.readers import Read, Record
