@@ -69,7 +69,7 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
 
     Example: isopix doctor
     """
-    from isopix.storage.cache_folder import default_cache
+    from isopix.storage.cache import default_cache
 
     packages, extras = _requirements()
     checks = [Check("isopix", "ok", f"{__version__}, Python {platform.python_version()}")]
@@ -206,7 +206,7 @@ def _space(name: str, sizes: tuple[int, int], little: bool, action: str) -> Chec
 
 
 def _disks(cache: Path) -> Iterator[Check]:
-    from isopix.storage.folder_test import folder_problem, free_bytes, size_of
+    from isopix.storage.cache import folder_problem, free_bytes, size_of
 
     for name, folder in (("disk", Path.cwd()), ("disk of the cache", cache)):
         free = free_bytes(folder)
