@@ -17,12 +17,12 @@ from isopix.data.dataset import open_source
 from isopix.recipes import registry
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
+from isopix.runs.finetune import check_selects_step, finetune_and_refit
 from isopix.runs.load import saved_recipe
 from isopix.runs.lr_search import lr_grid, run_lr_search, trial_recipe
 from isopix.runs.metric_loggers import check_loggers
 from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.refit import check_selects_step, finetune_and_refit
 from isopix.runs.results import LRSearchResult
 from isopix.runs.resume import FOLDER_LOCK, resume_run
 from isopix.runs.start import InitialWeights, Prepare

@@ -12,11 +12,10 @@ import torch
 
 from isopix.recipes import registry
 from isopix.runs import pretrain as running
-from isopix.runs.finetune import prepare_finetune
+from isopix.runs.finetune import finetune_and_refit, prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
