@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from isopix.core.measurement import Measurement
-from isopix.core.text import count_of
+from isopix.core.text import command_line, count_of
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
@@ -86,11 +86,10 @@ def run_lr_search(
         return trial and check_trial(recipe, data, RunFolder(trial_folder(out, lr)), trial)
 
     with folder_of_runs(out, settings, "learning-rate search"):
-        result = LRSearchResult(search=LRSearch(lrs, _saved_trials(out, lrs)), words=words, path=out)
-        for search in continue_search(result.search, run_trial):
-            result = replace(result, search=search, measurement=_measurement(out, search))
-            result.saved(out / FILE)
-        return result
+        search = LRSearch(lrs, _saved_trials(out, lrs))
+        for search in continue_search(search, run_trial):  # noqa: B020 - the last one counts
+            _result(search, words, out).saved(out / FILE)
+        return _result(search, words, out)
 
 
 def lr_grid(first: float, last: float) -> tuple[float, ...]:
@@ -217,8 +216,24 @@ def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
     return trials
 
 
-def _measurement(out: Path, search: LRSearch) -> Measurement:
+def _result(search: LRSearch, words: tuple[str, ...], out: Path) -> LRSearchResult:
+    best = None if search.best is None else search.best.lr
+    chosen = (*words, f"train.optimizer.lr={best}", "--out", out / "chosen")
+    return LRSearchResult(
+        lrs=search.lrs,
+        trials=search.trials,
+        finished=search.finished,
+        best_lr=best,
+        command=command_line(*chosen) if words and best is not None else None,
+        measurement=_measurement(out, search),
+        path=out,
+    )
+
+
+def _measurement(out: Path, search: LRSearch) -> Measurement | None:
     """Return the measurement record of the losses or accuracies, those of all trials."""
+    if not search.trials:
+        return None
     record = validation_measurement(read_log(RunFolder(trial_folder(out, search.trials[0].lr)).log))
     selection = f"learning rate chosen on {record['images']:,} validation images"
     return Measurement.from_dict({**record, "selection": selection})

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from isopix.core.table import Table
-from isopix.core.text import command_line, format_duration, format_loss
+from isopix.core.text import format_duration, format_loss
 from isopix.storage.result import Result, Unsaved, unsaved
 
 TrialStatus = Literal["completed", "failed", "diverged", "non-finite"]
@@ -133,24 +133,23 @@ class LRSearch:
 class LRSearchResult(Result):
     """A learning-rate search in the folder `path`, which has a run folder for each trial."""
 
-    search: LRSearch
-    words: tuple[str, ...] = ()
-    """The command that trains with the best learning rate, without that and without --out."""
+    lrs: tuple[float, ...]
+    """Learning rates to try, in decreasing order."""
+    trials: tuple[LRTrial, ...]
+    finished: bool
+    best_lr: float | None
+    command: str | None = None
+    """The command that trains with the best learning rate."""
 
     @property
-    def finished(self) -> bool:
-        """Whether the search has ended."""
-        return self.search.finished
+    def search(self) -> LRSearch:
+        """The learning rates and their trials."""
+        return LRSearch(self.lrs, self.trials)
 
     @property
     def best(self) -> LRTrial | None:
         """The trial with the best learning rate."""
         return self.search.best
-
-    @property
-    def trials(self) -> tuple[LRTrial, ...]:
-        """The trials, in decreasing order of the learning rate."""
-        return self.search.trials
 
     @property
     def failure(self) -> str:
@@ -180,12 +179,13 @@ class LRSearchResult(Result):
             trend = "accuracy was still rising" if self._tuned else "loss was still falling"
             notes.append(f"note: the {trend} at the smallest learning rate; continue with a smaller --min-lr")
         if best == self.trials[0]:
-            notes.append("note: the best learning rate is the largest; search with a larger --max-lr, too")
+            notes.append(
+                "note: the best learning rate is the largest that was tried; "
+                "search with a larger --max-lr, too"
+            )
         notes.append(f"best learning rate: {best.lr}; trials: {self.path}")
-        if self.words:
-            out = f"{self.path}/chosen"
-            command = command_line(*self.words, f"train.optimizer.lr={best.lr}", "--out", out)
-            notes.append(f"{self.words[0]} with: {command}")
+        if self.command:
+            notes.append(f"{self.command.split()[1]} with: {self.command}")
         return notes
 
     @property

@@ -33,8 +33,8 @@ class ObserverFactory:
     def __init__(self, steps: int | None = None):
         self.steps, self.started = steps, list[float]()
 
-    def __call__(self, lr: float) -> RunObserver:
-        self.started.append(lr)
+    def __call__(self, title: str) -> RunObserver:
+        self.started.append(float(title.split("lr ")[1].split(",", maxsplit=1)[0]))
         return RunObserver(stop=self.stop)
 
     def stop(self) -> bool:
@@ -45,7 +45,8 @@ class ObserverFactory:
 
 def search(out: Path, observer_for: ObserverFactory | None = None, recipe: Recipe = RECIPE) -> LRSearch:
     start = TrainingStart(recipe, None)
-    return run_lr_search(lambda: start, out, LRS, device=CPU, observer_for=observer_for or ObserverFactory())
+    observers = observer_for or ObserverFactory()
+    return run_lr_search(lambda: start, out, LRS, device=CPU, observer_for=observers).search
 
 
 def untimed(found: LRSearch) -> LRSearch:
@@ -147,7 +148,8 @@ def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smalle
     tmp_path: Path,
 ) -> None:
     def run(*lrs: float, observer_for: ObserverFactory) -> LRSearch:
-        return run_lr_search(lambda: START, tmp_path / "lr", lrs, device=CPU, observer_for=observer_for)
+        found = run_lr_search(lambda: START, tmp_path / "lr", lrs, device=CPU, observer_for=observer_for)
+        return found.search
 
     first = run(0.3, 0.03, observer_for=ObserverFactory())
     assert first.finished
