@@ -31,11 +31,11 @@ import numpy as np
 from cells import RESULTS, read
 from scipy.special import ndtri
 
-from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.grid import SCALES, Scale
-from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, ProbedLayers, Trial
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
 
 RESULT = RESULTS / "study-simulation.json"
 LETTERS = tuple(claim.letter for claim in CLAIMS)
@@ -194,7 +194,7 @@ def simulated_study(name: str, world: str, draw: np.random.Generator) -> Simulat
         return found
 
     baseline = probed(np.array([BASELINE]), np.zeros(images))
-    trials, measured, shifts = list[Trial](), {}, Shifts(scale, spread, world, draw)
+    trials, shifts = list[Trial](), Shifts(scale, spread, world, draw)
     for architecture in scale.architectures:
         shift, loss_shift = shifts.results[architecture]
         own = spread.taste * draw.normal(size=images)
@@ -206,12 +206,11 @@ def simulated_study(name: str, world: str, draw: np.random.Generator) -> Simulat
             loss = losses(world, architecture, scale.effects["nats"]) + loss_shift
             probes = PoolProbes(probed(levels, own), baseline, baseline, baseline, CHANCE)
             loss += draw.normal(0, spread.loss.seeds)
-            trials.append(Trial(*architecture, seed=seed, loss=loss, probes={"mean": probes}))
             found = measurements(world, architecture[0], draw, scale.effects, spread)
-            measured[architecture, seed] = found
             for error, value in zip(COLOR_ERRORS, shifts.colors[architecture], strict=True):
                 found["color_error"][error] += value
-    evidence = SimulatedEvidence(trials, measured, "mean", scale.effects, groups)
+            trials.append(Trial(*architecture, seed, loss, {"mean": probes}, found))
+    evidence = SimulatedEvidence(trials, "mean", scale.effects, groups)
     evidence.arrays = arrays
     return evidence
 

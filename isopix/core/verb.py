@@ -177,6 +177,7 @@ def flat_signature(function: Callable[..., Any], *, described: bool = False) -> 
     """Return the signature of a function with the fields of its `Flat` settings as keyword parameters,
     `described` for the command line by the texts below them.
     """
+    function = inspect.unwrap(function)  # else its signature is flat already
     hints = get_type_hints(function, include_extras=True)
     found: list[inspect.Parameter] = []
     for each in inspect.signature(function).parameters.values():

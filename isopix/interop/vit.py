@@ -21,8 +21,8 @@ from isopix.model.mlp import Activation, LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, SinCosPositionEmbeddingSpec, sincos_table
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.patches import PatchEmbedSpec
-from isopix.objectives import Masked, NoObjective
 from isopix.objectives.masks import exact_ratio_mask
+from isopix.objectives.objectives import Masked, NoObjective
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 

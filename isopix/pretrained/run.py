@@ -10,12 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from isopix.api.arguments import checked
-from isopix.api.signatures import name_types
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision, native_precision
 from isopix.core.measurement import Measurement
 from isopix.core.text import command_line
+from isopix.core.verb import checked
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source
@@ -36,7 +35,6 @@ from isopix.train.trainer import Record
 
 T = TypeVar("T")
 DataLike = str | os.PathLike[str] | ImageDataset
-name_types(DataLike=DataLike, DeviceLike=DeviceLike)
 
 logger = logging.getLogger("isopix")
 
@@ -100,7 +98,6 @@ class Run:
 
 
 RunLike = Run | PretrainedModel | str | os.PathLike[str]
-name_types(RunLike=RunLike)
 
 
 def run_folder(run: str | os.PathLike[str]) -> RunFolder:

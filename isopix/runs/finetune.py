@@ -18,9 +18,8 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.model.pool import default_pool
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
-from isopix.recipes.data_palette import with_palette_of_data
-from isopix.recipes.evaluation_size import with_affordable_evaluation
 from isopix.recipes.recipe import NETWORK, Recipe
+from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
 from isopix.runs.load import find_checkpoint, load_run, saved_recipe
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.observer import RunObserver, RunStatus
@@ -39,8 +38,8 @@ from isopix.runs.state import MODEL, codec_of
 from isopix.storage.atomic import is_temporary
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.early_stopping import CAUSES, best_evaluation
-from isopix.train.schedule import ConstantSchedule
+from isopix.train.optim import ConstantSchedule
+from isopix.train.stopping import CAUSES, best_evaluation
 
 STEPS, EVALUATE_EVERY = 1000, 50
 SOURCE = ("source", "data.source")  # how the setting is named

@@ -36,6 +36,7 @@ else:  # the same without torch
         """A `Recipe`."""
 
         model: Any
+        objective: Any
         train: Any
 
     @runtime_checkable
@@ -46,7 +47,6 @@ else:  # the same without torch
         index: int | None
 
 
-RecipeLike = str | Recipe
 RunFolderLike = Annotated[str | os.PathLike[str], Parameter(help="Run folder.")]
 DataLike = str | os.PathLike[str] | Dataset
 
@@ -79,6 +79,7 @@ PaletteFile = Annotated[
     str | os.PathLike[str] | None,
     Parameter(help="Palette file. By default, a palette is fitted to the training images."),
 ]
+RecipeLike = Annotated[str | Recipe, Parameter(help="Name from `isopix recipe list`.")]
 SettingsFile = Annotated[
     Path | None,
     Parameter(help="Settings in a .yaml, .toml or .json file; command-line settings override it."),
