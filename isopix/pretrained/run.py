@@ -257,20 +257,6 @@ def training_result(
     )
 
 
-def shared_overrides(
-    *, data: str | os.PathLike[str] | None, limit: int | None, seed: int | None, palette: object = None
-) -> dict[str, Any]:
-    """Return the settings that the arguments shared by several functions override, by path."""
-    palette_path = None if palette is None else str(palette)
-    source = None if data is None else os.fspath(data)
-    return {
-        "data.source": source,
-        "data.limit": limit,
-        "codec.palette_file": palette_path,
-        "train.seed": seed,
-    }
-
-
 def save_record(path: Path, values: Mapping[str, Any]) -> Path:
     """Save values with their provenance as a JSON file of a run, and return its path."""
     path.parent.mkdir(exist_ok=True)
