@@ -31,11 +31,11 @@ import numpy as np
 from cells import RESULTS, read
 from scipy.special import ndtri
 
-from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.grid import SCALES, Scale
-from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, ProbedLayers, Trial
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
 
 RESULT = RESULTS / "study-simulation.json"
 LETTERS = tuple(claim.letter for claim in CLAIMS)
@@ -137,7 +137,6 @@ def accuracies(world: str, architecture: Architecture, effect: float) -> np.ndar
 
 
 def losses(world: str, architecture: Architecture, effect: float) -> float:
-    """Return the true loss in nats."""
     block, encoding, depth = architecture
     loss = 4.0
     if world in ("a", "b", "c"):
@@ -194,7 +193,7 @@ def simulated_study(name: str, world: str, draw: np.random.Generator) -> Simulat
         return found
 
     baseline = probed(np.array([BASELINE]), np.zeros(images))
-    trials, measured, shifts = list[Trial](), {}, Shifts(scale, spread, world, draw)
+    trials, shifts = list[Trial](), Shifts(scale, spread, world, draw)
     for architecture in scale.architectures:
         shift, loss_shift = shifts.results[architecture]
         own = spread.taste * draw.normal(size=images)
@@ -206,12 +205,11 @@ def simulated_study(name: str, world: str, draw: np.random.Generator) -> Simulat
             loss = losses(world, architecture, scale.effects["nats"]) + loss_shift
             probes = PoolProbes(probed(levels, own), baseline, baseline, baseline, CHANCE)
             loss += draw.normal(0, spread.loss.seeds)
-            trials.append(Trial(*architecture, seed=seed, loss=loss, probes={"mean": probes}))
             found = measurements(world, architecture[0], draw, scale.effects, spread)
-            measured[architecture, seed] = found
             for error, value in zip(COLOR_ERRORS, shifts.colors[architecture], strict=True):
                 found["color_error"][error] += value
-    evidence = SimulatedEvidence(trials, measured, "mean", scale.effects, groups)
+            trials.append(Trial(*architecture, seed, loss, {"mean": probes}, found))
+    evidence = SimulatedEvidence(trials, "mean", scale.effects, groups)
     evidence.arrays = arrays
     return evidence
 
@@ -263,7 +261,6 @@ def _settings(name: str, spread: Spread) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Simulate the studies and write the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--studies",
@@ -307,7 +304,6 @@ def rows(scale: str, studies: int) -> Iterator[dict[str, Any]]:
 
 
 def kept(path: Path, scale: str) -> list[dict[str, Any]]:
-    """Return the rows of a scale as they were written before."""
     return [row for row in json.loads(path.read_text())["worlds"] if row["scale"] == scale]
 
 

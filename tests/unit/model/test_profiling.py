@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from isopix.analysis.cost import activation_bytes
+from isopix.recipes.cost import activation_bytes
 
 
 def test_a_linear_layer_saves_its_input_and_a_sigmoid_its_output() -> None:

@@ -18,7 +18,7 @@ from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import LayerScore, ProbeReport, ProbeResult
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -86,7 +86,7 @@ def records() -> list[dict[str, Any]]:
 
 def regression() -> Recipe:
     """A network whose untrained prediction is not uniform."""
-    return tiny.digits_bert().updated(
+    return igpt.digits_bert().updated(
         codec=FullPatchSpec(patch_size=2),
         stem=PatchEmbedSpec(),
         head=RegressionHeadSpec(),
@@ -109,13 +109,13 @@ def baselines(split: str = "test") -> dict[str, Any]:
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     """A run that has just begun."""
     run = create_run(path)
-    run.recipe.write_text(json.dumps(to_dict(recipe or tiny.digits())))
+    run.recipe.write_text(json.dumps(to_dict(recipe or igpt.digits())))
     return run
 
 
 def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = None) -> RunFolder:
     """A run with every file."""
-    recipe = recipe or tiny.digits()
+    recipe = recipe or igpt.digits()
     run = bare(path, recipe)
     run.environment.write_text(
         json.dumps({"device": "cpu", "threads": 2, "commit": None, "command": ["isopix", "pretrain", "a b"]})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import isopix
-from isopix.recipes import registry, tiny
+from isopix.recipes import igpt, registry
 from isopix.reporting import page
 from tests.unit.reporting.cases import bare, drawing, evidence, probe, records, regression, whole, words
 
@@ -46,7 +46,7 @@ class Outline(HTMLParser):
 def both(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of an autoregressive and a masked run."""
     folder = tmp_path_factory.mktemp("runs")
-    return page.build([whole(folder / "ar"), whole(folder / "bert", tiny.digits_bert())])
+    return page.build([whole(folder / "ar"), whole(folder / "bert", igpt.digits_bert())])
 
 
 def test_the_page_is_well_formed(both: str) -> None:
@@ -119,7 +119,7 @@ def test_what_is_missing_names_the_command_that_makes_it(tmp_path: Path) -> None
 
 
 def test_a_masked_run_is_not_asked_for_samples(tmp_path: Path) -> None:
-    text = words(page.build([bare(tmp_path / "run", tiny.digits_bert())]))
+    text = words(page.build([bare(tmp_path / "run", igpt.digits_bert())]))
     assert "isopix reconstruct" in text
     assert "isopix sample" not in text
 
@@ -249,7 +249,7 @@ def test_no_run_is_refused() -> None:
 
 
 def test_depth_and_width_are_on_the_page(tmp_path: Path) -> None:
-    recipe = tiny.digits().updated(
+    recipe = igpt.digits().updated(
         depth=1,
     )
     assert "depth × width1 × 64" in words(page.build([bare(tmp_path / "run", recipe)]))
