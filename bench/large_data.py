@@ -149,15 +149,13 @@ def measure(source: Path, store: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         isopix.pretrain(
             "igpt.tiny",
+            *SETTINGS,
+            f"data.rows={TRAINED_SIDE}",
+            f"data.cols={TRAINED_SIDE}",
+            f"store={store}",
+            "workers=0",
             data=source,
             out=Path(folder) / "run",
-            overrides=[
-                *SETTINGS,
-                f"data.rows={TRAINED_SIDE}",
-                f"data.cols={TRAINED_SIDE}",
-                f"store={store}",
-                "workers=0",
-            ],
         )
         stage("train")
     return {"images": count, "store": store, "stages": stages}
