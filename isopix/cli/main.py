@@ -19,17 +19,10 @@ from isopix.verbs import VERBS
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
-    "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
-    "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
-    "search-lr": (
-        "isopix.cli.search_lr:search_lr",
-        "Search for the learning rate: 0.01, 0.003, 0.001 ...",
-    ),
     "analyze": (
         "isopix.cli.analyze:analyze",
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
-    "finetune": ("isopix.cli.finetune:finetune", "Fine-tune a run to classify labeled images."),
     "score": (
         "isopix.cli.score:score",
         "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
