@@ -23,7 +23,6 @@ from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.observer import RunObserver
-from isopix.runs.probe import probe_measurement
 from isopix.runs.results import LRTrial
 from isopix.runs.training_log import unigram_nats
 from isopix.storage.atomic import read_json, write_json

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from isopix.runs.data_sample import save_data_sample
 
 from isopix.codecs.patch import FullPatchSpec
 from isopix.core.config import to_dict
@@ -24,6 +23,7 @@ from isopix.probing.linear import LbfgsProbe
 from isopix.probing.results import Gain, LayerScore, LayerScores, ProbeResult
 from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
+from isopix.runs.pretrain import save_data_sample
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
 from tests.run_folders import create_run
