@@ -49,7 +49,7 @@ def demo(
 
     Example: isopix demo
     """
-    from isopix.api.starts import resolve_recipe
+    from isopix.recipes.registry import resolve
     from isopix.verbs.complete import complete, reconstruct
     from isopix.verbs.low_data import low_data
     from isopix.verbs.probe import probe
@@ -58,7 +58,7 @@ def demo(
 
     folder = demo_folder(out)
     announce(f"demo in {folder}: about five minutes on two CPU cores with the default settings")
-    steps = sum(resolve_recipe(recipe, overrides=settings).train.steps for recipe in RECIPES.values())
+    resolved = [resolve(each, assignments=settings).recipe for each in RECIPES.values()]
     options = ["--seed", str(seed), *_plugin_options()]
     commands = {
         folder / name: (
@@ -68,7 +68,7 @@ def demo(
         )
         for name, recipe in RECIPES.items()
     }
-    train_side_by_side(commands, steps, str(device), jobs)
+    train_side_by_side(commands, sum(each.train.steps for each in resolved), str(device), jobs)
     for name in RECIPES:
         announce(str(probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)))
     sample(folder / "ar", count=40, seed=seed, device=device)
@@ -158,9 +158,9 @@ def _plugin_options() -> list[str]:
 def _few_labels(run: Path) -> list[int | str]:
     """Return those of FEW_LABELS for which every class has enough training images."""
     from isopix.data.dataset import load_dataset
-    from isopix.pretrained.run import Run
+    from isopix.runs.load import saved_recipe
 
-    labels = load_dataset(Run(run).recipe.data).train.labels
+    labels = load_dataset(saved_recipe(run).data).train.labels
     assert labels is not None, "probes have read them"
     fewest = int(labels.bincount().min())
     return [count for count in FEW_LABELS if count <= fewest]
