@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
 from isopix.codecs.palette_spec import PaletteSpec
-from isopix.codecs.patch import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
+from isopix.codecs.patches import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import (

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.codecs.patch import MeanColorSpec
+from isopix.codecs.patches import MeanColorSpec
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images

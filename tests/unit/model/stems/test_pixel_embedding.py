@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isopix.codecs.bytes import Bytes
+from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.init import initialize
