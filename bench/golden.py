@@ -47,10 +47,9 @@ REPLACED = [
 
 
 def run(out: Path) -> None:
-    """Run all commands, in a new folder."""
     work = out.resolve() / "work"
     work.mkdir(parents=True)
-    np.save(work / "colors-16.npy", np.arange(48).reshape(16, 3) / 23.5 - 1)
+    np.save(work / "clusters.npy", np.arange(18).reshape(6, 3) / 8.5 - 1)
     golden: dict[str, Any] = {}
     for command in COMMANDS.read_text().splitlines():
         before = _state(work)
@@ -82,7 +81,6 @@ def _call(work: Path, *words: str) -> dict[str, Any]:
 
 
 def _kill_training(work: Path) -> None:
-    """Kill a training once it has a checkpoint in the middle."""
     process = _start(work, *KILLED.split(), "--out", "killed")
     while process.poll() is None and not (work / "killed/checkpoints/step-00000010").exists():
         time.sleep(0.01)

@@ -8,10 +8,10 @@ from typing import Any
 
 from cells import RESULTS, mean_std, read
 
-from isopix.studies.claim_tests import Contrast
+from isopix.studies.claims import Contrast
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
+from isopix.studies.inductive_bias.results import TrialResult
 from isopix.studies.inductive_bias.write_up import evaluate_trials
-from isopix.studies.trial import TrialResult
 
 CIFAR10 = "study-tiny-cifar10"
 TINY = ("study-tiny", "study-tiny-repeated")
@@ -236,7 +236,6 @@ def loss_cell(losses: Sequence[float]) -> str:
 
 
 def accuracy_cell(accuracies: list[float]) -> str:
-    """Format accuracies likewise."""
     return mean_std(accuracies) if len(accuracies) > 1 else f"{accuracies[0]:.1%}"
 
 
@@ -270,5 +269,4 @@ def worst(row: dict[str, Any], verdict: str) -> str:
 
 
 def share(count: int, row: dict[str, Any]) -> str:
-    """Format a part of the simulated studies."""
     return f"{100 * count / row['studies']:.0f} %"

@@ -16,8 +16,9 @@ BLOBS = 6  # random colors along a side of a synthetic photo
 NOISE = 8.0  # levels
 
 
-def find_recipe(name: str, settings: tuple[str, ...] = ()) -> Recipe:
-    """Return a recipe with changed settings. Raises ValueError for an unknown name or setting."""
+def find_recipe(words: str) -> Recipe:
+    """Return a recipe with changed settings, "igpt.tiny depth=6"."""
+    name, *settings = words.split()
     return registry.resolve(name, assignments=settings).recipe
 
 
@@ -37,7 +38,6 @@ def random_network(recipe: Recipe, device: torch.device, *, seed: int = 0) -> Ne
 
 
 def random_images(recipe: Recipe, count: int, device: torch.device) -> Images:
-    """Return images of uniform random pixels."""
     shape = (count, 3, recipe.data.rows, recipe.data.cols)
     pixels = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench"))
     return pixels.to(device)

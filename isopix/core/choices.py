@@ -55,6 +55,8 @@ class Range:
 
 
 Count = Annotated[int, Range(low=1)]
+NonNegative = Annotated[int, Range(low=0)]
+PositiveNumber = Annotated[float, Range(above=0)]
 Size = Annotated[int, Range(low=1, high=65_536)]  # of a network: beyond it no weights would fit into memory
 Depth = Annotated[int, Range(low=1, high=1_024)]
 Probability = Annotated[float, Range(low=0, high=1)]

@@ -22,7 +22,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
 
 from isopix.core.choices import check_ranges
 from isopix.core.registry import Part, kinds_of
@@ -176,6 +176,8 @@ def validated(name: str, hint: Any, value: Any) -> Any:
 @cache
 def _adapter(hint: Any) -> Any:
     """pydantic's checker of a type, whose making takes far longer than its use."""
+    if _is_settings(hint):
+        return TypeAdapter(InstanceOf[hint])
     return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False))
 
 

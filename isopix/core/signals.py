@@ -7,10 +7,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
+from typing import Generic, TypeVar
 
 from isopix.core import ranks
 
+T = TypeVar("T")
 # Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal; submitit's
 # notice of the time limit or of a preemption.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2)
@@ -105,6 +108,18 @@ def stop_requested() -> Iterator[StopRequest]:
 
 
 @contextmanager
+def with_resume_hint(run: Path, resume_command: str) -> Iterator[None]:
+    """Add the command that resumes the run to a KeyboardInterrupt, if a checkpoint has been saved."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        saved = sorted(run.glob("**/checkpoints/step-*"))
+        if saved and not isinstance(stopped, Interrupted):
+            stopped.args = (f"interrupted; last checkpoint: {saved[-1]}; resume with: {resume_command}",)
+        raise
+
+
+@contextmanager
 def errors_as_stops() -> Iterator[None]:
     """Raise StopSignal in place of an error that a library made of it, as NumPy does while it is imported."""
     try:
@@ -115,8 +130,20 @@ def errors_as_stops() -> Iterator[None]:
         raise StopSignal(_Process.raised, at_once=False) from error
 
 
+class Interrupted(KeyboardInterrupt, Generic[T]):
+    """Work was stopped (Ctrl-C, SIGTERM, SIGUSR1) and has been saved; `result` is the partial result."""
+
+    def __init__(self, message: str, result: T):
+        super().__init__(message)
+        self.result = result
+
+
 def exit_code(stopped: KeyboardInterrupt) -> int:
-    """Return 75 for a batch system's first signal, and 128 + the number of Ctrl-C and of a second signal."""
+    """Return 75 for a batch system's first signal and for work that was saved, and 128 + the number of Ctrl-C
+    and of a second signal.
+    """
+    if isinstance(stopped, Interrupted):
+        return STOPPED
     number = stopped.signal if isinstance(stopped, StopSignal) else signal.SIGINT
     by_system = isinstance(stopped, StopSignal) and not stopped.at_once and number is not signal.SIGINT
     return STOPPED if by_system else 128 + number

@@ -37,3 +37,4 @@ class Passes:
 
 
 DEFAULT_PASSES = Passes()
+DEFAULT_SAMPLING = SamplingConfig()

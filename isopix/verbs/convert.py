@@ -201,7 +201,7 @@ def _from_hub(
     """Import a local folder, or a model on the Hub, which is then the origin."""
     from dataclasses import replace
 
-    from isopix.interop import hub
+    from isopix.storage import hub
 
     def read_source() -> "ImportedModel":
         imported = read(hub.resolve_path(source, "model folder"))

@@ -1,9 +1,6 @@
 """A device is a name or a `torch.device` in every function that takes one."""
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
@@ -11,19 +8,6 @@ import torch
 import isopix
 from isopix.core.device import DeviceLike, select_device
 from tests.unit.api.conftest import TINY
-from tests.unit.api.test_arguments import functions
-
-TAKING_ONE = {
-    name: function
-    for name, function in functions().items()
-    if "device" in inspect.signature(function).parameters
-}
-
-
-@pytest.mark.parametrize("function", TAKING_ONE.values(), ids=TAKING_ONE)
-def test_every_function_takes_a_device_of_pytorch(function: Callable[..., Any]) -> None:
-    hint = get_type_hints(function)["device"]
-    assert hint is object or {*get_args(DeviceLike)} <= {*get_args(hint)}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0", torch.device("cpu"), torch.device("cpu", 0), "auto"])
@@ -37,11 +21,11 @@ def test_a_device_is_selected_by_name_or_as_it_is(
 
 def test_a_run_is_made_and_loaded_on_a_device_of_pytorch(tmp_path: Path) -> None:
     cpu = torch.device("cpu")
-    run = isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=TINY, limit=60, device=cpu)
-    model = isopix.load(run.folder, device=cpu)
+    run = isopix.pretrain("igpt.digits", *TINY, out=tmp_path / "run", limit=60, device=cpu)
+    model = isopix.load(run.path, device=cpu)
     assert model.sample(1).shape == (1, 3, 8, 8)
-    assert isopix.sample(run.folder, count=1, device=cpu).images.shape[0] == 1
+    assert isopix.sample(run.path, count=1, device=cpu).images.shape[0] == 1
     with pytest.raises(ValueError, match="device 'meta' is not available; available: auto, cpu"):
-        isopix.load(run.folder, device=torch.device("meta"))
+        isopix.load(run.path, device=torch.device("meta"))
     with pytest.raises(ValueError, match=r"^device is 0; it must be a string or a device"):
-        isopix.load(run.folder, device=0)  # type: ignore[arg-type]
+        isopix.load(run.path, device=0)  # type: ignore[arg-type]
