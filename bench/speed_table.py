@@ -12,7 +12,6 @@ SIDES = ("isopix_seconds", "peer_seconds")
 
 
 def speed() -> str:
-    """Return one row per comparison, a table for each machine."""
     tables: dict[str, list[str]] = {}
     for found in results():
         machine = f"{found['device']}, {threads(found)}, torch {found['torch']}"
@@ -59,7 +58,6 @@ def results() -> list[dict[str, Any]]:
 
 
 def measured(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the benchmarks of a file that were measured."""
     return [each for each in found.get("benchmarks", ()) if each["state"] == "measured"]
 
 
@@ -71,7 +69,6 @@ def comparisons(found: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def row(comparison: dict[str, Any], item: str) -> str:
-    """Return the row of a comparison."""
     own, peer = (f"{format_seconds(comparison[side]['median'])}{item}" for side in SIDES)
     alternative = comparison.get("isopix_alternative")
     own += f" ({alternative})" if alternative else ""
