@@ -17,7 +17,7 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api import convert, study
+    from isopix.api import study
     from isopix.api.comparison import compare
     from isopix.api.completion import complete_steps
     from isopix.api.evaluation import probe
@@ -26,23 +26,31 @@ if TYPE_CHECKING:
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.notebook import make_grid
-    from isopix.api.publishing import publish
     from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.scoring import score
     from isopix.api.training import finetune, pretrain, resume, search_lr
-    from isopix.api.verification import verify
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.pretrained.features import Features
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Interrupted, Run
+    from isopix.verbs.convert import (
+        convert_huggingface,
+        convert_huggingface_vit,
+        convert_mae,
+        convert_openai,
+        convert_timm,
+        convert_to_huggingface,
+    )
     from isopix.verbs.data import data_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
+    from isopix.verbs.publish import publish
     from isopix.verbs.studio import open_studio
+    from isopix.verbs.verify import verify
 
 __all__ = [
     "Features",
@@ -54,7 +62,12 @@ __all__ = [
     "compare",
     "complete",
     "complete_steps",
-    "convert",
+    "convert_huggingface",
+    "convert_huggingface_vit",
+    "convert_mae",
+    "convert_openai",
+    "convert_timm",
+    "convert_to_huggingface",
     "data_show",
     "doctor",
     "evaluate",
@@ -93,7 +106,6 @@ __all__ = [
 _MODULES = {
     "isopix.api.comparison": ("compare",),
     "isopix.api.completion": ("complete_steps",),
-    "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("probe",),
     "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.api.few_labels": ("low_data",),
@@ -104,13 +116,11 @@ _MODULES = {
     "isopix.api.notebook": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
     "isopix.core.progress": ("show_progress",),
-    "isopix.api.publishing": ("publish",),
     "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.pretrained.run": ("Interrupted", "Run"),
     "isopix.api.scoring": ("score",),
     "isopix.api.study": ("study",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
-    "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
 }

@@ -13,9 +13,7 @@ from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table
 from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval
-from isopix.core.types import Grid
 from isopix.model.pool import Pool
-from isopix.papers.published import PublishedResult
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.parallel_plan import ParallelPlan, fastest
@@ -156,54 +154,6 @@ class PlanOutput:
     def _parallel_record(self, plan: ParallelPlan, plans: list[ParallelPlan]) -> dict[str, Any]:
         price = None if self.price is None else self.price * plan.device_hours
         return {**plan.record, "price": price, "recommended": plan is fastest(plans)}
-
-
-@dataclass(frozen=True)
-class ConvertOutput:
-    """A converted model: tensors loaded, and the number skipped by each rule and rounded to float32."""
-
-    path: Path
-    step: int
-    origin: str
-    depth: int
-    width: int
-    grid: Grid
-    image_size: tuple[int, int]  # rows and columns, in pixels
-    parameters: int
-    tensors: int
-    skipped: Mapping[str, int]
-    rounded: int
-    predicts_codes: bool
-    classes: tuple[str, ...] = ()  # of its class head
-    model_class: str = ""  # of transformers, of an exported model
-
-
-@dataclass(frozen=True)
-class PublishOutput:
-    """The URL of a published model, and the step of its weights."""
-
-    url: str
-    step: int
-
-
-@dataclass(frozen=True)
-class VerifyOutput:
-    """Checked files of a checkpoint, and its test loss in nats per predicted code with the published one."""
-
-    checkpoint: Path
-    files: list[str]
-    recipe: str
-    step: int
-    imported: str | None
-    palette: str
-    palette_is_openai: bool
-    loss_nats: float
-    uniform_nats: float | None
-    published: PublishedResult | None
-    data: str
-    images: int
-    record: Mapping[str, Any]
-    path: Path | None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ def add_verb(app: App, verb: Verb, place: int) -> None:
 
 # The help of words that have several commands.
 GROUPS: dict[str, str] = {
+    "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
     "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
     "palette": "Fit, import and inspect color palettes.",
 }

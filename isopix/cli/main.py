@@ -52,15 +52,6 @@ COMMANDS = {
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",
     ),
-    "convert": (
-        "isopix.cli.convert:app",
-        "Convert checkpoints from and to Hugging Face, and from OpenAI.",
-    ),
-    "publish": ("isopix.cli.publish:publish", "Upload a run's model to the Hugging Face Hub."),
-    "verify": (
-        "isopix.cli.verify:verify",
-        "Check a model's files and compare its loss with the published one.",
-    ),
     "study": ("isopix.cli.study:app", "Run a study: train, probe and compare many networks."),
     "compare": (
         "isopix.cli.compare:compare",

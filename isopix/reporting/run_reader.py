@@ -31,10 +31,10 @@ from isopix.reporting.run_record import (
     SavedMetrics,
     SavedProbe,
     SavedScores,
-    SavedVerification,
     Values,
     Weights,
 )
+from isopix.runs.verification import VerificationResult
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
@@ -66,7 +66,7 @@ def read_run(run: RunFolder) -> RunRecord:
         data=reader.read(run.data_sample, _data_sample),
         images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=_image_age),
         probes=sorted(reader.each(probed, _probe), key=lambda each: each.age),
-        verifications=sorted(reader.each(verified, _verification), key=lambda each: each.age),
+        verifications=reader.each(verified, VerificationResult.read),
         evaluations=sorted(reader.each(evaluated, _evaluation), key=lambda each: each.age),
         low_data=sorted(
             reader.each(sorted(run.low_data.glob("*.json")), _low_data), key=lambda each: each.age
@@ -206,13 +206,6 @@ def _low_data(path: Path) -> SavedLowData:
         for method, found in values["results"].items()
     }
     return SavedLowData(results=results, **_facts(SavedLowData, values))
-
-
-def _verification(path: Path) -> SavedVerification:
-    facts = _facts(SavedVerification, _json(path))
-    return SavedVerification(
-        **{**facts, "loss_nats": float(facts["loss_nats"]), "images": int(facts["images"])}
-    )
 
 
 def _facts(cls: type[SavedMetrics], values: Values) -> Values:

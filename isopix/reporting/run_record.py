@@ -18,6 +18,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
+from isopix.runs.verification import VerificationResult
 
 Values = dict[str, Any]
 DEFAULTS = ProbeConfig()  # how iGPT probes (sections 2.4 and 3.4)
@@ -87,15 +88,6 @@ class SavedEvaluation(SavedMetrics):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SavedVerification(SavedMetrics):
-    """The test loss of one `isopix verify`, in nats per predicted code."""
-
-    loss_nats: float
-    images: int
-    data: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class SavedLowData(SavedMetrics):
     """The test errors of one `isopix low-data`, by method and labels per class."""
 
@@ -156,7 +148,7 @@ class RunRecord:
     data: DataSample | None = None
     images: list[SavedImage] = field(default_factory=list)
     probes: list[SavedProbe] = field(default_factory=list)
-    verifications: list[SavedVerification] = field(default_factory=list)
+    verifications: list[VerificationResult] = field(default_factory=list)
     evaluations: list[SavedEvaluation] = field(default_factory=list)
     low_data: list[SavedLowData] = field(default_factory=list)
     scores: list[SavedScores] = field(default_factory=list)

@@ -1,6 +1,5 @@
 """All tables of the command line, of results with long names, many layers and large numbers."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +28,6 @@ from isopix.cli import (
     reproduce,
     score,
     search_lr,
-    verify,
 )
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.stats import CrossedMean
@@ -221,15 +219,3 @@ def show_search_lr(patch: Patch) -> None:
         LRTrial(3e-6, "failed", 123_456_789, 98765.4321, 1e9, reason=NAME * 3),
     )
     search_lr._print_trials(LRSearch((1e-5, 3e-6, 1e-6, 3e-7), trials), Path(NAME))
-
-
-def show_verify(patch: Patch) -> None:
-    palettes = {"palette_is_openai": False, "palette": "0" * 64}
-    losses = {"loss_nats": 12345.6789, "uniform_nats": 12345.6789, "measurement": MEASURED.to_dict()}
-    origin = {"imported": NAME, "recipe": LONG_RECIPE, "step": BIG, "checkpoint": FILE, "files": [""] * 99}
-    verify._print_values({**palettes, **losses, **origin}, None)
-
-
-CASES: dict[str, Callable[[Patch], None]] = {
-    name.removeprefix("show_"): case for name, case in list(globals().items()) if name.startswith("show_")
-}

@@ -11,7 +11,6 @@ import yaml
 from PIL import Image
 
 from isopix.data.dataset import DataConfig
-from isopix.interop.huggingface import convert as huggingface
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.model_card import Library, model_card
@@ -20,6 +19,7 @@ from isopix.reporting.run_record import RunRecord
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.storage.run_folder import RunFolder
+from isopix.verbs import convert as huggingface
 from tests.unit.reporting.cases import bare, baselines, evidence, probe, regression, whole
 
 
