@@ -18,8 +18,8 @@ from demo_table import demo
 from model_table import shipped_models
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_costs, vit_numbers
 from reliability_table import reliability
-from scale_table import parallel_model, plans, scale
-from speed_table import compiling, memory, speed
+from scale_table import scale
+from speed_table import memory, speed
 from study_table import (
     simulation,
     study_initialization,
@@ -243,7 +243,6 @@ TABLES = {
     "demo": demo,
     "evidence": evidence,
     "speed": speed,
-    "compiling": compiling,
     "memory": memory,
     "transfer": transfer,
     "study_time": study_time,
@@ -257,8 +256,6 @@ TABLES = {
     "patches": patches,
     "reliability": reliability,
     "scale": scale,
-    "plans": plans,
-    "parallel_model": parallel_model,
     "igpt_numbers": igpt_numbers,
     "igpt_costs": partial(costs, "igpt."),
     "isotropic_costs": partial(costs, "isotropic."),
