@@ -50,7 +50,7 @@ def run(out: Path) -> None:
     """Run all commands, in a new folder."""
     work = out.resolve() / "work"
     work.mkdir(parents=True)
-    np.save(work / "colors-16.npy", np.arange(48).reshape(16, 3) / 23.5 - 1)
+    np.save(work / "clusters.npy", np.arange(18).reshape(6, 3) / 8.5 - 1)
     golden: dict[str, Any] = {}
     for command in COMMANDS.read_text().splitlines():
         before = _state(work)

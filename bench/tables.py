@@ -16,7 +16,7 @@ from cells import mean_std, read, threads
 from data_table import decode, large_data
 from demo_table import demo
 from model_table import shipped_models
-from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_costs, vit_numbers
+from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
 from reliability_table import reliability
 from scale_table import scale
 from speed_table import memory, speed
@@ -262,7 +262,6 @@ TABLES = {
     "patchformer_numbers": patchformer_numbers,
     "patches_costs": partial(costs, ("patchformer.", "vit.")),
     "vit_numbers": vit_numbers,
-    "vit_costs": vit_costs,
     "decode": decode,
     "large_data": large_data,
     "shipped_models": shipped_models,

@@ -6,11 +6,11 @@ from dataclasses import fields, replace
 from isopix.api.arguments import checked
 from isopix.api.results import ProbeOutput
 from isopix.core import config
+from isopix.core.choices import Count
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.overrides import parse
-from isopix.core.ranges import Count
 from isopix.core.registry import kinds_of
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 from isopix.data.dataset import ImageDataset
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool

@@ -12,9 +12,9 @@ from isopix.api.arguments import NonNegative, checked
 from isopix.api.evaluation import probe_method
 from isopix.api.results import LowDataOutput
 from isopix.core import device as devices
+from isopix.core.choices import Count
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.measurement import Measurement
-from isopix.core.ranges import Count
 from isopix.core.text import printable
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import majority_baseline

@@ -3,25 +3,17 @@ folder; `record` are the numbers as saved there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isopix.analysis.cost import DeviceCost
 from isopix.api.notebook import TableOutput
-from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table
 from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval
-from isopix.model.pool import Pool
 from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
-from isopix.recipes.parallel_plan import ParallelPlan, fastest
-from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow
-from isopix.studies.claim_tests import ClaimResult
-from isopix.studies.comparison import Comparison
-from isopix.studies.trial import TrialResult
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,94 +97,6 @@ class ReportOutput:
     path: Path
     summary: list[BaselineRow]
     notes: list[str]
-
-
-@dataclass(frozen=True)
-class PlanOutput:
-    """Cost of training a recipe; FLOPs are per image, bytes and seconds are estimates for `device`.
-
-    `weight_bytes`, `copy_bytes` and `activation_bytes` are those of `TrainingMemory`, `step_bytes` their sum
-    for one step. `device_hours` assume `mfu` of the peak FLOP/s. So does `parallel`, which has the strategies
-    on each of the clusters that were asked for. `price` is that of a device-hour.
-    """
-
-    recipe: Recipe
-    precision: Precision  # on `device`
-    parameters: int
-    forward_flops: int
-    training_flops: int
-    weight_bytes: int
-    copy_bytes: int
-    activation_bytes: int
-    step_bytes: int
-    free_bytes: int
-    images: int
-    device: str
-    threads: int
-    images_per_second: float
-    seconds: float
-    mfu: float
-    price: float | None
-    device_hours: list[DeviceCost]
-    parallel: list[list[ParallelPlan]]
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """All numbers, ready for JSON, with the recipe by its name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        hours = [each._asdict() for each in self.device_hours]
-        positions = self.recipe.grid.positions
-        parallel = [self._parallel_record(each, plans) for plans in self.parallel for each in plans]
-        return {
-            **values,
-            "recipe": self.recipe.name,
-            "positions": positions,
-            "device_hours": hours,
-            "parallel": parallel,
-        }
-
-    def _parallel_record(self, plan: ParallelPlan, plans: list[ParallelPlan]) -> dict[str, Any]:
-        price = None if self.price is None else self.price * plan.device_hours
-        return {**plan.record, "price": price, "recommended": plan is fastest(plans)}
-
-
-@dataclass(frozen=True)
-class StudyOutput:
-    """Tested claims, all that is known of each trial, and the HTML page."""
-
-    claims: dict[Pool, list[ClaimResult]]  # under each pool of the features
-    trials: list[dict[str, Any]]
-    path: Path
-
-    @property
-    def failed(self) -> list[dict[str, Any]]:
-        """The trials that failed."""
-        return [trial for trial in self.trials if trial["status"] == "failed"]
-
-
-@dataclass(frozen=True)
-class ComparisonOutput:
-    """Paired differences of each group of runs; `difference` has the mean and the half-widths of its 95 %
-    intervals, as fractions.
-    """
-
-    comparisons: list[Comparison]
-    record: Mapping[str, Any]
-    path: Path | None
-
-
-@dataclass(frozen=True)
-class StudyProgress:
-    """A trial that has ended. `fraction` of the training FLOPs of the `total` trials to run are done, after
-    `seconds`.
-    """
-
-    trial: str
-    result: TrialResult
-    done: int
-    total: int
-    fraction: float
-    seconds: float
 
 
 def _accuracy(score: LayerScore) -> str:

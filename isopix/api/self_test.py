@@ -12,7 +12,7 @@ from isopix.core import device as hardware
 from isopix.core.device import DeviceLike
 from isopix.core.memory import free_memory, total_memory
 from isopix.core.text import format_bytes
-from isopix.data.prefetch import SHARED_MEMORY
+from isopix.data.batches import SHARED_MEMORY
 from isopix.pretrained.loading import load, save
 from isopix.pretrained.run import Run
 from isopix.verbs.doctor import Check

@@ -22,9 +22,9 @@ from isopix.cli.console import (
 from isopix.cli.probe import Pooling
 from isopix.core.choices import Precision, Selection
 from isopix.core.text import mean_and_std, mean_over_subsets
-from isopix.papers.igpt import LOW_DATA, PublishedLowData
 from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS, baseline_title
 from isopix.probing.low_data import LowDataResult
+from isopix.recipes.published import LOW_DATA, PublishedLowData
 
 Labels = Annotated[
     list[int | str],

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from isopix.core.command_line import command_line
 from isopix.core.table import Table
+from isopix.core.text import command_line
 from isopix.storage.result import Result
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.name_tables import TIMM_NAMES, pairs, timm_table
-from isopix.interop.vit import Channels, Fraction, Number, Preprocessing, ViTSizes, read_vit
+from isopix.interop.vit import Channels, Fraction, Number, ViTSizes, read_vit
 from isopix.interop.weights import CONFIG, WeightFiles, open_weights, read_config
 
 HEADS = {"tiny": 3, "small": 6, "base": 12, "large": 16, "huge": 16}  # of timm's architectures
@@ -90,13 +90,11 @@ def _sizes(config: TimmConfig, stored: WeightFiles, classes: tuple[str, ...]) ->
         epsilon=EPSILON,
         activation="gelu",
         qkv_bias="blocks.0.attn.qkv.bias" in stored.shapes,
-        preprocessing=Preprocessing(
-            mean=images.mean,
-            std=images.std,
-            resample=images.interpolation,
-            crop="squash" if squash else "resized_center",
-            crop_fraction=1.0 if squash else images.crop_pct,
-        ),
+        mean=images.mean,
+        std=images.std,
+        resample=images.interpolation,
+        crop="squash" if squash else "resized_center",
+        crop_fraction=1.0 if squash else images.crop_pct,
         classes=classes or _classes(config, stored),
     )
 

@@ -21,8 +21,8 @@ from isopix.model.mlp import Activation, LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, SinCosPositionEmbeddingSpec, sincos_table
 from isopix.model.spec import ModelSpec
 from isopix.model.stems.patches import PatchEmbedSpec
-from isopix.objectives import Masked, NoObjective
 from isopix.objectives.masks import exact_ratio_mask
+from isopix.objectives.objectives import Masked, NoObjective
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 
@@ -35,21 +35,11 @@ Channels = tuple[float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preprocessing:
-    """Which pixels an image becomes, and their normalization, (x / 255 - mean) / std."""
-
-    mean: Channels
-    std: Channels
-    resample: Resample
-    crop: Literal["resized_center", "squash"]
-    crop_fraction: float = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
 class ViTSizes:
-    """A Vision Transformer; `classes` are the names of its class head's outputs, none without a head.
+    """A Vision Transformer, and which pixels an image becomes, normalized by (x / 255 - mean) / std.
 
-    `mask_ratio` is MAE's: then the position embeddings are fixed, and masked patches are dropped.
+    `classes` are the names of its class head's outputs, none without a head. `mask_ratio` is MAE's: then the
+    position embeddings are fixed, and masked patches are dropped.
     """
 
     depth: int
@@ -64,7 +54,11 @@ class ViTSizes:
     qkv_bias: bool
     dropout: float = 0.0  # of both branches and, but for MAE, of the embeddings
     attention_dropout: float = 0.0
-    preprocessing: Preprocessing
+    mean: Channels
+    std: Channels
+    resample: Resample
+    crop: Literal["resized_center", "squash"]
+    crop_fraction: float = 1.0
     classes: tuple[str, ...] = ()
     mask_ratio: float | None = None
 
@@ -73,7 +67,6 @@ class ViTSizes:
 
         Raises ValueError for sizes that no network has.
         """
-        how = self.preprocessing
         if self.rows % self.patch_size or self.cols % self.patch_size:
             raise ValueError(
                 f"images of {self.rows} x {self.cols} cannot be cut into patches of {self.patch_size}"
@@ -93,9 +86,9 @@ class ViTSizes:
             data=DataConfig(
                 rows=self.rows,
                 cols=self.cols,
-                resample=how.resample,
-                crop=how.crop,
-                crop_fraction=how.crop_fraction,
+                resample=self.resample,
+                crop=self.crop,
+                crop_fraction=self.crop_fraction,
             ),
             train=TrainConfig(steps=1, precision="fp32"),
             finetune=finetune if self.classes else None,
@@ -108,7 +101,7 @@ class ViTSizes:
             raise ValueError(f"the MLP has width {self.inner}, which is not a multiple of {self.width}")
         return ModelSpec(
             codec=FullPatchSpec(patch_size=self.patch_size),
-            stem=PatchEmbedSpec(mean=self.preprocessing.mean, std=self.preprocessing.std),
+            stem=PatchEmbedSpec(mean=self.mean, std=self.std),
             positions=SinCosPositionEmbeddingSpec() if fixed_positions else LearnedPositionEmbeddingSpec(),
             class_token=True,
             block=TransformerSpec(

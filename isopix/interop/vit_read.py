@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from isopix.data.resize import Resample
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.name_tables import ACTIVATION_NAMES, VIT_NAMES, pairs, vit_table
-from isopix.interop.vit import Channels, Fraction, Number, Preprocessing, ViTSizes, read_vit
+from isopix.interop.vit import Channels, Fraction, Number, ViTSizes, read_vit
 from isopix.interop.weights import CONFIG, PROCESSOR, WeightFiles, open_weights, read_config
 
 RESCALE_FACTOR = 1 / 255
@@ -87,7 +87,13 @@ def _read(folder: Path, model_type: str, classes: tuple[str, ...]) -> ImportedMo
 
 
 def _sizes(config: ViTConfig, images: ViTProcessor, classes: tuple[str, ...]) -> ViTSizes:
+    """Return the sizes of model and image processor. Raises ValueError for one that does something else."""
+    if abs(images.rescale_factor / RESCALE_FACTOR - 1) > 1e-6:
+        raise ValueError(f"rescale_factor is {images.rescale_factor}; only {RESCALE_FACTOR} is supported")
+    if images.do_normalize and not {"image_mean", "image_std"} <= images.model_fields_set:
+        raise ValueError("image_mean and image_std are missing")
     rows, cols = _pair(config.image_size)
+    fraction = _crop_fraction(images, rows, cols)
     patch_size, other = _pair(config.patch_size)
     if patch_size != other:
         raise ValueError(f"patch_size is {patch_size} x {other}; patches must be squares")
@@ -104,7 +110,11 @@ def _sizes(config: ViTConfig, images: ViTProcessor, classes: tuple[str, ...]) ->
         qkv_bias=config.qkv_bias,
         dropout=config.hidden_dropout_prob,
         attention_dropout=config.attention_probs_dropout_prob,
-        preprocessing=_preprocessing(images, rows, cols),
+        mean=images.image_mean if images.do_normalize else (0.0, 0.0, 0.0),
+        std=images.image_std if images.do_normalize else (1.0, 1.0, 1.0),
+        resample=RESAMPLING[images.resample],
+        crop="squash" if fraction is None else "resized_center",
+        crop_fraction=1.0 if fraction is None else fraction,
         classes=classes,
         mask_ratio=config.mask_ratio if config.model_type == "vit_mae" else None,
     )
@@ -112,22 +122,6 @@ def _sizes(config: ViTConfig, images: ViTProcessor, classes: tuple[str, ...]) ->
 
 def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
     return size if isinstance(size, tuple) else (size, size)
-
-
-def _preprocessing(images: ViTProcessor, rows: int, cols: int) -> Preprocessing:
-    """Return the settings of an image processor. Raises ValueError for one that does something else."""
-    if abs(images.rescale_factor / RESCALE_FACTOR - 1) > 1e-6:
-        raise ValueError(f"rescale_factor is {images.rescale_factor}; only {RESCALE_FACTOR} is supported")
-    if images.do_normalize and not {"image_mean", "image_std"} <= images.model_fields_set:
-        raise ValueError("image_mean and image_std are missing")
-    fraction = _crop_fraction(images, rows, cols)
-    return Preprocessing(
-        mean=images.image_mean if images.do_normalize else (0.0, 0.0, 0.0),
-        std=images.image_std if images.do_normalize else (1.0, 1.0, 1.0),
-        resample=RESAMPLING[images.resample],
-        crop="squash" if fraction is None else "resized_center",
-        crop_fraction=1.0 if fraction is None else fraction,
-    )
 
 
 def _crop_fraction(images: ViTProcessor, rows: int, cols: int) -> float | None:

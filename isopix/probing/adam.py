@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from isopix.core.ranges import Count, Range
+from isopix.core.choices import Count, Range
 from isopix.core.registry import register
 from isopix.data.batches import ShuffledIndices, steps_per_epoch
 from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.probing.minibatch import BatchReader, LinearClassifiers, layer_groups
-from isopix.train.schedule import WarmupCosineSchedule
+from isopix.train.optim import WarmupCosineSchedule
 
 BETAS, EPSILON = (0.9, 0.999), 1e-7  # Keras's defaults, as in pre-training
 WARMUP_EPOCHS = 1.0

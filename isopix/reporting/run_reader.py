@@ -18,6 +18,7 @@ from isopix.core.config import from_dict
 from isopix.core.measurement import Measurement
 from isopix.core.text import printable
 from isopix.finetuning.results import EvaluationResult
+from isopix.generate.results import CompletionResult, PictureResult, ReconstructionResult, SampleResult
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
@@ -42,6 +43,11 @@ from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
+PICTURES: dict[str, type[PictureResult]] = {
+    "sample": SampleResult,
+    "complete": CompletionResult,
+    "reconstruct": ReconstructionResult,
+}
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 UNREGISTERED = (
     "No analysis of this name is registered; load the plugin that computed it to see its figure."
@@ -126,7 +132,7 @@ class _Reader:
 
 
 def _image_age(image: SavedImage) -> tuple[int, str]:
-    return int(image.facts.get("step", 0)), str(image.facts.get("written", ""))
+    return image.result.step, str(image.result.call.get("written", ""))
 
 
 def _json(path: Path) -> Values:
@@ -147,9 +153,8 @@ def _png(path: Path) -> bytes:
 
 
 def _image(path: Path) -> SavedImage:
-    facts = _json(path)
-    png = _png(path.with_suffix(".png"))
-    return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
+    result = PICTURES[_json(path)["call"]["verb"]].read(path)
+    return SavedImage(_png(path.with_suffix(".png")), result)
 
 
 def _scores(path: Path) -> SavedScores:

@@ -12,6 +12,7 @@ from isopix.analysis.scores import Summary
 from isopix.core.measurement import Measurement
 from isopix.core.types import Images
 from isopix.finetuning.results import ClassificationMetrics
+from isopix.generate.results import PictureResult
 from isopix.model.pool import Pool
 from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
@@ -27,11 +28,10 @@ DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # wha
 
 @dataclass(frozen=True)
 class SavedImage:
-    """A picture in `samples/` and the settings that it was made with."""
+    """A picture in `samples/` and its record."""
 
-    name: str
     png: bytes
-    facts: Values
+    result: PictureResult
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.ranges import Count
+from isopix.core.choices import Count
 from isopix.core.verb import verb
 from isopix.interop.results import ConversionResult
 

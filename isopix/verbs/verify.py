@@ -60,8 +60,7 @@ def _measured(
     from dataclasses import replace
 
     from isopix.codecs.palette_file import OPENAI_FINGERPRINT
-    from isopix.papers.igpt import TEST_LOSSES
-    from isopix.papers.published import find_published
+    from isopix.recipes.igpt import published_loss
     from isopix.train.evaluator import evaluate_split
     from isopix.train.tasks import PretrainTask
 
@@ -70,7 +69,7 @@ def _measured(
     uniform = math.log(codec.vocab_size) if loaded.recipe.model.head.categorical else None
     baselines = {} if uniform is None else {"uniform": uniform}
     measurement = replace(loaded.measure(images, "test"), baselines=baselines)
-    claim = find_published(TEST_LOSSES, loaded.recipe, codec)
+    claim = published_loss(loaded.recipe, codec)
     return VerificationResult(
         recipe=loaded.recipe.name,
         step=loaded.step,

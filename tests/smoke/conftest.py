@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from isopix.analysis import cost
 from isopix.api import evaluation, few_labels
 from isopix.cli.main import main
 from isopix.core import progress
 from isopix.core.progress import Lines
 from isopix.plots import style
 from isopix.probing.config import ProbeConfig
+from isopix.recipes import cost
 
 QUICK = [
     "steps=2",

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +12,8 @@ import pytest
 import torch
 
 import isopix as package
-from isopix.papers import igpt
-from isopix.papers.published import PublishedResult
-from isopix.runs.load import load_run
+from isopix.recipes import igpt
+from isopix.recipes.published import PublishedTestLoss
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 from tests.unit.interop import bundles, models, variables
@@ -178,22 +176,20 @@ def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run, nam
 
 
 def test_the_loss_is_compared_with_the_published_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = load_run(Path("run"), device=torch.device("cpu"))
-    about = {"recipe": loaded.recipe, "protocol": "p", "source": "s", "unit": "nats"}
-    claim = PublishedResult(**about, value=2.5, codec_fingerprint=loaded.network.codec.fingerprint(), step=2)
-    monkeypatch.setattr(igpt, "TEST_LOSSES", (claim,))
+    claim = PublishedTestLoss("igpt.digits", 2.5, "p", source="s", step=2)
+    monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: claim)
     words = ["verify", "run", "--data", "digits", "--limit", "8"]
     told = json.loads(exported(*words, "--json")[1])
     assert told["published"] == {"nats": 2.5, "source": "s", "protocol": "p", "step": 2}
     out = exported(*words)[1]
     assert f"difference from the published loss: {told['loss_nats'] - 2.5:+.4f} nats" in out
     assert "published loss: step" not in out
-    monkeypatch.setattr(igpt, "TEST_LOSSES", (replace(claim, step=1000),))
+    monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: claim._replace(step=1000))
     assert "published loss: step 1,000; this model: step 2\n" in exported(*words)[1]
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     out = exported("verify", "again", *words[2:])[1]
     assert "published loss: step 1,000; this model: step unknown\n" in out
-    monkeypatch.setattr(igpt, "TEST_LOSSES", (replace(claim, codec_fingerprint="another"),))
+    monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: None)
     assert "no published loss for this network" in exported(*words)[1]
 
 

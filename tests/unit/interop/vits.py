@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from isopix.interop.name_tables import expand_layers, timm_table, to_source, vit_table
-from isopix.interop.vit import Preprocessing, ViTSizes
+from isopix.interop.vit import ViTSizes
 
 WIDTH, DEPTH, CLASSES = 8, 2, 3
 SIZES = ViTSizes(
@@ -23,7 +23,10 @@ SIZES = ViTSizes(
     epsilon=1e-6,
     activation="gelu",
     qkv_bias=True,
-    preprocessing=Preprocessing(mean=(0.5,) * 3, std=(0.5,) * 3, resample="bilinear", crop="squash"),
+    mean=(0.5,) * 3,
+    std=(0.5,) * 3,
+    resample="bilinear",
+    crop="squash",
 )
 HUGGING_FACE: dict[str, Any] = {
     "model_type": "vit",
