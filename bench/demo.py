@@ -29,7 +29,6 @@ RUNS = ("ar", "bert", "conv")
 
 
 def main() -> None:
-    """Run what is missing, and collect the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
@@ -72,7 +71,6 @@ def collect(demos: list[Path]) -> dict[str, Any]:
 
 
 def numbers(path: Path) -> dict[str, Any]:
-    """Return the loss and the probe of a run."""
     run = read_run(RunFolder.open(path))
     assert run.recipe is not None, f"{path} is not finished"
     assert run.probe is not None, f"{path} is not probed"
@@ -99,7 +97,6 @@ def loss(run: RunRecord) -> dict[str, Any]:
 
 
 def low_data(path: Path) -> dict[str, Any]:
-    """Return the errors with few labels."""
     [record] = (path / "low-data").glob("*.json")
     return dict(json.loads(record.read_text())["results"])
 

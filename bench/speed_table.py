@@ -44,7 +44,6 @@ def results() -> list[dict[str, Any]]:
 
 
 def measured(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the benchmarks of a file that were measured."""
     return [each for each in found.get("benchmarks", ()) if each["state"] == "measured"]
 
 
@@ -56,7 +55,6 @@ def comparisons(found: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def row(comparison: dict[str, Any], item: str) -> str:
-    """Return the row of a comparison."""
     own, peer = (f"{format_seconds(comparison[side]['median'])}{item}" for side in SIDES)
     alternative = comparison.get("isopix_alternative")
     own += f" ({alternative})" if alternative else ""

@@ -193,7 +193,6 @@ def loss_cell(losses: Sequence[float]) -> str:
 
 
 def accuracy_cell(accuracies: list[float]) -> str:
-    """Format accuracies likewise."""
     return mean_std(accuracies) if len(accuracies) > 1 else f"{accuracies[0]:.1%}"
 
 
@@ -227,5 +226,4 @@ def worst(row: dict[str, Any], verdict: str) -> str:
 
 
 def share(count: int, row: dict[str, Any]) -> str:
-    """Format a part of the simulated studies."""
     return f"{100 * count / row['studies']:.0f} %"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measure import print_result
+from cells import print_result
 
 from isopix.core import device as devices
 from isopix.storage.atomic import read_json
@@ -23,7 +23,6 @@ from isopix.studies.inductive_bias.results import TrialResult
 
 
 def main() -> None:
-    """Print the times of the study in a folder."""
     folder = Path(sys.argv[1])
     study = Study.open(folder)
     done = [each for each in study.results().values() if each.status == "done"]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from isopix.api.few_labels import low_data
     from isopix.api.inspection import analyze, report
     from isopix.api.scoring import score
-    from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.core.signals import Interrupted
@@ -44,13 +43,16 @@ if TYPE_CHECKING:
     from isopix.verbs.data import data_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
+    from isopix.verbs.finetune import finetune
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
     from isopix.verbs.plan import plan
+    from isopix.verbs.pretrain import pretrain, resume
     from isopix.verbs.publish import publish
     from isopix.verbs.recipe import list_recipes, show_recipe
     from isopix.verbs.reproduce import list_protocols, plan_reproduction, reproduce
     from isopix.verbs.sample import sample
+    from isopix.verbs.search_lr import search_lr
     from isopix.verbs.studio import open_studio
     from isopix.verbs.study import study_inductive_bias
     from isopix.verbs.verify import verify
@@ -121,7 +123,6 @@ _MODULES = {
     "isopix.core.signals": ("Interrupted",),
     "isopix.pretrained.run": ("Run",),
     "isopix.api.scoring": ("score",),
-    "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
 }

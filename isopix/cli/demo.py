@@ -7,17 +7,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.api.starts import resolve_recipe
 from isopix.cli.command import print_result
 from isopix.cli.console import Device, Json, Plugins, Positive, Seed, load_plugins, say
 from isopix.cli.low_data import low_data
 from isopix.cli.probe import probe
 from isopix.cli.report import report
-from isopix.cli.run_display import with_resume_hint
 from isopix.cli.training_jobs import TrainingJob, train_side_by_side
-from isopix.core.signals import STOPPED
+from isopix.core.signals import STOPPED, with_resume_hint
 from isopix.core.text import command_line
 from isopix.data.dataset import load_dataset
+from isopix.recipes import registry
 from isopix.runs.load import saved_recipe
 from isopix.verbs.complete import complete, reconstruct
 from isopix.verbs.sample import sample
@@ -79,7 +78,7 @@ def _train(
     """Train all networks, or exit with code 75 after a stop."""
     trainings = []
     for name, recipe in RECIPES.items():
-        steps = resolve_recipe(recipe, overrides=settings).train.steps
+        steps = registry.resolve(recipe, assignments=settings).recipe.train.steps
         trainings.append(TrainingJob(recipe, settings, folder / name, seed, steps, tuple(plugins or ())))
     say(f"demo in {folder}: about five minutes on two CPU cores with the default settings")
     if not train_side_by_side(trainings, device, jobs):

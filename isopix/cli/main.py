@@ -23,18 +23,11 @@ COMMANDS = {
         "isopix.cli.demo:demo",
         "Pre-train, probe, sample and report on translated digits.",
     ),
-    "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
-    "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
-    "search-lr": (
-        "isopix.cli.search_lr:search_lr",
-        "Search for the learning rate: 0.01, 0.003, 0.001 ...",
-    ),
     "probe": ("isopix.cli.probe:probe", "Linear-probe every layer, with baselines."),
     "analyze": (
         "isopix.cli.analyze:analyze",
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
-    "finetune": ("isopix.cli.finetune:finetune", "Fine-tune a run to classify labeled images."),
     "low-data": (
         "isopix.cli.low_data:low_data",
         "Measure few-label test error: linear probe and fine-tuning.",

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from rich.progress import BarColumn, Progress, TextColumn
 
-from isopix.api import training
 from isopix.cli.console import console, say
 from isopix.core import device as devices
 from isopix.core.progress import Lines
@@ -20,6 +19,7 @@ from isopix.core.text import format_loss
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.executor import ExecutorObserver, ProcessExecutor, Slot, run_all, slots_on
 from isopix.train.trainer import Record
+from isopix.verbs.pretrain import pretrain, resume
 
 TAIL = 4096  # bytes of a log that have its last line
 
@@ -75,9 +75,9 @@ def _train(job: TrainingJob, device: str, threads: int | None) -> None:
         for plugin in job.plugins:
             load_plugin(plugin)
         if RunFolder(job.out).has_checkpoints:
-            training.resume(job.out, device=device)
+            resume(job.out, device=device)
         else:
-            training.pretrain(job.recipe, out=job.out, overrides=job.settings, seed=job.seed, device=device)
+            pretrain(job.recipe, *job.settings, out=job.out, seed=job.seed, device=device)
     except (Interrupted, KeyboardInterrupt):
         sys.exit(STOPPED)
     except (ValueError, RuntimeError, OSError) as error:

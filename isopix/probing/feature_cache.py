@@ -11,8 +11,8 @@ import torch
 from einops import rearrange
 
 from isopix.probing.feature_splits import CONSTANT, AffineScale, Features
-from isopix.storage import artifact
 from isopix.storage.arrays import NpyWriter, open_memmap
+from isopix.storage.cache import read_manifest, write_artifact
 
 MAX_KEPT = 2**28  # bytes of features in float32 for which a cache is worth its disk space
 SCALE_IMAGES = 1024  # the first images, whose mean and standard deviation scale all features
@@ -35,10 +35,10 @@ def cached(readers: Mapping[str, Callable[[], Batches]], folder: Path) -> Cached
     All are scaled by the mean and standard deviation of the first images of the first reader, so that 16 bits
     suffice however far from zero a feature lies. Raises RuntimeError if the folder cannot be written.
     """
-    found = artifact.read_manifest(folder) is not None
+    found = read_manifest(folder) is not None
     if not found:
         try:
-            artifact.write_artifact(folder, lambda scratch: _write(scratch, readers))
+            write_artifact(folder, lambda scratch: _write(scratch, readers))
         except OSError as error:
             raise RuntimeError(
                 f"features cannot be written to {folder.parent} ({error.strerror}); "
@@ -54,7 +54,7 @@ def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[st
     """Return the features that each of `readers` returns, in float32: from `folder` if it is complete and
     intact, else computed, and written there if they are at most MAX_KEPT bytes and the disk allows it.
     """
-    if artifact.read_manifest(folder) is not None:
+    if read_manifest(folder) is not None:
         return {name: torch.from_numpy(np.load(folder / f"{name}.npy")) for name in readers}
     features = {name: read() for name, read in readers.items()}
 
@@ -65,7 +65,7 @@ def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[st
 
     if sum(each.nbytes for each in features.values()) <= MAX_KEPT:
         with suppress(OSError):
-            artifact.write_artifact(folder, write)
+            write_artifact(folder, write)
     return features
 
 

@@ -33,7 +33,7 @@ from isopix.probing.features import (
     iter_features,
     raw_pixels,
 )
-from isopix.storage.cache_folder import default_cache
+from isopix.storage.cache import default_cache
 from isopix.storage.hashing import hash_bytes
 
 CACHE_VERSION = 4  # to be raised whenever the same network and images would give other cached features

@@ -12,7 +12,7 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
 from isopix.recipes import igpt
 from isopix.reporting import page
-from isopix.runs.data_sample import save_data_sample
+from isopix.runs.pretrain import save_data_sample
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import bare, drawing, evidence, records, whole

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import saved_recipe
-from isopix.runs.pretrain import with_absolute_paths
+from isopix.runs.start import with_absolute_paths
 from isopix.studies.papers.trials import FromScratch, Pretrain
 
 T = TypeVar("T")

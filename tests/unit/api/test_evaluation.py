@@ -120,7 +120,7 @@ def test_impossible_probes_are_refused(
 def classes(pristine: Path) -> Path:
     """A fine-tuned run."""
     out = pristine / "classes"
-    isopix.finetune(pristine / "bert", out=out, overrides=[*FEW, "mask_ratio=0.5"], limit=LIMIT, **CPU)
+    isopix.finetune(pristine / "bert", *FEW, "mask_ratio=0.5", out=out, limit=LIMIT, **CPU)
     return out
 
 
@@ -157,7 +157,7 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
     monkeypatch.setattr(few_labels, "LARGER_L2", (10.0,))  # converges soon
     out = tmp_path / "classes"
     isopix.finetune(
-        pristine / "ar", out=out, overrides=[*FEW, "generative_weight=0", "patience=null"], limit=LIMIT, **CPU
+        pristine / "ar", *FEW, "generative_weight=0", "patience=null", out=out, limit=LIMIT, **CPU
     )
     model, image = isopix.load(out), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
     message = (
@@ -195,7 +195,7 @@ def test_images_of_classes_that_the_run_was_not_trained_on_are_counted(tmp_path:
     """Also where the dataset that is evaluated has training images of these classes."""
     own, other = _pets(tmp_path / "own.npz", 2, 2, seed=0), _pets(tmp_path / "other.npz", 3, 3, seed=1)
     words = [*FEW, "depth=1", "width=16", "heads=2", "size=8", "data.augment=none"]
-    tuned = isopix.finetune("igpt.digits", data=own, out=tmp_path / "tuned", overrides=words, **CPU)
+    tuned = isopix.finetune("igpt.digits", *words, data=own, out=tmp_path / "tuned", **CPU)
     [warning] = isopix.evaluate(tuned, data=other, **CPU).measurement.warnings
     assert warning.startswith("4 of 12 test images of dataset 'other' are of classes without training images")
     assert warning.endswith("owl (4)")
@@ -222,7 +222,7 @@ def test_copies_that_are_left_out_are_counted_by_training_and_by_evaluation(
     note = (
         "5 of 12 test images of dataset 'pets' are left out: they are copies of training or validation images"
     )
-    run = isopix.finetune("igpt.digits", data=path, out=tmp_path / "run", overrides=words, **CPU)
+    run = isopix.finetune("igpt.digits", *words, data=path, out=tmp_path / "run", **CPU)
     assert any(note in record.get("text", "") for record in run.metrics.history)
     [test] = [record for record in run.metrics.history if record.get("split") == "test"]
     evaluated = isopix.evaluate(run, **CPU).measurement.to_dict()
@@ -247,7 +247,7 @@ def test_a_read_only_run_is_refused_before_its_images_are_read(
 def test_a_path_that_only_the_run_names_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = str(_pets(tmp_path / "pets.npz", 3, 3, seed=0))
     words = ["steps=1", "depth=1", "width=16", "heads=2", "size=8"]
-    run = isopix.pretrain("igpt.digits", data=data, out=tmp_path / "run", overrides=words, **CPU)
+    run = isopix.pretrain("igpt.digits", *words, data=data, out=tmp_path / "run", **CPU)
     isopix.analyze(run, only=["position_embeddings"])
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     asked = f"this run was trained on {data}, which you have not used before; to read it, give --data {data}"

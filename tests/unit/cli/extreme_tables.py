@@ -19,7 +19,6 @@ from isopix.cli import (
     probe,
     report,
     score,
-    search_lr,
 )
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.finetuning.results import ClassificationMetrics
@@ -27,7 +26,6 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
 from isopix.reporting.baselines import BaselineRow
-from isopix.train.lr_search import LRSearch, LRTrial
 from isopix.verbs.evaluate import evaluate
 
 Patch = pytest.MonkeyPatch
@@ -134,11 +132,3 @@ def show_score(patch: Patch) -> None:
     found = ScoreOutput(images, images, auroc, {}, None)
     patch.setattr("isopix.api.scoring.score", lambda *args, **options: found)
     score.score(Path("run"))
-
-
-def show_search_lr(patch: Patch) -> None:
-    trials = (
-        LRTrial(1e-5, "diverged", 123_456_789, 1.2e30, 1e9),
-        LRTrial(3e-6, "failed", 123_456_789, 98765.4321, 1e9, reason=NAME * 3),
-    )
-    search_lr._print_trials(LRSearch((1e-5, 3e-6, 1e-6, 3e-7), trials), Path(NAME))

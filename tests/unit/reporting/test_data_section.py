@@ -12,7 +12,7 @@ from isopix.data.splits import Split
 from isopix.recipes import registry
 from isopix.reporting.data_section import data_section
 from isopix.reporting.run_reader import read_run
-from isopix.runs.data_sample import save_data_sample
+from isopix.runs.pretrain import save_data_sample
 from tests.unit.reporting.cases import bare
 
 

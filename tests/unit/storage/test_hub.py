@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import isopix
-from isopix.interop import hub
+from isopix.storage import hub
 
 
 def library(monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:

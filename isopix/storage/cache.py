@@ -1,4 +1,4 @@
-"""Artifacts: folders that are written atomically, with a manifest of hashes that is verified on reading."""
+"""The cache of this user: folders that are written atomically, with a manifest of hashes that is verified."""
 
 import json
 import os
@@ -12,8 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from isopix.storage.atomic import is_another_process, write_json
+from isopix.storage.atomic import is_another_process, replace_file, write_json
 from isopix.storage.hashing import hash_bytes, hash_files
+from isopix.storage.lock import exclusive_lock
 
 MANIFEST_FILE = "manifest.json"
 TEMPORARY_NAME = re.compile(r"\.writing-(?P<host>.+)-(?P<pid>[1-9]\d{0,8})-[a-z0-9_]{8}")
@@ -23,6 +24,11 @@ UNHASHED = (MANIFEST_FILE, VERIFIED_FILE)
 ALWAYS_HASHED = 256 * 2**20  # bytes of an artifact, which are hashed in a fraction of a second
 
 Stamps = dict[str, list[int]]  # of files: what changes when they do
+
+
+def default_cache() -> Path:
+    """Return $ISOPIX_CACHE, or ~/.cache/isopix."""
+    return Path(os.environ.get("ISOPIX_CACHE") or Path.home() / ".cache" / "isopix")
 
 
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
@@ -130,3 +136,50 @@ def _verified(folder: Path) -> Stamps | None:
 def _remember_verified(folder: Path, stamps: Stamps) -> None:
     with suppress(OSError, RuntimeError):  # a folder of another user; files are hashed again then
         write_json(folder / VERIFIED_FILE, stamps)
+
+
+def folder_problem(folder: Path) -> str:
+    """Return in one line what does not work in a folder; empty if all works. The folder is created.
+
+    A file is replaced by renaming another to its name, a folder is renamed, and a lock that is held cannot be
+    taken again. Nothing is left behind.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder, prefix=".test-") as name:
+            return _try_folder(Path(name))
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return " ".join(reason.split()) or type(error).__name__
+
+
+def _try_folder(folder: Path) -> str:
+    file, inner = folder / "file", folder / "inner"
+    replace_file(file, b"old")
+    replace_file(file, b"new")
+    if file.read_bytes() != b"new":
+        return "a file that was replaced has its old content"
+    inner.mkdir()
+    inner.rename(folder / "renamed")
+    with exclusive_lock(folder, "folder"):
+        try:
+            with exclusive_lock(folder, "folder"):
+                return "file locks do not exclude: two processes could write at the same time"
+        except ValueError:
+            return ""
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the disk on which a folder is, or will be."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).free
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder; 0 if there is none."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place, name)
+            total += 0 if path.is_symlink() or not path.exists() else path.stat().st_size
+    return total
