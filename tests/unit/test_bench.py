@@ -101,7 +101,6 @@ def test_names_are_unique_and_each_benchmark_has_a_size() -> None:
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in BENCH.glob("*.py")))
 def test_every_script_can_be_imported(script: str) -> None:
-    try:
-        importlib.import_module(script)
-    except ModuleNotFoundError as error:
-        assert error.name in ("accelerate", "transformers"), error  # of the extra `bench`
+    if script.startswith("reliability"):
+        pytest.importorskip("accelerate")
+    importlib.import_module(script)
