@@ -18,7 +18,6 @@ from isopix.core.version import __version__
 if TYPE_CHECKING:
     from isopix import parts
     from isopix.api.feature_neighbors import neighbors
-    from isopix.api.inspection import analyze
     from isopix.api.scoring import score
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Run
+    from isopix.verbs.analyze import analyze
     from isopix.verbs.compare import compare
     from isopix.verbs.complete import complete, reconstruct
     from isopix.verbs.convert import (
@@ -116,7 +116,6 @@ __all__ = [
 _MODULES = {
     "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.pretrained.features": ("Features",),
-    "isopix.api.inspection": ("analyze",),
     "isopix.pretrained.loading": ("load", "save"),
     "isopix.pretrained.images": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),

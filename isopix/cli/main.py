@@ -19,10 +19,6 @@ from isopix.verbs import VERBS
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
-    "analyze": (
-        "isopix.cli.analyze:analyze",
-        "Analyze attention, position embeddings, filters and inductive biases.",
-    ),
     "score": (
         "isopix.cli.score:score",
         "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",

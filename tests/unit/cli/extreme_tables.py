@@ -6,18 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from isopix.api.results import LowDataOutput
 from isopix.reporting.baselines import BaselineRow
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
-from isopix.api.results import LowDataOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.cli import analyze, neighbors, score
+from isopix.cli import neighbors, score
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatResult, LayerScore, LowDataResult, ProbeReport, ProbeResult
+from isopix.verbs.analyze import analyze
 from isopix.verbs.evaluate import evaluate
 from isopix.verbs.low_data import low_data
 from isopix.verbs.probe import probe
@@ -76,7 +77,7 @@ def show_analyze(patch: Patch) -> None:
         },
     }
     found = SimpleNamespace(results=results, not_applicable={NAME: NAME * 3}, path=Path("run"))
-    patch.setattr("isopix.api.inspection.analyze", lambda *args, **options: found)
+    patch.setattr("isopix.verbs.analyze.analyze", lambda *args, **options: found)
     analyze.analyze(Path("run"))
 
 
