@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from isopix.codecs.patch import FullPatchSpec
+from isopix.codecs.patches import FullPatchSpec
 from isopix.core.config import to_dict
 from isopix.core.measurement import Measurement
 from isopix.generate.config import SamplingConfig

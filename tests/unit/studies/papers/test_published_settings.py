@@ -1,14 +1,16 @@
-"""The published settings of Image GPT, by hand, and the checkpoints of figure 3."""
+"""The published settings of the papers, by hand, and the checkpoints of figure 3."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from isopix.recipes.published import Value
-from isopix.studies.papers import igpt, readers
+from isopix.studies.papers import igpt, readers, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
 from isopix.studies.papers.setup import Setup
 from isopix.studies.papers.trials import FineTune, LowData, Probe
+from isopix.train.optim import SGD, AdamW, WarmupCosineSchedule
 
 PAPER = Setup("paper")
 
@@ -70,3 +72,54 @@ def test_checkpoints_of_figure_3_are_read_from_the_log() -> None:
 def test_an_existing_run_is_not_trained(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         igpt_network(Setup(pretrained={"igpt-l": str(tmp_path / "none")}), "igpt-l")
+
+
+def test_fine_tuning_is_as_published() -> None:
+    """SGD, momentum 0.9, batch size 512, cosine decay, gradient norm 1, 384 pixels, and the classes alone."""
+    trial = next(
+        cell.trial for row in vit_patchformer.finetuning(Setup("paper")) for cell in row.cells.values()
+    )
+    assert isinstance(trial, FineTune)
+    assert [words[0] for words in trial.grid] == [f"optimizer.lr={lr}" for lr in (0.003, 0.01, 0.03, 0.06)]
+    recipe = trial.trainings()[0]
+    assert recipe.train.optimizer == SGD(lr=0.003, momentum=0.9)
+    assert recipe.train.schedule == WarmupCosineSchedule(warmup_epochs=0.0)
+    assert (recipe.train.max_grad_norm, recipe.train.batch_size, recipe.train.steps) == (1.0, 512, 20_000)
+    assert (recipe.data.rows, recipe.data.cols, recipe.data.source) == (384, 384, "imagenet-1k")
+    assert recipe.finetune is not None
+    assert (recipe.finetune.generative_weight, recipe.finetune.pool) == (0.0, "first")
+    assert recipe.finetune.patience is None
+    assert trial.refit
+
+
+def test_few_shot_reads_the_class_token_after_the_last_block() -> None:
+    trial = next(
+        cell.trial for row in vit_patchformer.few_shot(Setup("paper")) for cell in row.cells.values()
+    )
+    options = trial.options
+    assert (options["method"], options["layer"], options["pool"]) == ("ridge", 12, "first")
+
+
+def test_every_batch_size_and_rate_is_tried_with_every_fraction_of_the_labels() -> None:
+    """Section 2.2: batch sizes {16, 32, 64, 128, 256}, learning rates {3e-5, 2e-4, 4e-4, 1e-3}."""
+    (row,) = vit_patchformer.top_1(Setup("paper"))
+    tried = set()
+    for cell in row.cells.values():
+        (fraction,) = (word for word in cell.trial.settings if word.startswith("data.labels_per_class="))
+        for size, lr in cell.trial.grid:
+            tried.add((fraction[22:], int(size[11:]), float(lr[13:])))
+    fractions, sizes = ("1%", "10%", "20%"), (16, 32, 64, 128, 256)
+    assert tried == set(product(fractions, sizes, (3e-5, 2e-4, 4e-4, 1e-3)))
+    trial = row.cells["1% of the labels"].trial
+    recipe = trial.network.finetune_recipe((*trial.settings, *trial.grid[0]))
+    assert (recipe.data.labels_per_class, recipe.train.batch_size) == ("1%", 16)
+    assert recipe.train.optimizer == AdamW(lr=3e-5)
+    assert recipe.finetune is not None
+    assert (recipe.finetune.mask_ratio, recipe.finetune.label_smoothing) == (0.1, 0.01)
+
+
+def test_both_tables_share_their_trials() -> None:
+    first, second = (rows(Setup("paper")) for rows in (vit_patchformer.top_1, vit_patchformer.top_5))
+    assert [each.name for row in first for each in row.trials()] == [
+        each.name for row in second for each in row.trials()
+    ]
