@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import isopix
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 from isopix.storage import log
 
 ENVIRONMENT = ("device", "threads", "torch", "pillow", "python", "isopix", "images")

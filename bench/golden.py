@@ -1,7 +1,7 @@
 """Golden transcripts: what every command prints, saves and draws on digits, to compare versions.
 
-python bench/golden.py OUT runs golden.txt with the isopix on PYTHONPATH, on one CPU thread, in OUT/work; each
-command runs twice, the second time with --json. python bench/golden.py --compare OLD NEW prints differences.
+python bench/golden.py OUT runs golden.txt with the isopix on PYTHONPATH, on one CPU thread, in OUT/work;
+those with an @ run twice, with --json. python bench/golden.py --compare OLD NEW prints what differs.
 """
 
 import csv
@@ -20,13 +20,14 @@ from typing import Any
 
 import golden_compare
 import numpy as np
+import torch
 from PIL import Image
-from safetensors.numpy import load_file
+from safetensors.torch import load_file
 
 import isopix
 
 CHECKOUT = Path(isopix.__file__).parents[1]
-COMMANDS = Path(__file__).with_suffix(".txt")  # @: an ending of its own for what a second run creates
+COMMANDS = Path(__file__).with_suffix(".txt")
 KILLED = "pretrain igpt.digits steps=30 evaluate_every=10 checkpoint_every=10 --seed 1 --probe-every 15"
 ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",
@@ -49,21 +50,21 @@ def run(out: Path) -> None:
     """Run all commands, in a new folder."""
     work = out.resolve() / "work"
     work.mkdir(parents=True)
-    np.save(work / "colors-16.npy", (np.arange(48).reshape(16, 3) * 5 % 256).astype(np.uint8))
+    np.save(work / "clusters.npy", np.arange(18).reshape(6, 3) / 8.5 - 1)
     golden: dict[str, Any] = {}
     for command in COMMANDS.read_text().splitlines():
         before = _state(work)
+        if command == "resume killed":
+            _kill_training(work)
         words = shlex.split(command.replace("BUNDLE", f"{CHECKOUT}/tests/golden/openai-bundle/model.ckpt-7"))
-        plain = _call(work, *(word.replace("@", "") for word in words))
-        other = _call(work, *(word.replace("@", "-json") for word in words), "--json")
-        golden[command] = plain | {"json": None, "files": _files(work, before)}
-        with suppress(ValueError):
-            golden[command]["json"] = json.loads(other["stdout"])
-        print(plain["code"], other["code"], command, flush=True)
-    before = _state(work)
-    _kill_training(work)
-    golden["resume killed"] = _call(work, "resume", "killed") | {"files": _files(work, before)}
-    (out / "golden.json").write_text(json.dumps(golden, indent=1))
+        golden[command] = _call(work, *filter(None, (word.replace("@", "") for word in words)))
+        if "@" in command:  # which stands for an ending of its own of what the second run creates
+            ends = (word.replace("@", "-json") for word in words if word != "@")
+            with suppress(ValueError):
+                golden[command]["json"] = json.loads(_call(work, *ends, "--json")["stdout"])
+        golden[command]["files"] = _files(work, before)
+        (out / "golden.json").write_text(json.dumps(golden, indent=1))
+        print(golden[command]["code"], command, flush=True)
 
 
 def _start(work: Path, *words: str) -> subprocess.Popen[str]:
@@ -119,6 +120,10 @@ def _digest(*arrays: np.ndarray) -> str:
     return f"sha256:{hashlib.sha256(''.join(each).encode()).hexdigest()[:16]}"
 
 
+def _bytes(path: Path) -> list[np.ndarray]:
+    return [each.reshape(-1).view(torch.uint8).numpy() for each in load_file(path).values()]
+
+
 def _page(path: Path, work: Path) -> str:
     page = re.sub(r"(?s)<(style|script|svg).*?</\1>|data:[^\"]*", "", path.read_text())
     return _text(re.sub(r"\s*\n\s*", "\n", re.sub("<[^>]+>", "\n", page)), work)
@@ -127,7 +132,7 @@ def _page(path: Path, work: Path) -> str:
 READERS: dict[str, Callable[[Path, Path], Any]] = {
     ".json": lambda path, work: json.loads(path.read_text()),
     ".jsonl": lambda path, work: [json.loads(line) for line in path.read_text().splitlines()],
-    ".safetensors": lambda path, work: {f"weights of {path.name}": _digest(*load_file(path).values())},
+    ".safetensors": lambda path, work: {f"weights of {path.name}": _digest(*_bytes(path))},
     ".npy": lambda path, work: {"array": _digest(np.load(path))},
     ".npz": lambda path, work: {k: _digest(v) for k, v in np.load(path).items() if v.dtype.kind != "U"},
     ".png": lambda path, work: {"pixels": _digest(np.asarray(Image.open(path).convert("RGBA")))},

@@ -2,16 +2,16 @@
 keys have moved; then texts.
 """
 
-import difflib
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-NOISE = re.compile(  # in keys of what depends on the time, the machine or the commit
-    "second|per_s|time|date|free|peak|memory|hours|version|commit|command|path|folder|bytes|throughput|mfu|thread|pid"
+NOISE = re.compile(  # in keys of what depends on the time, the machine, the commit or the layout of files
+    "second|per_s|time|date|free|peak|memory|hours|version|commit|command|path|folder|bytes|throughput|mfu"
+    "|thread|pid|^sha256$|^size$|run_id|^written$"
 )
 
 
@@ -36,19 +36,17 @@ def compare(old_path: Path, new_path: Path) -> None:
     """Print numbers that are gone, then texts that differ."""
     old, new = (json.loads((path / "golden.json").read_text()) for path in (old_path, new_path))
     for command, was in old.items():
-        now = new.get(command, {"code": "not run", "files": {}})
+        now = new.get(command, {"code": "none, not run", "files": {}})
         if was["code"] != now["code"]:
             print(f"\n{command}\n  exit code {was['code']} -> {now['code']}  {now.get('stderr', '')[-300:]}")
         else:
             _compare_numbers(command, was, now)
-    for command in old.keys() & new.keys():
+    for command in (each for each in old if each in new):
         before, after = _texts(old[command]), _texts(new[command])
-        for name, text in before.items():
-            lines = difflib.unified_diff(
-                text.splitlines(), after.get(name, "").splitlines(), lineterm="", n=0
-            )
-            changed = [line for line in list(lines)[2:] if not line.startswith("@@")]
-            if changed:
+        for name, lines in before.items():
+            gone, come = lines - after.get(name, lines), after.get(name, lines) - lines
+            if gone or come:
+                changed = [f"- {each}" for each in gone] + [f"+ {each}" for each in come]
                 print(f"\n== {name}: {command}", *changed, sep="\n  ")
 
 
@@ -65,6 +63,8 @@ def _compare_numbers(command: str, was: dict[str, Any], now: dict[str, Any]) -> 
         print(f"  {name}: {values[:6]} ({len(values)}) {found}")
 
 
-def _texts(step: dict[str, Any]) -> dict[str, str]:
-    files = {name: text for name, text in step["files"].items() if isinstance(text, str)}
-    return {"stdout": step.get("stdout", ""), "stderr": step.get("stderr", ""), **files}
+def _texts(step: dict[str, Any]) -> dict[str, Counter[str]]:
+    """Return how often each line of the output and of each page is there, wherever it is."""
+    texts = {"output": step.get("stdout", "") + "\n" + step.get("stderr", "")}
+    texts |= {name: text for name, text in step["files"].items() if isinstance(text, str)}
+    return {name: Counter(map(str.strip, text.splitlines())) for name, text in texts.items()}

@@ -4,8 +4,8 @@ from typing import Any
 
 from cells import mean_std, read
 
-from isopix.papers import igpt_tables, patchformer, vit
-from isopix.papers.tables import PublishedRow, Value
+from isopix.recipes import published as tables
+from isopix.recipes.published import PublishedRow, Value
 
 
 def published(rows: tuple[PublishedRow, ...], method: str, data: str, column: str) -> str:
@@ -21,16 +21,16 @@ def igpt_numbers() -> str:
     """Return Image GPT's published accuracies and errors next to those of small networks."""
     small, large = read("transfer-cifar10.json")["runs"]["ar"], read("cifar10-tiny-ar.json")
     bert = read("cifar10-tiny-bert.json")
-    few = dict(zip(igpt_tables.NUM_LABELS, small["low_data"]["trained"], strict=True))
-    losses = ", ".join(f"{row.cells[igpt_tables.LOSS].number:g}" for row in igpt_tables.FIGURE_3)  # type: ignore[union-attr]
+    few = dict(zip(tables.NUM_LABELS, small["low_data"]["trained"], strict=True))
+    losses = ", ".join(f"{row.cells[tables.LOSS].number:g}" for row in tables.IGPT_FIGURE_3)  # type: ignore[union-attr]
     probe, finetuned = (
-        published(rows, "iGPT-L", "cifar10", igpt_tables.ACCURACY)
-        for rows in (igpt_tables.TABLE_1, igpt_tables.TABLE_3)
+        published(rows, "iGPT-L", "cifar10", tables.ACCURACY)
+        for rows in (tables.IGPT_TABLE_1, tables.IGPT_TABLE_3)
     )
     sizes = ", ".join(
-        published(igpt_tables.FIGURE_3, f"iGPT-{size}", "imagenet-1k", igpt_tables.ACCURACY) for size in "SML"
+        published(tables.IGPT_FIGURE_3, f"iGPT-{size}", "imagenet-1k", tables.ACCURACY) for size in "SML"
     )
-    bert_probe = published(igpt_tables.FIGURE_4, "BERT", "cifar10", igpt_tables.PROBE)
+    bert_probe = published(tables.IGPT_FIGURE_4, "BERT", "cifar10", tables.PROBE)
     rows = [
         ("CIFAR-10, linear probe, best layer", f"{probe} (L)", f"{accuracy(large)} (32×32)"),
         ("&nbsp;&nbsp;BERT", f"{bert_probe}% (L)", f"{accuracy(bert)} (32×32)"),
@@ -38,7 +38,7 @@ def igpt_numbers() -> str:
         *(
             (
                 f"CIFAR-10, {count:,} labels, test error",
-                f"{published(igpt_tables.TABLE_4, 'iGPT-L', 'cifar10', f'{count:,} labels')} (L)",
+                f"{published(tables.IGPT_TABLE_4, 'iGPT-L', 'cifar10', f'{count:,} labels')} (L)",
                 f"{result['mean']:.1%} ± {result['std']:.1%} (16×16)",
             )
             for count, result in few.items()
@@ -70,11 +70,11 @@ def patchformer_numbers() -> str:
             f"{fraction} of the labels",
             *(
                 published(rows, "PatchFormer", "imagenet-1k", f"{fraction} of the labels")
-                for rows in (patchformer.TOP_1, patchformer.TOP_5)
+                for rows in (tables.PATCHFORMER_TOP_1, tables.PATCHFORMER_TOP_5)
             ),
             ours.get(fraction, "not run"),
         )
-        for fraction in patchformer.FRACTIONS
+        for fraction in tables.FRACTIONS
     ]
     columns = ("", "published, top-1", "published, top-5", "`patchformer.tiny` on flowers, top-1")
     return table(columns, rows) + (
@@ -91,7 +91,7 @@ def vit_numbers() -> str:
     ours = (pre, scratch, "not run")
     rows = [
         (name, cell(next(iter(row.cells.values()))), own)
-        for name, row, own in zip(names, vit.SELF_SUPERVISED, ours, strict=True)
+        for name, row, own in zip(names, tables.VIT_SELF_SUPERVISED, ours, strict=True)
     ]
     columns = (
         "fine-tuned after",
@@ -107,24 +107,6 @@ def vit_numbers() -> str:
 def cell(value: Value | str) -> str:
     """Format a published value."""
     return value if isinstance(value, str) else f"{value.number:g}%"
-
-
-def vit_costs() -> str:
-    """Return the review's costs, recomputed."""
-    rows = []
-    for training in vit.PUBLISHED_TRAININGS:
-        price = vit.training_price(training)
-        rows.append(
-            (
-                training.network,
-                f"{training.tpu_days:,.0f}",
-                f"${price.dollars:,.0f}",
-                training.review_price or "",
-                f"{price.v100_days:,.0f}",
-            )
-        )
-    columns = ("network", "TPUv3-days", "price", "price in the review", "days of four V100s")
-    return table(columns, rows) + "\n" + "\n".join(f"- {each}" for each in vit.CORRECTIONS) + "\n"
 
 
 def costs(prefix: str | tuple[str, ...]) -> str:

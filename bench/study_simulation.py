@@ -23,21 +23,21 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cells import RESULTS, read
 from scipy.special import ndtri
-from study_spreads import Components, Spread, image_noise, measured_spread
 
-from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.grid import SCALES, Scale
-from isopix.studies.inductive_bias.trials import Architecture, PoolProbes, ProbedLayers, Trial
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
 
-RESULT = Path(__file__).parent / "results" / "study-simulation.json"
+RESULT = RESULTS / "study-simulation.json"
 LETTERS = tuple(claim.letter for claim in CLAIMS)
 WORLDS = ("none", "mixed", "encodings", *LETTERS)
 NUM_IMAGES = {"tiny": 1350, "small": 10_000, "paper": 10_000}
@@ -54,14 +54,44 @@ VALIDATION_IMAGES = 2000
 OF_LAYERS = 0.3  # spread of each layer's own noise between seeds, as a fraction of the network's
 
 
-def as_measured(scale: str) -> Spread:
-    """Return the spreads of a scale's finished study. That of accuracies between seeds is without the noise
-    of images and layers, which `simulate` adds.
+@dataclass(frozen=True)
+class Components:
+    """Standard deviations of a number: between seeds of a network, between the networks of a block and an
+    encoding, and between encodings. Each is without the errors that those before it cause in means.
     """
-    found = measured_spread(f"study-{scale}")
-    noise = image_noise(found, LEVEL, NUM_IMAGES[scale])
-    seeds = math.sqrt(max(0.0, found.accuracy.seeds**2 - noise**2) / (1 + OF_LAYERS**2))
-    return replace(found, accuracy=replace(found.accuracy, seeds=round(seeds, 5)))
+
+    seeds: float
+    networks: float = 0.0
+    encodings: float = 0.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Spreads of accuracies (points), losses (nats), distance preservation and color errors (fractions).
+
+    Of networks and encodings they are those of a block's difference from the others. `first_layer` and
+    `last_layer` are of the best inner layer's advantage in convolutions (points). `difficulty` is that of
+    test images and `taste` that of a network's own image effects, in probits.
+    """
+
+    accuracy: Components
+    loss: Components
+    preservation: Components = Components(0.05)
+    mean_absolute: Components = Components(0.005)
+    histogram: Components = Components(0.005)
+    misplaced_fraction: Components = Components(0.02)
+    first_layer: Components = Components(0.0)
+    last_layer: Components = Components(0.0)
+    difficulty: float = 1.0
+    taste: float = 0.6
+
+
+def as_measured(scale: str) -> Spread:
+    """Return the spreads of a scale's finished study, as the result of the last simulation has them."""
+    found = read(RESULT.name)["scales"][f"{scale}, measured"]["spread"]
+    return Spread(
+        **{name: Components(**each) if isinstance(each, dict) else each for name, each in found.items()}
+    )
 
 
 SPREADS = {  # those of seeds and networks are near the measured ones, or larger
@@ -164,7 +194,7 @@ def simulated_study(name: str, world: str, draw: np.random.Generator) -> Simulat
         return found
 
     baseline = probed(np.array([BASELINE]), np.zeros(images))
-    trials, measured, shifts = list[Trial](), {}, Shifts(scale, spread, world, draw)
+    trials, shifts = list[Trial](), Shifts(scale, spread, world, draw)
     for architecture in scale.architectures:
         shift, loss_shift = shifts.results[architecture]
         own = spread.taste * draw.normal(size=images)
@@ -176,12 +206,11 @@ def simulated_study(name: str, world: str, draw: np.random.Generator) -> Simulat
             loss = losses(world, architecture, scale.effects["nats"]) + loss_shift
             probes = PoolProbes(probed(levels, own), baseline, baseline, baseline, CHANCE)
             loss += draw.normal(0, spread.loss.seeds)
-            trials.append(Trial(*architecture, seed=seed, loss=loss, probes={"mean": probes}))
             found = measurements(world, architecture[0], draw, scale.effects, spread)
-            measured[architecture, seed] = found
             for error, value in zip(COLOR_ERRORS, shifts.colors[architecture], strict=True):
                 found["color_error"][error] += value
-    evidence = SimulatedEvidence(trials, measured, "mean", scale.effects, groups)
+            trials.append(Trial(*architecture, seed, loss, {"mean": probes}, found))
+    evidence = SimulatedEvidence(trials, "mean", scale.effects, groups)
     evidence.arrays = arrays
     return evidence
 

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from scipy.special import ndtr, ndtri
 
 from isopix.studies.inductive_bias.grid import Study
-from isopix.studies.inductive_bias.trials import ProbedLayers, Trial
-from isopix.studies.trial import TrialResult
+from isopix.studies.inductive_bias.results import ProbedLayers, Trial, TrialResult
 
 POOL = "grid4"  # under which most claims can be judged
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from cells import RESULTS, mean_std, read
 
-from isopix.studies.claim_tests import Contrast
+from isopix.studies.claims import Contrast
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
+from isopix.studies.inductive_bias.results import TrialResult
 from isopix.studies.inductive_bias.write_up import evaluate_trials
-from isopix.studies.trial import TrialResult
 
 CIFAR10 = "study-tiny-cifar10"
 TINY = ("study-tiny", "study-tiny-repeated")

@@ -17,9 +17,9 @@ from measure import print_result
 
 from isopix.core import device as devices
 from isopix.storage.atomic import read_json
+from isopix.studies.inductive_bias.figures import mean_std
 from isopix.studies.inductive_bias.grid import Study
-from isopix.studies.inductive_bias.trials import mean_std
-from isopix.studies.trial import TrialResult
+from isopix.studies.inductive_bias.results import TrialResult
 
 
 def main() -> None:

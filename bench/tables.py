@@ -16,9 +16,9 @@ from cells import mean_std, read, threads
 from data_table import decode, large_data
 from demo_table import demo
 from model_table import shipped_models
-from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_costs, vit_numbers
+from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
 from reliability_table import reliability
-from scale_table import parallel_model, plans, scale
+from scale_table import scale
 from speed_table import compiling, memory, speed
 from study_table import (
     simulation,
@@ -257,15 +257,12 @@ TABLES = {
     "patches": patches,
     "reliability": reliability,
     "scale": scale,
-    "plans": plans,
-    "parallel_model": parallel_model,
     "igpt_numbers": igpt_numbers,
     "igpt_costs": partial(costs, "igpt."),
     "isotropic_costs": partial(costs, "isotropic."),
     "patchformer_numbers": patchformer_numbers,
     "patches_costs": partial(costs, ("patchformer.", "vit.")),
     "vit_numbers": vit_numbers,
-    "vit_costs": vit_costs,
     "decode": decode,
     "large_data": large_data,
     "shipped_models": shipped_models,

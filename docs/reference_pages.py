@@ -15,9 +15,9 @@ from cyclopts import App
 import isopix
 from isopix import parts
 from isopix.cli.main import COMMANDS
+from isopix.core.choices import Range
 from isopix.core.config import to_dict
 from isopix.core.descriptions import descriptions
-from isopix.core.ranges import Range
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.spec import ModelSpec

@@ -17,24 +17,28 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api import convert, study
-    from isopix.api.comparison import compare
-    from isopix.api.completion import complete_steps
     from isopix.api.feature_neighbors import neighbors
-    from isopix.api.generation import complete, reconstruct, sample
-    from isopix.api.inspection import analyze, plan, report
-    from isopix.api.notebook import make_grid
-    from isopix.api.publishing import publish
-    from isopix.api.reproduction import plan_reproduction, reproduce
+    from isopix.api.inspection import analyze, report
     from isopix.api.scoring import score
     from isopix.api.training import finetune, pretrain, resume, search_lr
-    from isopix.api.verification import verify
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
+    from isopix.core.signals import Interrupted
     from isopix.pretrained.features import Features
+    from isopix.pretrained.images import make_grid
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import Interrupted, Run
+    from isopix.pretrained.run import Run
+    from isopix.verbs.compare import compare
+    from isopix.verbs.complete import complete, reconstruct
+    from isopix.verbs.convert import (
+        convert_huggingface,
+        convert_huggingface_vit,
+        convert_mae,
+        convert_openai,
+        convert_timm,
+        convert_to_huggingface,
+    )
     from isopix.verbs.data import data_show
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
@@ -42,7 +46,14 @@ if TYPE_CHECKING:
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
     from isopix.verbs.probe import probe
+    from isopix.verbs.plan import plan
+    from isopix.verbs.publish import publish
+    from isopix.verbs.recipe import list_recipes, show_recipe
+    from isopix.verbs.reproduce import list_protocols, plan_reproduction, reproduce
+    from isopix.verbs.sample import sample
     from isopix.verbs.studio import open_studio
+    from isopix.verbs.study import study_inductive_bias
+    from isopix.verbs.verify import verify
 
 __all__ = [
     "Features",
@@ -53,13 +64,19 @@ __all__ = [
     "analyze",
     "compare",
     "complete",
-    "complete_steps",
-    "convert",
+    "convert_huggingface",
+    "convert_huggingface_vit",
+    "convert_mae",
+    "convert_openai",
+    "convert_timm",
+    "convert_to_huggingface",
     "data_show",
     "doctor",
     "evaluate",
     "finetune",
     "list_models",
+    "list_protocols",
+    "list_recipes",
     "load",
     "load_plugin",
     "low_data",
@@ -84,31 +101,25 @@ __all__ = [
     "score",
     "search_lr",
     "show_progress",
-    "study",
+    "show_recipe",
+    "study_inductive_bias",
     "verify",
 ]
 
 # The module that defines each name, imported on first use, so that `import isopix` does not import torch; a
 # module that ends in an exported name is that name.
 _MODULES = {
-    "isopix.api.comparison": ("compare",),
-    "isopix.api.completion": ("complete_steps",),
-    "isopix.api.convert": ("convert",),
     "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.pretrained.features": ("Features",),
-    "isopix.api.generation": ("complete", "reconstruct", "sample"),
-    "isopix.api.inspection": ("analyze", "plan", "report"),
+    "isopix.api.inspection": ("analyze", "report"),
     "isopix.pretrained.loading": ("load", "save"),
-    "isopix.api.notebook": ("make_grid",),
+    "isopix.pretrained.images": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),
     "isopix.core.progress": ("show_progress",),
-    "isopix.api.publishing": ("publish",),
-    "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
-    "isopix.pretrained.run": ("Interrupted", "Run"),
+    "isopix.core.signals": ("Interrupted",),
+    "isopix.pretrained.run": ("Run",),
     "isopix.api.scoring": ("score",),
-    "isopix.api.study": ("study",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
-    "isopix.api.verification": ("verify",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
 }

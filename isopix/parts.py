@@ -70,8 +70,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.recipes.registry import recipe
 from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluator, EvaluatorSpec, Metrics
-from isopix.train.optim import OptimizerSpec
-from isopix.train.schedule import ScheduleSpec
+from isopix.train.optim import OptimizerSpec, ScheduleSpec
 
 __all__ = [
     "MLP",

@@ -49,7 +49,7 @@ MISTAKES = [
         "steps = self.train_step.nonfinite_steps()",
         "steps = self.train_step.nonfinite_step()",
     ),
-    ("train/evaluations.py", "spec.start(context)) for spec", "spec.start()) for spec"),
+    ("train/evaluator.py", "spec.start(context)) for spec", "spec.start()) for spec"),
     ("train/optim.py", "spec.build(module.parameters())", "spec.build()"),
     ("train/train_step.py", "self.optimizer.step()", "self.optimizer.stop()"),
     ("train/evaluator.py", "task.evaluate(images, labels, own)", "task.evaluate(images, own)"),

@@ -22,7 +22,7 @@ TOLERANCE = TOLERANCES | {"bf16": 0.05}  # to which both sides round
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AttentionSize(Size):
     """Random queries, keys and values [sequences heads positions channels]; with `backward`, the gradients of
     all three, too.
@@ -76,28 +76,22 @@ def gradients(attend: Attend, inputs: list[Tensor], weight: Tensor) -> list[Tens
     return [output.detach(), *torch.autograd.grad(output, leaves, weight)]
 
 
-def _attention(name: str, size: AttentionSize, tiny: bool = False) -> Benchmark[AttentionSize]:
-    small = AttentionSize(sequences=2, heads=2, positions=9, channels=4, causal=size.causal)
-    return Benchmark(
-        name=f"attention.{name}",
-        work="attention in blocks",
-        peer="PyTorch's scaled_dot_product_attention",
-        sizes={"cpu": size} | ({TINY: small} if tiny else {}),
-        measure=measure_attention,
+PEER = "PyTorch's scaled_dot_product_attention"
+SHAPES = {  # sequences, heads, positions, channels; causal, backward
+    "causal": AttentionSize(16, 2, 1024, 64, causal=True),
+    "one-head": AttentionSize(4, 1, 1024, 128, causal=False),
+    "patches": AttentionSize(32, 4, 196, 32, causal=False),
+    "digits": AttentionSize(128, 2, 64, 32, causal=True),
+    "causal-forward": AttentionSize(16, 2, 1024, 64, causal=True, backward=False),
+}
+SMALLEST = {"causal": {TINY: AttentionSize(2, 2, 9, 4, causal=True)}}
+BENCHMARKS = tuple(
+    Benchmark(
+        f"attention.{name}",
+        "attention in blocks",
+        PEER,
+        measure_attention,
+        {"cpu": size} | SMALLEST.get(name, {}),
     )
-
-
-BENCHMARKS = (
-    _attention(
-        "causal",
-        AttentionSize(sequences=16, heads=2, positions=1024, channels=64, causal=True),
-        tiny=True,
-    ),
-    _attention("one-head", AttentionSize(sequences=4, heads=1, positions=1024, channels=128, causal=False)),
-    _attention("patches", AttentionSize(sequences=32, heads=4, positions=196, channels=32, causal=False)),
-    _attention("digits", AttentionSize(sequences=128, heads=2, positions=64, channels=32, causal=True)),
-    _attention(
-        "causal-forward",
-        AttentionSize(sequences=16, heads=2, positions=1024, channels=64, causal=True, backward=False),
-    ),
+    for name, size in SHAPES.items()
 )

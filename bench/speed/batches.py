@@ -28,7 +28,7 @@ BATCH = 128
 Image = UInt8[Tensor, "3 H W"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class BatchesSize(Size):
     """The images of an epoch, their side in pixels, and whether the peer also tries worker processes."""
 
@@ -120,16 +120,6 @@ def _crops(image: Image) -> Iterator[Image]:
         yield crop.flip(2)
 
 
-BENCHMARKS = (
-    Benchmark(
-        name="batches.crop-and-flip",
-        work="batches with crop and flip",
-        peer="torch DataLoader",
-        sizes={
-            "cpu": BatchesSize(images=10_000),
-            "cuda": BatchesSize(images=50_000),
-            TINY: BatchesSize(images=130, side=8, workers=False),
-        },
-        measure=measure_batches,
-    ),
-)
+SIZES = {"cpu": BatchesSize(10_000), "cuda": BatchesSize(50_000), TINY: BatchesSize(130, 8, workers=False)}
+ABOUT = ("batches with crop and flip", "torch DataLoader", measure_batches)
+BENCHMARKS = (Benchmark("batches.crop-and-flip", *ABOUT, SIZES),)

@@ -13,13 +13,27 @@ OWN = "isopix"
 TINY = "tiny"  # the size that shows that a benchmark works, in seconds; its times mean nothing
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Size(abc.ABC):
     """The sizes of a benchmark on a device."""
 
     @abc.abstractmethod
     def label(self) -> str:
         """Return the sizes for people."""
+
+
+@dataclass(frozen=True)
+class RecipeSize(Size):
+    """A recipe with changed settings, as on the command line, and the images of a batch; `compiled`: whether
+    compiled steps are tried, too.
+    """
+
+    recipe: str
+    batch: int
+    compiled: bool = True
+
+    def label(self) -> str:
+        return f"{self.recipe}, batch {self.batch}"
 
 
 S = TypeVar("S", bound=Size)
@@ -36,7 +50,7 @@ class Measured:
     values: dict[str, float | int | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Benchmark(Generic[S]):
     """A piece of work, measured by `measure` in the sizes of a type of device: `cpu`, `cuda`, or `tiny`.
 
@@ -46,8 +60,8 @@ class Benchmark(Generic[S]):
     name: str
     work: str
     peer: str
-    sizes: Mapping[str, S]
     measure: Callable[[S, Stopwatch], Measured]
+    sizes: Mapping[str, S]
     needs: tuple[str, ...] = ()
 
     def reason_to_skip(self, size: str) -> str | None:

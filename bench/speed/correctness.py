@@ -38,7 +38,7 @@ TRAP_HEADS = (32, 64, 128)  # channels of a head
 TRAP_SCALE = 30.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CorrectnessSize(Size):
     """The number of images, the recipes that are trained, the shapes of the traps, and whether to compile."""
 
@@ -107,8 +107,8 @@ def require_equal_losses(what: str, found: list[float], expected: list[float]) -
 
 def trap_recipe(rows: int, cols: int, channels: int) -> Recipe:
     """Return a masked transformer of one head with this many channels, over a grid of this size."""
-    settings = ("depth=2", f"width={channels}", "heads=1", f"data.rows={rows}", f"data.cols={cols}")
-    return networks.find_recipe("igpt.digits_bert", settings)
+    sizes = f"width={channels} heads=1 data.rows={rows} data.cols={cols}"
+    return networks.find_recipe(f"igpt.digits_bert depth=2 {sizes}")
 
 
 def require_finite_gradients(recipe: Recipe, images: int, device: torch.device) -> str:
@@ -145,18 +145,6 @@ def require_greedy_samples(name: str, device: torch.device) -> str:
     return require_equal(what, network.codec.encode(images), likely, EQUAL_CODES)
 
 
-BENCHMARKS = (
-    Benchmark(
-        name="correctness",
-        work="correctness",
-        peer="the CPU",
-        sizes={
-            "cpu": CorrectnessSize(),
-            "cuda": CorrectnessSize(),
-            TINY: CorrectnessSize(
-                images=2, recipes=("igpt.digits",), sides=TRAP_SIDES[:1], heads=(32,), compiled=False
-            ),
-        },
-        measure=measure_correctness,
-    ),
-)
+SMALLEST = CorrectnessSize(2, ("igpt.digits",), sides=TRAP_SIDES[:1], heads=(32,), compiled=False)
+SIZES = {"cpu": CorrectnessSize(), "cuda": CorrectnessSize(), TINY: SMALLEST}
+BENCHMARKS = (Benchmark("correctness", "correctness", "the CPU", measure_correctness, SIZES),)

@@ -19,22 +19,21 @@ from isopix.probing.features import extract_features
 FEATURE_TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FeaturesSize(Size):
     """A recipe, the number of images, and the batch sizes that the peer tries."""
 
     recipe: str
-    settings: tuple[str, ...] = ()
     images: int
     peer_batches: tuple[int, ...]
 
     def label(self) -> str:
-        return f"{' '.join([self.recipe, *self.settings])}, {self.images} images"
+        return f"{self.recipe}, {self.images} images"
 
 
 def measure_features(size: FeaturesSize, watch: Stopwatch) -> Measured:
     """Compare the pooled features of every layer 0..L, each side in its faster precision and batch size."""
-    recipe = networks.find_recipe(size.recipe, size.settings)
+    recipe = networks.find_recipe(size.recipe)
     network = networks.random_network(recipe, watch.device).eval()
     other = image_gpt.with_weights_of(network).eval()
     images = networks.random_images(recipe, size.images, watch.device)
@@ -80,19 +79,10 @@ def require_equal_features(network: Network, other: nn.Module, images: Images) -
     return require_close("features", theirs, torch.cat([residual[:-1], last]), FEATURE_TOLERANCE)
 
 
-BENCHMARKS = (
-    Benchmark(
-        name="features.all-layers",
-        work="features of all layers",
-        peer="transformers output_hidden_states",
-        sizes={
-            "cpu": FeaturesSize(recipe="igpt.tiny", images=64, peer_batches=(8, 32)),
-            "cuda": FeaturesSize(recipe="igpt.s", images=512, peer_batches=(32, 128)),
-            TINY: FeaturesSize(
-                recipe="igpt.digits", settings=("depth=2", "width=16"), images=4, peer_batches=(2,)
-            ),
-        },
-        measure=measure_features,
-        needs=image_gpt.NEEDS,
-    ),
-)
+SIZES = {
+    "cpu": FeaturesSize("igpt.tiny", 64, (8, 32)),
+    "cuda": FeaturesSize("igpt.s", 512, (32, 128)),
+    TINY: FeaturesSize("igpt.digits depth=2 width=16", 4, (2,)),
+}
+ABOUT = ("features of all layers", "transformers output_hidden_states", measure_features)
+BENCHMARKS = (Benchmark("features.all-layers", *ABOUT, SIZES, image_gpt.NEEDS),)

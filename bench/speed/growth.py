@@ -37,7 +37,7 @@ class NetworkSize(NamedTuple):
     side: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class GrowthSize(Size):
     """A recipe, the network that all measurements share but for one number, and the values of that number."""
 
@@ -58,9 +58,9 @@ class GrowthSize(Size):
 
     def recipe_of(self, network: NetworkSize) -> Recipe:
         """Return the recipe of a network, with heads of the usual size."""
-        sizes = (f"depth={network.depth}", f"width={network.width}", f"heads={_heads(network.width)}")
+        sizes = f"depth={network.depth} width={network.width} heads={_heads(network.width)}"
         return networks.find_recipe(
-            self.recipe, (*sizes, f"data.rows={network.side}", f"data.cols={network.side}")
+            f"{self.recipe} {sizes} data.rows={network.side} data.cols={network.side}"
         )
 
 
@@ -165,38 +165,22 @@ def _heads(width: int) -> int:
     return max(1, width // HEAD_SIZE)
 
 
-BENCHMARKS = (
-    Benchmark(
-        name="growth",
-        work="training step by size",
-        peer="a model of its time",
-        sizes={
-            "cpu": GrowthSize(
-                recipe="igpt.tiny",
-                base=NetworkSize(8, 4, 128, 24),
-                values={
-                    "batch": (2, 4, 8, 16, 32),
-                    "depth": (2, 4, 8, 12),
-                    "width": (64, 128, 256, 384),
-                    "side": (8, 16, 24, 32),
-                },
-            ),
-            "cuda": GrowthSize(
-                recipe="igpt.s",
-                base=NetworkSize(32, 12, 512, 32),
-                values={
-                    "batch": (8, 16, 32, 64),
-                    "depth": (6, 12, 24),
-                    "width": (256, 512, 1024),
-                    "side": (16, 24, 32, 48),
-                },
-            ),
-            TINY: GrowthSize(
-                recipe="igpt.digits",
-                base=NetworkSize(2, 1, 16, 8),
-                values={"batch": (1, 2), "depth": (1, 2), "width": (16, 32), "side": (4, 8)},
-            ),
-        },
-        measure=measure_growth,
-    ),
-)
+SMALL = {
+    "batch": (2, 4, 8, 16, 32),
+    "depth": (2, 4, 8, 12),
+    "width": (64, 128, 256, 384),
+    "side": (8, 16, 24, 32),
+}
+LARGE = {
+    "batch": (8, 16, 32, 64),
+    "depth": (6, 12, 24),
+    "width": (256, 512, 1024),
+    "side": (16, 24, 32, 48),
+}
+SMALLEST = {"batch": (1, 2), "depth": (1, 2), "width": (16, 32), "side": (4, 8)}
+SIZES = {
+    "cpu": GrowthSize("igpt.tiny", NetworkSize(8, 4, 128, 24), SMALL),
+    "cuda": GrowthSize("igpt.s", NetworkSize(32, 12, 512, 32), LARGE),
+    TINY: GrowthSize("igpt.digits", NetworkSize(2, 1, 16, 8), SMALLEST),
+}
+BENCHMARKS = (Benchmark("growth", "training step by size", "a model of its time", measure_growth, SIZES),)

@@ -9,7 +9,7 @@ from speed.numerics import require_close
 from torch import Tensor, nn
 
 from isopix.core.types import Images
-from isopix.interop.huggingface import convert as huggingface
+from isopix.interop import imagegpt
 from isopix.model.network import Network
 
 NEEDS = ("transformers",)
@@ -25,11 +25,11 @@ def with_weights_of(network: Network) -> nn.Module:
     """Return the exported model: the same weights, and no dropout (its default is 0.1)."""
     import transformers  # noqa: PLC0415  it takes seconds to load, and is an extra
 
-    settings: dict[str, Any] = huggingface.exported_config(network) | {"use_cache": False}
+    settings: dict[str, Any] = imagegpt.exported_config(network) | {"use_cache": False}
     model: nn.Module = transformers.ImageGPTForCausalImageModeling(
         transformers.ImageGPTConfig.from_dict(settings)
     )
-    model.load_state_dict(huggingface.exported_state_dict(network))
+    model.load_state_dict(imagegpt.exported_state_dict(network))
     return model.to(network.device)
 
 

@@ -5,11 +5,10 @@ that every step has the same loss, which is checked.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from speed import networks, plain_pytorch
-from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.benchmark import OWN, TINY, Benchmark, Measured, RecipeSize
 from speed.numerics import TOLERANCES, NumericsError, require_close
 from speed.timing import Stopwatch
 from speed.training import alternatives, checked_steps, matmul_bounds, own_steps
@@ -28,19 +27,7 @@ BATCHES = {"cpu": 4, "cuda": 128}
 CPU_ONLY = ("transformer-4",)  # as its attention is that of one head but for the shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class MaskedTrainingSize(Size):
-    """A network of the study, and its batch size."""
-
-    recipe: str
-    batch: int
-    compiled: bool = True
-
-    def label(self) -> str:
-        return f"{self.recipe}, batch {self.batch}"
-
-
-def measure_masked_training(size: MaskedTrainingSize, watch: Stopwatch) -> Measured:
+def measure_masked_training(size: RecipeSize, watch: Stopwatch) -> Measured:
     """Compare steps in the device's precision, each side at the better of eager and compiled."""
     recipe = networks.find_recipe(size.recipe)
     network = networks.random_network(recipe, watch.device)
@@ -114,19 +101,15 @@ def plain_steps(
     }
 
 
-def _benchmark(block: str) -> Benchmark[MaskedTrainingSize]:
+def _benchmark(block: str) -> Benchmark[RecipeSize]:
     sizes = {
-        device: MaskedTrainingSize(recipe=f"isotropic.{block}-pix2vec-6", batch=batch)
+        device: RecipeSize(f"isotropic.{block}-pix2vec-6", batch)
         for device, batch in BATCHES.items()
         if device == "cpu" or block not in CPU_ONLY
     }
-    tiny = MaskedTrainingSize(recipe=f"isotropic.tiny-{block}-pix2vec-1", batch=2, compiled=False)
+    sizes[TINY] = RecipeSize(f"isotropic.tiny-{block}-pix2vec-1", batch=2, compiled=False)
     return Benchmark(
-        name=f"masked.{block}",
-        work="masked training step",
-        peer="plain PyTorch",
-        sizes={**sizes, TINY: tiny},
-        measure=measure_masked_training,
+        f"masked.{block}", "masked training step", "plain PyTorch", measure_masked_training, sizes
     )
 
 

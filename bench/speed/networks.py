@@ -16,8 +16,9 @@ BLOBS = 6  # random colors along a side of a synthetic photo
 NOISE = 8.0  # levels
 
 
-def find_recipe(name: str, settings: tuple[str, ...] = ()) -> Recipe:
-    """Return a recipe with changed settings. Raises ValueError for an unknown name or setting."""
+def find_recipe(words: str) -> Recipe:
+    """Return a recipe with changed settings, "igpt.tiny depth=6"."""
+    name, *settings = words.split()
     return registry.resolve(name, assignments=settings).recipe
 
 

@@ -37,7 +37,7 @@ BATCH = 128
 EQUAL_ERROR = 1e-2  # by which the error of a fitted palette may be above the peer's, relative
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PaletteSize(Size):
     """The number of images, their side in pixels, and the number of colors."""
 
@@ -176,35 +176,13 @@ def require_equal_error(ours: float, theirs: float) -> str:
     return f"root-mean-square error {ours:.3f} levels, the peer's {theirs:.3f}"
 
 
+SMALL = {"cpu": PaletteSize(128), TINY: PaletteSize(2, side=8, colors=16)}
+FIT = {"cpu": PaletteSize(128), TINY: PaletteSize(2, side=8, colors=4)}
+PEER = "transformers color_quantize"
+WHOLE = "palette encoding of a dataset, including the table"
+DATASET = {"cpu": PaletteSize(10_000)}
 BENCHMARKS = (
-    Benchmark(
-        name="palette.encode",
-        work="palette encoding",
-        peer="transformers color_quantize",
-        sizes={
-            "cpu": PaletteSize(images=128),
-            TINY: PaletteSize(images=2, side=8, colors=16),
-        },
-        measure=measure_encoding,
-        needs=image_gpt.NEEDS,
-    ),
-    Benchmark(
-        name="palette.encode-dataset",
-        work="palette encoding of a dataset, including the table",
-        peer="transformers color_quantize",
-        sizes={"cpu": PaletteSize(images=10_000)},
-        measure=measure_dataset_encoding,
-        needs=image_gpt.NEEDS,
-    ),
-    Benchmark(
-        name="palette.fit",
-        work="palette fit",
-        peer="scikit-learn KMeans",
-        sizes={
-            "cpu": PaletteSize(images=128),
-            TINY: PaletteSize(images=2, side=8, colors=4),
-        },
-        measure=measure_fit,
-        needs=("sklearn",),
-    ),
+    Benchmark("palette.encode", "palette encoding", PEER, measure_encoding, SMALL, image_gpt.NEEDS),
+    Benchmark("palette.encode-dataset", WHOLE, PEER, measure_dataset_encoding, DATASET, image_gpt.NEEDS),
+    Benchmark("palette.fit", "palette fit", "scikit-learn KMeans", measure_fit, FIT, ("sklearn",)),
 )

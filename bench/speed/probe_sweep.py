@@ -124,17 +124,11 @@ def require_no_excess(ours: Float[Tensor, " fits"], theirs: Float[Tensor, " fits
     return f"objectives at most {excess:.0e} above scikit-learn's"
 
 
+SIZES = {
+    "cpu": SweepSize(layers=5, penalties=6, images=5000, width=128, peer_fits=6),
+    "cuda": SweepSize(layers=25, penalties=45, images=10_000, width=512, peer_fits=3),
+    TINY: SweepSize(layers=2, penalties=2, images=100, width=8, peer_fits=2),
+}
 BENCHMARKS = (
-    Benchmark(
-        name="probe.sweep",
-        work="probe sweep",
-        peer="scikit-learn",
-        sizes={
-            "cpu": SweepSize(layers=5, penalties=6, images=5000, width=128, peer_fits=6),
-            "cuda": SweepSize(layers=25, penalties=45, images=10_000, width=512, peer_fits=3),
-            TINY: SweepSize(layers=2, penalties=2, images=100, width=8, peer_fits=2),
-        },
-        measure=measure_probe_sweep,
-        needs=("sklearn",),
-    ),
+    Benchmark("probe.sweep", "probe sweep", "scikit-learn", measure_probe_sweep, SIZES, ("sklearn",)),
 )

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from speed import image_gpt, networks
-from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.benchmark import OWN, TINY, Benchmark, Measured, RecipeSize
 from speed.numerics import require_equal
 from speed.timing import Stopwatch, Times, Work
 from torch import Tensor, nn
@@ -30,29 +30,20 @@ from isopix.objectives.base import PretrainModel
 
 GREEDY = SamplingConfig(top_k=1)
 EQUAL_CODES = 0.99  # rounding may decide between nearly equal logits, and all codes after it
-TINY_SETTINGS = ("depth=1", "width=16")
+TINY_RECIPE = "igpt.digits depth=1 width=16"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SamplingSize(Size):
-    """A recipe, how many images are sampled at once, whether fp32 is tried where bf16 is not emulated, and
-    whether steps are tried compiled, ours and those of `generate`.
-    """
+@dataclass(frozen=True)
+class SamplingSize(RecipeSize):
+    """Whether fp32 is tried where bf16 is not emulated, and whether compiled steps of `generate` are."""
 
-    recipe: str
-    settings: tuple[str, ...] = ()
-    batch: int
     try_fp32: bool = True
-    compiled: bool = True
     compiled_peer: bool = True
-
-    def label(self) -> str:
-        return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}"
 
 
 def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
     """Compare whole images; the greedy ones that are checked are the warm-up."""
-    recipe = networks.find_recipe(size.recipe, size.settings)
+    recipe = networks.find_recipe(size.recipe)
     network = networks.random_network(recipe, watch.device).eval()
     model = PretrainModel(network, recipe.objective)
     other = image_gpt.with_weights_of(network).eval()
@@ -134,11 +125,11 @@ def generate(other: Any, network: Network, batch: int, **settings: object) -> In
     return codes[:, 1:]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CompletionSize(SamplingSize):
     """Several completions, `batch` of them, of the first rows of one image."""
 
-    rows: int
+    rows: int = 16
 
     def label(self) -> str:
         return f"{super().label()}, {self.rows} rows given"
@@ -146,7 +137,7 @@ class CompletionSize(SamplingSize):
 
 def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     """Compare completions that share the given rows with completions of as many equal images."""
-    recipe = networks.find_recipe(size.recipe, size.settings)
+    recipe = networks.find_recipe(size.recipe)
     network = networks.random_network(recipe, watch.device).eval()
     model = PretrainModel(network, recipe.objective)
     image = networks.random_images(recipe, 1, torch.device("cpu"))
@@ -177,54 +168,27 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
 
 
-def _sampling(batch: int) -> Benchmark[SamplingSize]:
-    return Benchmark(
-        name=f"sampling.batch-{batch}",
-        work="sampling all pixels",
-        peer="transformers generate",
-        sizes={"cpu": SamplingSize(recipe="igpt.tiny", batch=batch)},
-        measure=measure_sampling,
-        needs=image_gpt.NEEDS,
-    )
-
-
+SAMPLING = ("sampling all pixels", "transformers generate", measure_sampling)
+COMPLETIONS = ("completions of one image", "independent completions", measure_completions)
+LARGE = {
+    "cuda": SamplingSize("igpt.s", batch=128, try_fp32=False, compiled_peer=False),
+    TINY: SamplingSize(TINY_RECIPE, batch=2, compiled=False, compiled_peer=False),
+}
+OF_ONE_IMAGE = {
+    "cpu": CompletionSize("igpt.tiny", batch=8),
+    "cuda": CompletionSize("igpt.s", batch=8, try_fp32=False),
+    TINY: CompletionSize(TINY_RECIPE, batch=3, rows=4, compiled=False),
+}
+# Of a network whose keys and values do not fit in the caches of a CPU.
+WIDER = {"cpu": CompletionSize("igpt.tiny depth=6 width=512 heads=8", batch=8)}
 BENCHMARKS: tuple[Benchmark[Any], ...] = (
-    *map(_sampling, (4, 16, 32)),
-    Benchmark(
-        name="sampling.batch-128",
-        work="sampling all pixels",
-        peer="transformers generate",
-        sizes={
-            "cuda": SamplingSize(recipe="igpt.s", batch=128, try_fp32=False, compiled_peer=False),
-            TINY: SamplingSize(
-                recipe="igpt.digits", settings=TINY_SETTINGS, batch=2, compiled=False, compiled_peer=False
-            ),
-        },
-        measure=measure_sampling,
-        needs=image_gpt.NEEDS,
+    *(
+        Benchmark(
+            f"sampling.batch-{batch}", *SAMPLING, {"cpu": SamplingSize("igpt.tiny", batch)}, image_gpt.NEEDS
+        )
+        for batch in (4, 16, 32)
     ),
-    Benchmark(
-        name="completions.of-one-image",
-        work="completions of one image",
-        peer="independent completions",
-        sizes={
-            "cpu": CompletionSize(recipe="igpt.tiny", batch=8, rows=16),
-            "cuda": CompletionSize(recipe="igpt.s", batch=8, rows=16, try_fp32=False),
-            TINY: CompletionSize(
-                recipe="igpt.digits", settings=TINY_SETTINGS, batch=3, rows=4, compiled=False
-            ),
-        },
-        measure=measure_completions,
-    ),
-    Benchmark(
-        name="completions.wider",  # of a network whose keys and values do not fit in the caches of a CPU
-        work="completions of one image",
-        peer="independent completions",
-        sizes={
-            "cpu": CompletionSize(
-                recipe="igpt.tiny", settings=("depth=6", "width=512", "heads=8"), batch=8, rows=16
-            )
-        },
-        measure=measure_completions,
-    ),
+    Benchmark("sampling.batch-128", *SAMPLING, LARGE, image_gpt.NEEDS),
+    Benchmark("completions.of-one-image", *COMPLETIONS, OF_ONE_IMAGE),
+    Benchmark("completions.wider", *COMPLETIONS, WIDER),
 )

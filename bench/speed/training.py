@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from cells import PEAK_MEMORY
 from speed import image_gpt, networks
-from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.benchmark import OWN, TINY, Benchmark, Measured, RecipeSize
 from speed.numerics import TOLERANCES, require_loss
 from speed.timing import Stopwatch, Timed, Times, Work
 from torch import Tensor, nn
@@ -33,25 +33,18 @@ CHECKED_IMAGES = 2
 COMPILED = "compiled"  # the name of an alternative
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingSize(Size):
-    """A recipe with changed settings, in batches that suit each side; a peer's is 0 where it is not run."""
+@dataclass(frozen=True)
+class TrainingSize(RecipeSize):
+    """`peer_batch` are the images of a peer's batch, 0 where it is not run."""
 
-    recipe: str
-    settings: tuple[str, ...] = ()
-    batch: int
     peer_batch: int = 0
-    compiled: bool = True
-
-    def label(self) -> str:
-        return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}"
 
 
 def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
     """Compare our steps in the device's precision with the peer's, on a CPU at every one, and with the matrix
     products alone.
     """
-    recipe = networks.find_recipe(size.recipe, size.settings)
+    recipe = networks.find_recipe(size.recipe)
     network = networks.random_network(recipe, watch.device)
     model = PretrainModel(network, recipe.objective)
     images = networks.random_images(recipe, max(size.batch, size.peer_batch), watch.device)
@@ -199,56 +192,19 @@ def checked_steps(
     }
 
 
-TINY_SIZE = TrainingSize(
-    recipe="igpt.digits", settings=("depth=1", "width=16"), batch=2, peer_batch=2, compiled=False
-)
+IMAGE_GPT = ("training step", "transformers ImageGPT", measure_training)
+PRODUCTS = ("training step", "matrix products", measure_training)
+TINY_SIZE = TrainingSize("igpt.digits depth=1 width=16", batch=2, peer_batch=2, compiled=False)
+SMALL = {"cpu": TrainingSize("igpt.tiny", batch=16, peer_batch=16), TINY: TINY_SIZE}
+WIDER = {"cpu": TrainingSize("igpt.tiny depth=6 width=256 heads=4", batch=16, peer_batch=16)}
+# Eager attention of the peer takes 2 GiB an image: 32 leave room for both.
+PAPER = {"cuda": TrainingSize("igpt.s", batch=64, peer_batch=32)}
 BENCHMARKS = (
-    Benchmark(
-        name="training.igpt-tiny",
-        work="training step",
-        peer="transformers ImageGPT",
-        sizes={
-            "cpu": TrainingSize(recipe="igpt.tiny", batch=16, peer_batch=16),
-            TINY: TINY_SIZE,
-        },
-        measure=measure_training,
-        needs=image_gpt.NEEDS,
-    ),
-    Benchmark(
-        name="training.igpt-6x256",
-        work="training step",
-        peer="transformers ImageGPT",
-        sizes={
-            "cpu": TrainingSize(
-                recipe="igpt.tiny", settings=("depth=6", "width=256", "heads=4"), batch=16, peer_batch=16
-            )
-        },
-        measure=measure_training,
-        needs=image_gpt.NEEDS,
-    ),
-    Benchmark(
-        name="training.igpt-s",
-        work="training step",
-        peer="transformers ImageGPT",
-        # Eager attention of the peer takes 2 GiB an image: 32 leave room for both.
-        sizes={"cuda": TrainingSize(recipe="igpt.s", batch=64, peer_batch=32)},
-        measure=measure_training,
-        needs=image_gpt.NEEDS,
-    ),
+    Benchmark("training.igpt-tiny", *IMAGE_GPT, SMALL, image_gpt.NEEDS),
+    Benchmark("training.igpt-6x256", *IMAGE_GPT, WIDER, image_gpt.NEEDS),
+    Benchmark("training.igpt-s", *IMAGE_GPT, PAPER, image_gpt.NEEDS),
 )
 LARGE = (  # they take long to compile
-    Benchmark(
-        name="training.igpt-m",
-        work="training step",
-        peer="matrix products",
-        sizes={"cuda": TrainingSize(recipe="igpt.m", batch=32)},
-        measure=measure_training,
-    ),
-    Benchmark(
-        name="training.igpt-l",
-        work="training step",
-        peer="matrix products",
-        sizes={"cuda": TrainingSize(recipe="igpt.l", batch=16)},
-        measure=measure_training,
-    ),
+    Benchmark("training.igpt-m", *PRODUCTS, {"cuda": TrainingSize("igpt.m", batch=32)}),
+    Benchmark("training.igpt-l", *PRODUCTS, {"cuda": TrainingSize("igpt.l", batch=16)}),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from speed import networks
-from speed.benchmark import OWN, TINY, Benchmark, Measured, Size
+from speed.benchmark import OWN, TINY, Benchmark, Measured, RecipeSize
 from speed.numerics import NumericsError
 from speed.timing import Stopwatch
 from speed.training import checked_steps, own_steps, peak_memories
@@ -28,23 +28,19 @@ LOSS_TOLERANCE = 1e-3
 ALL_PATCHES = "the same network over all patches"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PatchSize(Size):
-    """A recipe that drops masked patches, its batch size and precision."""
+@dataclass(frozen=True)
+class PatchSize(RecipeSize):
+    """A recipe that drops masked patches."""
 
-    recipe: str
-    settings: tuple[str, ...] = ()
-    batch: int
-    precision: Precision
-    compiled: bool = True
+    precision: Precision = "fp32"
 
     def label(self) -> str:
-        return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}, {self.precision}"
+        return f"{super().label()}, {self.precision}"
 
 
 def measure_visible_patches(size: PatchSize, watch: Stopwatch) -> Measured:
     """Compare training steps, each side at the better of eager and compiled, and their peak memory."""
-    recipe = networks.find_recipe(size.recipe, size.settings)
+    recipe = networks.find_recipe(size.recipe)
     images = networks.random_images(recipe, size.batch, watch.device)
     visible = untrained_model(recipe, watch.device)
     every = untrained_model(over_all_patches(recipe), watch.device)
@@ -98,29 +94,14 @@ def require_same_task(visible: PretrainModel, every: PretrainModel, images: Imag
     return "weights, targets and masks equal; first losses ln 4"
 
 
+ABOUT = ("training step over visible patches", ALL_PATCHES, measure_visible_patches)
+SIZES = {
+    "cpu": PatchSize("patchformer.tiny", batch=32),
+    "cuda": PatchSize("patchformer.base", batch=128, precision="bf16"),
+    TINY: PatchSize("patchformer.tiny depth=1 width=16", batch=2, compiled=False),
+}
+PAPER = {"cpu": PatchSize("patchformer.base", batch=2, compiled=False)}  # that of GPUs is above
 BENCHMARKS = (
-    Benchmark(
-        name="patchformer.visible-patches",
-        work="training step over visible patches",
-        peer=ALL_PATCHES,
-        sizes={
-            "cpu": PatchSize(recipe="patchformer.tiny", batch=32, precision="fp32"),
-            "cuda": PatchSize(recipe="patchformer.base", batch=128, precision="bf16"),
-            TINY: PatchSize(
-                recipe="patchformer.tiny",
-                settings=("depth=1", "width=16"),
-                batch=2,
-                precision="fp32",
-                compiled=False,
-            ),
-        },
-        measure=measure_visible_patches,
-    ),
-    Benchmark(
-        name="patchformer.base",  # the network of the paper; that of GPUs is above
-        work="training step over visible patches",
-        peer=ALL_PATCHES,
-        sizes={"cpu": PatchSize(recipe="patchformer.base", batch=2, precision="fp32", compiled=False)},
-        measure=measure_visible_patches,
-    ),
+    Benchmark("patchformer.visible-patches", *ABOUT, SIZES),
+    Benchmark("patchformer.base", *ABOUT, PAPER),
 )

@@ -6,7 +6,7 @@ from isopix.analysis import attention_analyses, embedding_analyses  # noqa: F401
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, Numbers
 from isopix.core.progress import track
 from isopix.core.registry import kinds_of
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 
 
 def registered_analyses() -> dict[str, Analysis]:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_or
 import numpy as np
 
 from isopix.api.signatures import members, name_types, named_signature
-from isopix.core.ranges import Count, Range
-from isopix.core.suggestions import did_you_mean
+from isopix.core.choices import Count, Range
+from isopix.core.text import did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")

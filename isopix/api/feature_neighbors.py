@@ -21,10 +21,9 @@ from isopix.api.neighbors_output import (
     save_neighbors,
 )
 from isopix.api.score_output import results_folder
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, Range, SplitName
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.progress import track
-from isopix.core.ranges import Count, Range
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset

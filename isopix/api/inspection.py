@@ -5,27 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from isopix.analysis import cost
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
-from isopix.analysis.cluster import parse_cluster
 from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import PathLike, checked
-from isopix.api.image_selection import select_split
-from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
-from isopix.api.starts import resolve_recipe
-from isopix.core import device as hardware
-from isopix.core.choices import MFU, SplitName
+from isopix.api.results import AnalysisOutput, ReportOutput
+from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike
-from isopix.core.device_specs import GB
-from isopix.core.memory import free_memory
-from isopix.core.ranges import Count
 from isopix.plots import style
+from isopix.pretrained.images import select_split
 from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder
-from isopix.recipes.cost import recipe_cost, recipe_memory
-from isopix.recipes.parallel_plan import parallel_plans
-from isopix.recipes.recipe import Recipe
 from isopix.reporting import headline, page
 from isopix.reporting.baselines import baseline_rows
 from isopix.reporting.probe_section import primary_probes, probe_differences
@@ -104,64 +92,6 @@ def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> Report
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, page.render_report(records).encode())
     return ReportOutput(path, baseline_rows(records), _notes(records))
-
-
-@checked
-def plan(
-    recipe: str | Recipe,
-    *,
-    overrides: Sequence[str] = (),
-    file: PathLike | None = None,
-    device: DeviceLike = "auto",
-    devices: Sequence[str] = (),
-    node_bandwidth: float | None = None,
-    price: float | None = None,
-    mfu: float = MFU,
-) -> PlanOutput:
-    """Estimate parameters, FLOPs, memory and time of a recipe on this device, the hours on each known device,
-    and the strategies on `devices` that train together, such as "64xH100" or "8".
-
-    Devices reach `mfu` of their data-sheet peak; `price` is that of a device-hour; `node_bandwidth`, in GB/s
-    of a node in one direction, replaces the data sheet's between nodes. Nothing is written. Raises ValueError
-    for wrong settings, unknown devices, and a batch that cannot be split over `devices`.
-    """
-    resolved, where = resolve_recipe(recipe, file=file, overrides=overrides), hardware.select_device(device)
-    if node_bandwidth is not None and not devices:
-        raise ValueError("node_bandwidth is given without devices, such as 64xH100")
-    clusters = [
-        parse_cluster(
-            text,
-            resolved.train.gpu_precision,
-            own_device=hardware.spec_name(where),
-            mfu=mfu,
-            node_bandwidth=None if node_bandwidth is None else node_bandwidth * GB,
-        )
-        for text in devices
-    ]
-    plans = parallel_plans(resolved, clusters) if clusters else []
-    train, costs = resolved.train, recipe_cost(resolved)
-    precision = train.precision_on(where)
-    memory = recipe_memory(resolved.updated(precision=precision))
-    throughput = cost.training_throughput(where, precision, resolved.model.width)
-    rate, images = throughput / costs.training_flops, train.steps * train.batch_size
-    flops = images * costs.training_flops
-    return PlanOutput(
-        recipe=resolved,
-        precision=precision,
-        **costs._asdict(),
-        **memory._asdict(),
-        step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
-        free_bytes=free_memory(where),
-        images=images,
-        device=hardware.describe_device(where),
-        threads=torch.get_num_threads(),
-        images_per_second=rate,
-        seconds=images / rate,
-        mfu=mfu,
-        price=price,
-        device_hours=cost.device_costs(flops, train.gpu_precision, mfu=mfu, price_per_hour=price),
-        parallel=plans,
-    )
 
 
 def _save(

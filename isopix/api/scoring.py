@@ -17,16 +17,15 @@ from isopix.analysis.likelihood import (
 )
 from isopix.analysis.scores import SCORES, score_images
 from isopix.api.arguments import NonNegative, PathLike, checked
-from isopix.api.image_selection import select_split
 from isopix.api.score_output import ScoredImages, ScoreOutput, results_folder
-from isopix.core.choices import SplitName
+from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike, Precision
-from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.image_names import image_names
 from isopix.data.splits import Split
 from isopix.plots.images import MappedImages, png_bytes, surprise_grid
+from isopix.pretrained.images import select_split
 from isopix.pretrained.run import DataLike, RunLike, evaluation_data, logger, open_run
 from isopix.runs.load import LoadedRun
 from isopix.runs.training_images import training_images

@@ -19,8 +19,9 @@ from isopix.core import ranks
 from isopix.core.device import DeviceLike, describe_devices
 from isopix.core.memory import free_memory, total_memory
 from isopix.core.overrides import override
+from isopix.core.signals import Interrupted
 from isopix.core.text import count_of
-from isopix.pretrained.run import Interrupted, Run, finished, logger, run_folder
+from isopix.pretrained.run import Run, finished, logger, run_folder
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import saved_recipe

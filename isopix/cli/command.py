@@ -31,8 +31,11 @@ def add_verb(app: App, verb: Verb, place: int) -> None:
 
 # The help of words that have several commands.
 GROUPS: dict[str, str] = {
+    "convert": "Convert checkpoints from and to Hugging Face, and from OpenAI and timm.",
     "data": "Look at a dataset: pictures, sizes, classes, duplicates, unreadable images.",
     "palette": "Fit, import and inspect color palettes.",
+    "recipe": "List recipes; show the settings of one and where each comes from.",
+    "study": "Run a study: train, probe and compare many networks.",
 }
 
 
@@ -84,8 +87,8 @@ def print_result(result: Result, *, json: bool) -> None:
     if json:
         path = None if result.path is None else str(result.path)
         show_json({**loads(result.json()), "path": path})
-        return
-    for table in result.tables():
-        show(table)
-    for line in result.notes():
-        say_wrapped(line)
+    else:
+        for table in result.tables():
+            show(table)
+        for line in result.notes():
+            say_wrapped(line)

@@ -9,19 +9,18 @@ from cyclopts import Parameter
 
 from isopix.api.starts import resolve_recipe
 from isopix.cli.command import print_result
-from isopix.cli.complete import complete
 from isopix.cli.console import Device, Json, Plugins, Positive, Seed, load_plugins, say
-from isopix.cli.reconstruct import reconstruct
 from isopix.cli.report import report
 from isopix.cli.run_display import with_resume_hint
-from isopix.cli.sample import sample
 from isopix.cli.training_jobs import TrainingJob, train_side_by_side
-from isopix.core.command_line import command_line
 from isopix.core.signals import STOPPED
+from isopix.core.text import command_line
 from isopix.data.dataset import load_dataset
 from isopix.runs.load import saved_recipe
 from isopix.verbs.low_data import low_data
 from isopix.verbs.probe import probe
+from isopix.verbs.complete import complete, reconstruct
+from isopix.verbs.sample import sample
 
 RECIPES = {
     "ar": "igpt.translated_digits",
@@ -94,10 +93,10 @@ def _measure(folder: Path, seed: int, device: str) -> None:
         _heading(recipe)
         print_result(probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device), json=False)
     _heading("samples")
-    sample(folder / "ar", count=40, seed=seed, device=device)
-    complete(folder / "ar", count=8, each=3, seed=seed, device=device)
+    print_result(sample(folder / "ar", count=40, seed=seed, device=device), json=False)
+    print_result(complete(folder / "ar", count=8, seed=seed, device=device), json=False)
     for name in ("bert", "conv"):
-        reconstruct(folder / name, count=8, seed=seed, device=device)
+        print_result(reconstruct(folder / name, count=8, seed=seed, device=device), json=False)
     if labels := few_labels(folder / "ar"):
         _heading("few labels")
         print_result(low_data(folder / "ar", labels=labels, subsets=3, device=device), json=False)

@@ -18,7 +18,7 @@ from cyclopts.exceptions import (
     ValidationError,
 )
 
-from isopix.core.suggestions import SETTING_SYNONYMS, did_you_mean
+from isopix.core.text import SETTING_SYNONYMS, did_you_mean
 
 SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
 SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` is not to `top-p`
@@ -126,7 +126,7 @@ def with_option_names(message: str, parameters: Iterable[str]) -> str:
 def _is_setting(path: str) -> bool:
     """Whether a path may be the end of that of a setting, such as `depth` or `model.depth`."""
     # Imported here, since it takes as long as PyTorch.
-    return importlib.import_module("isopix.recipes.setting_names").is_setting(path)
+    return importlib.import_module("isopix.recipes.registry").is_setting(path)
 
 
 def _as_setting(option: str, words: Sequence[str]) -> str:

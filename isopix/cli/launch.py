@@ -19,11 +19,11 @@ from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json, warn
 from isopix.core import ranks
-from isopix.core.command_line import command_line
 from isopix.core.device import available_cores, list_devices, select_device
 from isopix.core.overrides import parse
 from isopix.core.signals import STOP_SIGNALS, STOPPED
 from isopix.core.slurm import IN_JOB, Cluster, CommandJob, job_executor
+from isopix.core.text import command_line
 
 Devices = Annotated[
     int | None,

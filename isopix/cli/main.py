@@ -23,8 +23,6 @@ COMMANDS = {
         "isopix.cli.demo:demo",
         "Pre-train, probe, sample and report on translated digits.",
     ),
-    "recipe": ("isopix.cli.recipe:app", "List recipes; show the settings of one and where each comes from."),
-    "plan": ("isopix.cli.plan:plan", "Estimate parameters, FLOPs, memory and training time of a recipe."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
     "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
     "search-lr": (
@@ -36,9 +34,6 @@ COMMANDS = {
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
     "finetune": ("isopix.cli.finetune:finetune", "Fine-tune a run to classify labeled images."),
-    "sample": ("isopix.cli.sample:sample", "Sample images from a run."),
-    "complete": ("isopix.cli.complete:complete", "Fill in what a mask hides of images."),
-    "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Reconstruct masked pixels or patches of images."),
     "score": (
         "isopix.cli.score:score",
         "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
@@ -46,24 +41,6 @@ COMMANDS = {
     "neighbors": (
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",
-    ),
-    "convert": (
-        "isopix.cli.convert:app",
-        "Convert checkpoints from and to Hugging Face, and from OpenAI.",
-    ),
-    "publish": ("isopix.cli.publish:publish", "Upload a run's model to the Hugging Face Hub."),
-    "verify": (
-        "isopix.cli.verify:verify",
-        "Check a model's files and compare its loss with the published one.",
-    ),
-    "study": ("isopix.cli.study:app", "Run a study: train, probe and compare many networks."),
-    "compare": (
-        "isopix.cli.compare:compare",
-        "Compare fine-tuned runs: paired differences over seeds and labels.",
-    ),
-    "reproduce": (
-        "isopix.cli.reproduce:reproduce",
-        "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
 }

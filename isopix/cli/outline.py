@@ -12,12 +12,9 @@ from types import ModuleType
 OPTIONS = (
     "isopix.cli",
     "isopix.core.choices",
-    "isopix.core.command_line",
     "isopix.core.progress",
-    "isopix.core.ranges",
     "isopix.core.ranks",
     "isopix.core.registry",
-    "isopix.core.suggestions",
     "isopix.core.text",
     "isopix.core.signals",
     "isopix.core.slurm",

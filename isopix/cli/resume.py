@@ -12,7 +12,7 @@ from isopix.cli.run_display import (
     unless_stopped,
     with_resume_hint,
 )
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 
 
 def resume(

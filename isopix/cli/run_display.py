@@ -9,11 +9,10 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json
-from isopix.core.command_line import command_line
 from isopix.core.measurement import Measurement
-from isopix.core.signals import STOPPED
-from isopix.core.text import format_loss
-from isopix.pretrained.run import Interrupted, Run
+from isopix.core.signals import STOPPED, Interrupted
+from isopix.core.text import command_line, format_loss
+from isopix.pretrained.run import Run
 from isopix.recipes.recipe import Recipe
 from isopix.runs.observer import RunStatus
 

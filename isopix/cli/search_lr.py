@@ -29,10 +29,9 @@ from isopix.cli.console import (
 )
 from isopix.cli.launch import SlurmParameters, is_to_submit, submit
 from isopix.cli.run_display import unless_stopped, with_resume_hint
-from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
 from isopix.core.signals import STOPPED
-from isopix.core.text import format_duration, format_loss
+from isopix.core.text import command_line, format_duration, format_loss
 from isopix.runs.lr_search import FILE, trial_folder
 from isopix.train.lr_search import LRSearch, LRTrial
 

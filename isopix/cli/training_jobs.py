@@ -15,9 +15,8 @@ from isopix.cli.console import console, say
 from isopix.core import device as devices
 from isopix.core.progress import Lines
 from isopix.core.registry import load_plugin
-from isopix.core.signals import STOPPED, handle_stop_signals, stop_requested
+from isopix.core.signals import STOPPED, Interrupted, handle_stop_signals, stop_requested
 from isopix.core.text import format_loss
-from isopix.pretrained.run import Interrupted
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.executor import ExecutorObserver, ProcessExecutor, Slot, run_all, slots_on
 from isopix.train.trainer import Record

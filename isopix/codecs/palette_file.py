@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs.palette import Palette
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 from isopix.core.types import Grid
 from isopix.storage.arrays import Arrays, is_numeric, read_arrays
 from isopix.storage.atomic import replace_file

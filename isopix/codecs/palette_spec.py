@@ -13,8 +13,8 @@ from isopix.codecs import kmeans, nearest_color
 from isopix.codecs.base import CodecSpec
 from isopix.codecs.palette import COLOR_TENSOR, Palette, stored_colors
 from isopix.codecs.palette_file import read_palette
+from isopix.core.choices import Range
 from isopix.core.images import ImageSequence
-from isopix.core.ranges import Range
 from isopix.core.registry import register
 from isopix.core.types import Grid
 

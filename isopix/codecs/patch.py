@@ -16,7 +16,7 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec, StatelessCodecSpec
 from isopix.codecs.bytes import Bytes
-from isopix.core.ranges import Count, Range
+from isopix.core.choices import Count, Range
 from isopix.core.registry import register
 from isopix.core.types import Codes, Grid, Images
 

@@ -6,7 +6,6 @@ checked before values, so that every error says which are right; pydantic checks
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -23,11 +22,11 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
 
-from isopix.core.ranges import check_ranges
+from isopix.core.choices import check_ranges
 from isopix.core.registry import Part, kinds_of
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 
 T = TypeVar("T")
 MAX_SHOWN = 200  # characters of a wrong value
@@ -167,7 +166,8 @@ def validated(name: str, hint: Any, value: Any) -> Any:
         return _adapter(hint).validate_python(value)
     except ValidationError as error:
         own = [str(each["ctx"]["error"]) for each in error.errors() if each["type"] == "value_error"]
-        problem = own[0] if own else f"it must be {_expected(hint)}"
+        finite = any(each["type"] == "finite_number" for each in error.errors())
+        problem = own[0] if own else f"it must be {'a finite number' if finite else _expected(hint)}"
     except ValueError as error:
         problem = f"it must be {error}"
     raise ValueError(f"{name} is {_shown(value)}; {problem}") from None
@@ -176,7 +176,9 @@ def validated(name: str, hint: Any, value: Any) -> Any:
 @cache
 def _adapter(hint: Any) -> Any:
     """pydantic's checker of a type, whose making takes far longer than its use."""
-    return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
+    if _is_settings(hint):
+        return TypeAdapter(InstanceOf[hint])
+    return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False))
 
 
 @cache
@@ -219,7 +221,7 @@ def _expected_items(inner: tuple[Any, ...]) -> str:
 
 def _check_value(kind: Any, value: Any) -> None:
     """Raises ValueError, with what is expected, for values that pydantic takes and nobody means: true for 1,
-    `yes` for true, infinity.
+    `yes` for true.
     """
     members = _members(kind)
     if isinstance(value, str) and any(value in get_args(member) for member in members):
@@ -230,8 +232,6 @@ def _check_value(kind: Any, value: Any) -> None:
         and {bool, int, float} & set(members)
     ):
         raise ValueError(_expected(kind))
-    if float in members and not _finite(value):
-        raise ValueError("a finite number")
 
 
 def _members(hint: Any) -> list[Any]:
@@ -241,16 +241,6 @@ def _members(hint: Any) -> list[Any]:
     if get_origin(hint) in (Union, UnionType):
         return [each for member in get_args(hint) for each in _members(member)]
     return [hint]
-
-
-def _finite(value: Any) -> bool:
-    """Whether pydantic reads it as a finite number, if it reads it as a number at all."""
-    try:
-        return math.isfinite(float(value))
-    except (TypeError, ValueError):
-        return True
-    except OverflowError:
-        return False
 
 
 def _shown(value: Any) -> str:

@@ -2,19 +2,18 @@
 
 import difflib
 import json
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from isopix.core.config import default_part, from_dict, to_dict
-from isopix.core.suggestions import SETTING_SYNONYMS
-from isopix.core.yaml import MAX_DEPTH, parse_yaml
+from isopix.core.text import SETTING_SYNONYMS
 
 T = TypeVar("T")
-LONG_KEY = re.compile(rf"(?<![^\s.=])(?:[^\s.=]++\s*+\.\s*+){{{MAX_DEPTH}}}")  # in linear time
-MAX_FILE = 2**18  # bytes of a settings file; real ones have a few kB
 NUM_SUGGESTIONS, SIMILARITY = 3, 0.7  # `stepz` resembles `steps`, not `stem`
 
 
@@ -24,45 +23,29 @@ def read_values(path: Path) -> dict[str, Any]:
     """
     parsers: dict[str, Callable[[str], Any]] = {
         ".json": json.loads,
-        ".yaml": parse_yaml,
-        ".yml": parse_yaml,
-        ".toml": _parse_toml,
+        ".yaml": _parse_yaml,
+        ".yml": _parse_yaml,
+        ".toml": tomllib.loads,
     }
     if path.suffix not in parsers:
         raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(parsers)}")
     if not path.is_file():
         raise ValueError(f"settings file {path} does not exist")
-    if (size := path.stat().st_size) > MAX_FILE:
-        raise ValueError(f"settings file {path} has {size:,} bytes; at most {MAX_FILE:,} are read")
     try:
         values = parsers[path.suffix](path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"settings file {path} cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise ValueError(f"settings file {path} has no table of settings")
-    _check_tables(values, path)
     return values
 
 
-def _parse_toml(text: str) -> dict[str, Any]:
-    if LONG_KEY.search(text):  # takes memory by the square of its length
-        raise ValueError(f"it has a key of more than {MAX_DEPTH} parts")
-    return tomllib.loads(text)
-
-
-def _check_tables(values: dict[Any, Any], path: Path) -> None:
-    """Raise ValueError for a file that is nested too deep, and for keys that are not strings."""
-    level: list[Any] = [values]
-    for _ in range(MAX_DEPTH):
-        tables = [each for each in level if isinstance(each, dict)]
-        wrong = [key for table in tables for key in table if not isinstance(key, str)]
-        if wrong:
-            raise ValueError(f"settings file {path} has the key {wrong[0]!r}; keys are names of settings")
-        lists = [each for each in level if isinstance(each, list)]
-        level = [value for each in (*(table.values() for table in tables), *lists) for value in each]
-        if not level:
-            return
-    raise ValueError(f"settings file {path} is nested deeper than {MAX_DEPTH} levels")
+def _parse_yaml(text: str) -> Any:
+    """Return the value of a YAML 1.2 document; nothing in it is executed."""
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, KeyError) as error:
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 def parse(assignments: Iterable[str]) -> dict[str, Any]:
@@ -80,8 +63,8 @@ def parse(assignments: Iterable[str]) -> dict[str, Any]:
 
 def _value(path: str, text: str) -> Any:
     try:
-        return parse_yaml(text)
-    except ValueError:
+        return _parse_yaml(text)
+    except (ValueError, RecursionError):
         raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
 
 

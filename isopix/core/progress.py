@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from isopix.core import ranks
 from isopix.core.text import format_duration, format_rate, printable
 
-Count = Callable[[int], None]  # called with the number of items done
+CountDone = Callable[[int], None]  # called with the number of items done
 
 DELAY = 0.5  # seconds after which a step has a bar
 
@@ -146,7 +146,7 @@ def announce(line: str) -> None:
 
 
 @contextmanager
-def track(description: str, total: int | None, done: int = 0) -> Iterator[Count]:
+def track(description: str, total: int | None, done: int = 0) -> Iterator[CountDone]:
     """Show the progress of a step; yield a function to be called with the number of items done of `total`.
 
     Without a total, only that the step goes on is shown.

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
 
-from isopix.core.ranges import check_ranges
+from isopix.core.choices import check_ranges
 
 P = TypeVar("P", bound="Part")
 PLUGIN_MODULE = "isopix_plugin_"  # how the names of the modules of plugins start

@@ -8,8 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Generic, TypeVar
 
 from isopix.core import ranks
+
+T = TypeVar("T")
 
 # Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal; submitit's
 # notice of the time limit or of a preemption.
@@ -115,8 +118,20 @@ def errors_as_stops() -> Iterator[None]:
         raise StopSignal(_Process.raised, at_once=False) from error
 
 
+class Interrupted(KeyboardInterrupt, Generic[T]):
+    """Work was stopped (Ctrl-C, SIGTERM, SIGUSR1) and has been saved; `result` is the partial result."""
+
+    def __init__(self, message: str, result: T):
+        super().__init__(message)
+        self.result = result
+
+
 def exit_code(stopped: KeyboardInterrupt) -> int:
-    """Return 75 for a batch system's first signal, and 128 + the number of Ctrl-C and of a second signal."""
+    """Return 75 for a batch system's first signal and for work that was saved, and 128 + the number of Ctrl-C
+    and of a second signal.
+    """
+    if isinstance(stopped, Interrupted):
+        return STOPPED
     number = stopped.signal if isinstance(stopped, StopSignal) else signal.SIGINT
     by_system = isinstance(stopped, StopSignal) and not stopped.at_once and number is not signal.SIGINT
     return STOPPED if by_system else 128 + number

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from isopix.core import ranks
 from isopix.core.signals import STOPPED, handle_stop_signals, stopped_by
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 
 Cluster = Literal["slurm", "local"]
 

@@ -1,8 +1,12 @@
-"""Values as text: numbers and durations; text of foreign origin, such as file names, is made safe to show."""
+"""Values as text: numbers and durations, safe text of foreign origin, command lines and suggestions."""
 
+import difflib
+import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import mean, stdev
 
 # Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
@@ -15,6 +19,21 @@ MAX_REASON = 1000  # characters
 
 
 HUGE = 1e5  # nats
+SIMILARITY, OF_PATHS = 0.6, 0.75  # of a suggestion, by difflib's ratio
+
+# Names of settings in other libraries, for suggestions.
+SETTING_SYNONYMS = {
+    "learning_rate": "lr",
+    "epochs": "steps",
+    "layers": "depth",
+    "num_layers": "depth",
+    "dim": "width",
+    "embed_dim": "width",
+    "hidden_size": "width",
+    "image_size": "rows",
+    "img_size": "rows",
+    "resolution": "rows",
+}
 
 
 def printable(text: str) -> str:
@@ -130,3 +149,28 @@ def naming(file: str) -> Iterator[None]:
         yield
     except Exception as error:  # damaged files raise a dozen types
         raise ValueError(f"{file} cannot be read: {error_line(error)}") from error
+
+
+def command_line(*words: object) -> str:
+    """Return `isopix` and these words, quoted for a shell: isopix probe 'my run'."""
+    return shlex.join(["isopix", *map(str, words)])
+
+
+def did_you_mean(given: str, names: Iterable[str], *, similarity: float = SIMILARITY) -> str:
+    """Return "did you mean 'NAME'? " if one of the names is similar to the given one, else nothing."""
+    found = difflib.get_close_matches(given, list(names), n=1, cutoff=similarity)
+    return f"did you mean '{found[0]}'? " if found else ""
+
+
+def similar_paths(path: Path, *, folders: bool = False) -> list[str]:
+    """Return the path, or none, next to one that does not exist, whose name is most similar; with `folders`,
+    that of a folder. Hidden ones are left out.
+    """
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [each.name for each in entries if each.is_dir() or not folders]
+    except OSError:
+        return []
+    shown = sorted(name for name in names if not name.startswith("."))
+    found = difflib.get_close_matches(path.name, shown, n=1, cutoff=OF_PATHS)
+    return [str(path.parent / name) for name in found]

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from isopix.core.config import validated
 from isopix.core.descriptions import descriptions
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -148,6 +148,7 @@ def flat_signature(function: Callable[..., Any], *, described: bool = False) -> 
     """Return the signature of a function with the fields of its `Flat` settings as keyword parameters,
     `described` for the command line by the texts below them.
     """
+    function = inspect.unwrap(function)  # else its signature is flat already
     hints = get_type_hints(function, include_extras=True)
     found: list[inspect.Parameter] = []
     for each in inspect.signature(function).parameters.values():

@@ -1,17 +1,36 @@
 """Batches: an endless stream of training batches, as a pure function of (seed, step)."""
 
+import atexit
+import multiprocessing
+import shutil
+import signal
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import torch
+from torch.utils.data import DataLoader, Dataset
 
+from isopix.core import ranks
+from isopix.core.device import available_cores
 from isopix.core.memory import free_memory
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.augment import AugmentationSpec, NoAugmentation
-from isopix.data.prefetch import Prefetch, num_workers
+from isopix.data.decode import failure_reason
 from isopix.data.splits import Indices, Split
 
 NO_AUGMENTATION = NoAugmentation()
+DEFAULT_WORKERS = 8  # at most
+AHEAD = 2  # batches that each worker reads in advance
+SHARED_MEMORY = Path("/dev/shm")  # through which workers return batches; 64 MiB in many containers
+# The main process gets these signals too, and decides: it saves before it ends, and its workers with it.
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def steps_per_epoch(num_images: int, batch_size: int) -> int:
@@ -96,9 +115,9 @@ class Batches:
         self.order = ShuffledIndices(len(split), batch_size=batch_size, seed=seed, purpose="order")
         self.read = StepReader(self.split, self.order, augment, seed, own)
         batch_bytes = batch_size * split.images.shape[1:].numel()
-        count = 0 if split.is_decoded else num_workers(workers, batch_bytes)
+        processes = 0 if split.is_decoded else num_workers(workers, batch_bytes)
         on_gpu = self.device.type == "cuda"
-        self.prefetch = Prefetch(self.read, workers=count, pin_memory=on_gpu) if count else None
+        self.prefetch = Prefetch(self.read, workers=processes, pin_memory=on_gpu) if processes else None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -121,3 +140,108 @@ class Batches:
         """End the worker processes; the next batch starts others."""
         if self.prefetch is not None:
             self.prefetch.close()
+
+
+class Prefetch:
+    """The batches that `read` returns for a step, read in `workers` processes, in the order of steps.
+
+    A step other than the next one starts the workers anew. `read` is pickled where processes are not forked.
+    The workers end with `close`, with this object and with this process.
+    """
+
+    def __init__(self, read: Callable[[int], Images], *, workers: int, pin_memory: bool = False):
+        self.read, self.workers, self.pin_memory = read, workers, pin_memory
+        self._step = 0
+        self._batches: Iterator[Images | str] | None = None
+        self._processes: set[BaseProcess] = set()
+        # Before Python's own exit, which waits for them.
+        atexit.register(_close, weakref.ref(self))
+
+    def batch(self, step: int) -> Images:
+        """Return the images of a step. Raises RuntimeError for what a worker raised or died of."""
+        if step != self._step or self._batches is None:
+            self.close()
+            self._start(step)
+        assert self._batches is not None
+        try:
+            images = next(self._batches)
+        except (RuntimeError, OSError, EOFError) as error:  # of the loader, and of a broken connection
+            self.close()
+            raise RuntimeError(
+                f"a worker process that decodes images has ended ({failure_reason(error)}); data.workers is "
+                f"{self.workers}: fewer need less memory, and 0 decodes in this process"
+            ) from error
+        if isinstance(images, str):
+            self.close()
+            raise RuntimeError(images)
+        self._step = step + 1
+        return images
+
+    def close(self) -> None:
+        """End the workers, if there are any; the next batch starts others."""
+        self._batches = None  # the loader's iterator ends them
+        for each in self._processes:  # one may wait forever for a lock of another that was killed
+            each.kill()
+        self._processes = set()
+
+    def _start(self, step: int) -> None:
+        others, handler = set(multiprocessing.active_children()), signal.getsignal(signal.SIGCHLD)
+        loader = DataLoader(
+            _StepDataset(self.read),
+            batch_size=None,  # an item is a batch
+            sampler=count(step),
+            num_workers=self.workers,
+            prefetch_factor=AHEAD,
+            pin_memory=self.pin_memory,
+            worker_init_fn=_ignore_signals,
+            generator=torch.Generator(),  # else the loader draws from the global one
+        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # more than cores
+            warnings.filterwarnings("ignore", ".*multi-threaded", DeprecationWarning)  # forks
+            self._batches = iter(loader)
+        self._processes = set(multiprocessing.active_children()) - others
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            # PyTorch's raises wherever this process is when a worker dies, in a lock or a destructor too.
+            signal.signal(signal.SIGCHLD, handler)
+
+
+class _StepDataset(Dataset[Images | str]):
+    """The images of each step, or in one line why they could not be read: the loader's own errors hold a
+    traceback.
+    """
+
+    def __init__(self, read: Callable[[int], Images]):
+        self.read = read
+
+    def __getitem__(self, step: int) -> Images | str:
+        try:
+            return self.read(step)
+        except Exception as error:
+            return failure_reason(error)
+
+
+def num_workers(wanted: int | None, batch_bytes: int) -> int:
+    """Return the number of worker processes: `wanted`, or for None one for each core, at most 8, and no more
+    than the shared memory has room for. 0 in a process that may not have children.
+    """
+    if multiprocessing.current_process().daemon:
+        return 0
+    cores = max(1, available_cores() // ranks.num_local_ranks())
+    workers = min(DEFAULT_WORKERS, cores) if wanted is None else wanted
+    if not SHARED_MEMORY.is_dir():
+        return workers
+    room = shutil.disk_usage(SHARED_MEMORY).free // 2 // ranks.num_local_ranks()  # others use it too
+    return min(workers, room // (AHEAD * batch_bytes))
+
+
+def _ignore_signals(number: int) -> None:
+    signal.set_wakeup_fd(-1)  # it would write signals of this process to a pipe of the main one
+    for each in IGNORED:
+        signal.signal(each, signal.SIG_IGN)
+
+
+def _close(prefetch: "weakref.ref[Prefetch]") -> None:
+    there = prefetch()
+    if there is not None:
+        there.close()

@@ -1,32 +1,45 @@
-"""Image cache: preprocessed images of a store, in a folder named by a hash of content and preprocessing.
+"""Image cache: preprocessed images, in a folder named by a hash of content and preprocessing.
 
-A damaged or incomplete folder is written anew.
+A damaged folder is written anew. Of each split it has the images, `train.images`, whole images if they are
+kept, `train.full`, one after the other, and `train.npz`: hashes of their content, sizes, groups, and where
+encoded images end.
 """
 
 import json
-import time
+import logging
+import shutil
+from array import array
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import PIL
 import torch
+from numpy.typing import NDArray
 
-from isopix.core.progress import Count, track
+from isopix.core.progress import CountDone, track
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
-from isopix.data.store import STORES, ImageStore
+from isopix.data.store import ENCODERS, StoreName, open_full, open_images
 from isopix.storage import artifact
-from isopix.storage.arrays import NpyWriter, open_memmap
-from isopix.storage.growing_folder import GrowingFolder
 from isopix.storage.hashing import hash_bytes
+from isopix.storage.lock import exclusive_lock
 
-SAVE_SECONDS = 10.0  # between saves of what a kill leaves
-CACHE_VERSION = 3  # raise it when the same source and preprocessing would give other pixels or files
+StoreChoice = Literal["auto", "pixels", "encoded"]
+BadImages = dict[SplitName, list[Any]]  # index and reason of each; paths may change later
+Configs = Mapping[SplitName, PreprocessConfig]
+
+CONTENT_VERSION = 3  # raise it when the same source and preprocessing would give other pixels
+FILES_VERSION = 4  # raise it when they would be in other files
+# `auto` encodes what would be larger than both as pixels: below the first, decoding costs more than it saves.
+MIN_ENCODED = 4 * 2**30  # bytes
+MAX_DISK_FRACTION = 0.25  # of the free bytes of the cache's disk
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,157 +54,133 @@ class CachedSource:
     bad_files: tuple[BadFile, ...]
 
 
-Configs = Mapping[SplitName, PreprocessConfig]
-
-
 def cached_source(
-    source: Source, configs: Configs, cache: Path, store: ImageStore = STORES["pixels"]
+    source: Source, configs: Configs, cache: Path, choice: StoreChoice = "pixels"
 ) -> CachedSource:
     """Return the preprocessed splits of a source: from the cache if it has them, or else decoded and added.
 
     Raises RuntimeError if the cache folder cannot be written.
     """
-    content_hash, folder = _content_hash(source, configs), cache_folder(source, configs, cache, store)
-    cached = _read(folder, source, configs, content_hash, store)
-    if cached is not None:
-        return cached
-    try:
-        artifact.grow_artifact(folder, lambda growing: _write(growing, source, configs, store))
-    except OSError as error:
-        raise RuntimeError(
-            f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another folder"
-        ) from error
-    cached = _read(folder, source, configs, content_hash, store)
-    if cached is None:
-        raise RuntimeError(f"image cache {folder} is damaged right after writing; check the disk")
-    return cached
-
-
-def cache_folder(source: Source, configs: Configs, cache: Path, store: ImageStore) -> Path:
-    """Return where the splits of a source are, or would be written, in a store."""
-    parts = [_content_hash(source, configs), PIL.__version__]  # Pillow versions may differ in pixels
-    parts += [] if store.name == "pixels" else [store.name]  # the first store, of every earlier version
-    return cache / hash_bytes(*(part.encode() for part in parts))
-
-
-def _content_hash(source: Source, configs: Configs) -> str:
     settings = json.dumps({name: config.identity() for name, config in configs.items()}, sort_keys=True)
-    return hash_bytes(*(piece.encode() for piece in (str(CACHE_VERSION), source.content_hash, settings)))
+    pieces = (str(CONTENT_VERSION), source.content_hash, settings)
+    content_hash = hash_bytes(*map(str.encode, pieces))
+    folders: dict[StoreName, Path] = {
+        # Pillow versions may differ in pixels.
+        name: cache / hash_bytes(*map(str.encode, (content_hash, PIL.__version__, name, str(FILES_VERSION))))
+        for name in ENCODERS
+    }
+    store = _choose_store(source, configs, folders, choice)
+    folder = folders[store]
+    manifest = artifact.read_manifest(folder)
+    if manifest is None:
+        try:
+            _write(folder, source, configs, store)
+        except OSError as error:
+            raise RuntimeError(
+                f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another one"
+            ) from error
+        manifest = artifact.read_manifest(folder)
+    if manifest is None:
+        raise RuntimeError(f"image cache {folder} is damaged right after writing; check the disk")
+    return CachedSource(
+        folder.name, content_hash, *_read(folder, source, configs, store, manifest["bad_files"])
+    )
 
 
-def _write(growing: GrowingFolder, source: Source, configs: Configs, store: ImageStore) -> dict[str, Any]:
-    """Write the splits from where the folder was last saved; return the bad images of each: index and reason
-    (paths may change later).
+def _choose_store(
+    source: Source, configs: Configs, folders: Mapping[StoreName, Path], choice: StoreChoice
+) -> StoreName:
+    """`auto` is the store that the cache has, or else `encoded` for images that would take more than
+    `MIN_ENCODED` bytes, and `MAX_DISK_FRACTION` of the free disk, as pixels.
     """
-    state = _State.of(growing.record)
-    total = sum(split.num_images for split in source.splits.values())
-    with track("preparing images", total, sum(state.done.values())) as count:
-        for name, split in source.splits.items():
-            _write_split(growing, name, split, configs[name], store, state, count)
-    return {"bad_files": state.bad_files}
+    if choice != "auto":
+        return choice
+    for name, folder in folders.items():
+        if folder.is_dir():
+            return name
+    nbytes = sum(split.num_images * configs[name].nbytes for name, split in source.splits.items())
+    disk = next(each for each in folders["pixels"].parents if each.is_dir())
+    most = max(MIN_ENCODED, MAX_DISK_FRACTION * shutil.disk_usage(disk).free)
+    return "encoded" if nbytes > most else "pixels"
 
 
-@dataclass
-class _State:
-    """What has been written: the number of images of each split, and those that cannot be read."""
+def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> None:
+    """Write the splits, unless another process does so meanwhile, which is waited for."""
 
-    done: dict[SplitName, int] = field(default_factory=dict)
-    bad_files: dict[SplitName, list[tuple[int, str]]] = field(default_factory=dict)
+    def write(scratch: Path) -> dict[str, Any]:
+        bad_files: BadImages = {}
+        done, total = 0, sum(split.num_images for split in source.splits.values())
+        with track("preparing images", total) as count:
+            for name, split in source.splits.items():
+                bad_files[name] = _write_split(scratch / name, split, configs[name], store, count, done)
+                done += split.num_images
+        return {"bad_files": bad_files}
 
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> "_State":
-        """Return the state that was saved as JSON."""
-        bad = {
-            name: [(i, reason) for i, reason in each] for name, each in record.get("bad_files", {}).items()
-        }
-        return cls(record.get("done", {}), bad)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = f".{folder.name}.lock"
+    with exclusive_lock(folder.parent, "a folder in", name=lock, waiting=logger.info):
+        if artifact.read_manifest(folder) is None:
+            artifact.write_artifact(folder, write)
+        (folder.parent / lock).unlink(missing_ok=True)
 
 
 def _write_split(
-    growing: GrowingFolder,
-    name: SplitName,
-    split: SourceSplit,
-    config: PreprocessConfig,
-    store: ImageStore,
-    state: _State,
-    count: Count,
-) -> None:
-    first, bad = state.done.setdefault(name, 0), state.bad_files.setdefault(name, [])
-    writer = _SplitWriter(growing, name, config, store)
-    saved = time.monotonic()
-    for i, result in enumerate(preprocess(split, config, store.encode, start=first), start=first):
-        if isinstance(result, PreprocessedImage):
-            writer.append(result)
-        else:
-            bad.append((i, result))
-        state.done[name] = i + 1
-        count(sum(state.done.values()))
-        if time.monotonic() - saved > SAVE_SECONDS:
-            growing.save(asdict(state))
-            saved = time.monotonic()
-    writer.finish()
+    path: Path, split: SourceSplit, config: PreprocessConfig, store: StoreName, count: CountDone, done: int
+) -> list[tuple[int, str]]:
+    """Write the files of a split, after `done` images of others; return its bad images."""
+    bad: list[tuple[int, str]] = []
+    columns = {each: array("q") for each in ("hashes", "shapes", "image_sizes", "full_sizes")}
+    with path.with_suffix(".images").open("wb") as images, path.with_suffix(".full").open("wb") as full:
+        for i, result in enumerate(preprocess(split, config, ENCODERS[store])):
+            if isinstance(result, PreprocessedImage):
+                images.write(result.image.data)
+                columns["hashes"].append(result.content_hash)
+                columns["image_sizes"].append(result.image.nbytes)
+                if result.full is not None and result.full_size is not None:
+                    full.write(result.full.data)
+                    columns["full_sizes"].append(result.full.nbytes)
+                    columns["shapes"].extend(result.full_size)
+            else:
+                bad.append((i, result))
+            count(done + i + 1)
+    arrays = {each: np.array(values, np.int64) for each, values in columns.items()}
     if split.groups is not None:
-        np.save(growing.path / f"{name}.groups.npy", np.delete(split.groups, [index for index, _ in bad]))
-    growing.save(asdict(state))
-
-
-class _SplitWriter:
-    """The files of a split: images, hashes of their content and, if they are kept, the full-resolution ones
-    and their sizes.
-    """
-
-    def __init__(self, growing: GrowingFolder, name: SplitName, config: PreprocessConfig, store: ImageStore):
-        self.images = store.image_writer(growing, name, config)
-        self.full = store.full_writer(growing, name)
-        self.hashes = NpyWriter(growing.file(f"{name}.hashes.npy"), (), np.int64)
-        self.shapes = NpyWriter(growing.file(f"{name}.shapes.npy"), (2,), np.int64)
-
-    def append(self, result: PreprocessedImage) -> None:
-        """Write an image."""
-        self.images.append(result.image)
-        self.hashes.append(result.content_hash)
-        if result.full is not None and result.full_size is not None:
-            self.full.append(result.full)
-            self.shapes.append(result.full_size)
-
-    def finish(self) -> None:
-        """Complete the files."""
-        for each in (self.images, self.full, self.hashes, self.shapes):
-            each.finish()
+        arrays["groups"] = np.delete(split.groups, [i for i, _ in bad])
+    np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
+    return bad
 
 
 def _read(
-    folder: Path, source: Source, configs: Configs, content_hash: str, store: ImageStore
-) -> CachedSource | None:
-    """Return None if the folder does not exist or is damaged."""
-    manifest = artifact.read_manifest(folder)
-    if manifest is None:
-        return None
-    splits, first = {}, 0
+    folder: Path, source: Source, configs: Configs, store: StoreName, bad_images: BadImages
+) -> tuple[dict[SplitName, Split], tuple[BadFile, ...]]:
+    splits: dict[SplitName, Split] = {}
+    bad_files, first = [], 0
     for name, split in source.splits.items():
-        bad = [i for i, _ in manifest["bad_files"][name]]
-        read = _read_split(folder, name, split, bad, configs[name], store)
-        rows = np.delete(np.arange(first, first + split.num_images), bad)
-        splits[name] = replace(read, rows=torch.from_numpy(rows))
+        kept = np.delete(np.arange(split.num_images), [i for i, _ in bad_images[name]])
+        found = _read_split(folder / name, split, kept, configs[name], store)
+        splits[name] = replace(found, rows=torch.from_numpy(kept + first))
+        bad_files += [BadFile(split.image_name(i), reason) for i, reason in bad_images[name]]
         first += split.num_images
-    bad_files = tuple(
-        BadFile(split.image_name(i), reason)
-        for name, split in source.splits.items()
-        for i, reason in manifest["bad_files"][name]
-    )
-    return CachedSource(folder.name, content_hash, splits, bad_files)
+    return splits, tuple(bad_files)
 
 
 def _read_split(
-    folder: Path,
-    name: SplitName,
-    source: SourceSplit,
-    bad: list[int],
-    config: PreprocessConfig,
-    store: ImageStore,
+    path: Path, source: SourceSplit, kept: NDArray[np.int64], config: PreprocessConfig, store: StoreName
 ) -> Split:
-    labels = None if source.labels is None else torch.from_numpy(np.delete(source.labels, bad))
-    groups = open_memmap(folder / f"{name}.groups.npy") if source.groups is not None else None
-    hashes = open_memmap(folder / f"{name}.hashes.npy")
-    full = None if config.full_side is None else store.open_full(folder, name)
-    return Split(store.open_images(folder, name, config), labels, full, hashes, groups)
+    with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+        columns = {each: arrays[each] for each in arrays.files}
+    image_ends = full_ends = None
+    if store == "encoded":
+        image_ends, full_ends = columns["image_sizes"].cumsum(0), columns["full_sizes"].cumsum(0)
+    full = None
+    if config.full_side is not None:
+        full = open_full(
+            path.with_suffix(".full"), full_ends, torch.from_numpy(columns["shapes"]).view(-1, 2)
+        )
+    return Split(
+        images=open_images(path.with_suffix(".images"), image_ends, (config.rows, config.cols)),
+        labels=None if source.labels is None else torch.from_numpy(source.labels[kept]),
+        full_resolution=full,
+        hashes=torch.from_numpy(columns["hashes"]),
+        groups=torch.from_numpy(columns["groups"]) if "groups" in columns else None,
+    )

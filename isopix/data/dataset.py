@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 import torch
 
+from isopix.core.choices import Count, Range, check_ranges
 from isopix.core.config import config
 from isopix.core.random import generator
-from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
-from isopix.data.cache import CachedSource, cached_source
+from isopix.data.cache import CachedSource, StoreChoice, cached_source
 from isopix.data.copies import DistinctSplits, distinct_splits
 from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
@@ -30,7 +30,6 @@ from isopix.data.sources.base import (
     local_formats,
 )
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
-from isopix.data.store_choice import StoreChoice, choose_store
 from isopix.storage.atomic import write_csv
 from isopix.storage.cache_folder import default_cache
 from isopix.storage.hashing import hash_bytes
@@ -191,7 +190,7 @@ def load_dataset(
     source = open_source(config, cache)()
     remember_source(config.source)
     configs = _preprocess_configs(source, config)
-    cached = cached_source(source, configs, cache, choose_store(source, configs, cache, config.store))
+    cached = cached_source(source, configs, cache, config.store)
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
     holdout = source.holdout if config.holdout is None else config.holdout
     whole = _whole_splits(cached, config, holdout, exact=source.fixed)

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 from isopix.data.sources.base import DATASETS
 from isopix.storage.hashing import hash_bytes
 

@@ -9,7 +9,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.ranges import Probability, Range
+from isopix.core.choices import Probability, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
 from operator import itemgetter
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from isopix.data.resize import (
     squash,
 )
 from isopix.data.sources.base import SourceSplit
+from isopix.data.store import Encode, keep_pixels
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -93,39 +94,22 @@ class PreprocessedImage:
     content_hash: int
 
 
-@runtime_checkable
-class Encode(Protocol):
-    """How images are kept."""
-
-    def __call__(self, pixels: NDArray[np.uint8], source: bytes | None = None, /) -> NDArray[np.uint8]:
-        """Return uint8 [3 H W] as it is kept; `source` is a file that decodes to these pixels, if there is
-        one.
-        """
-
-
-def unchanged(pixels: NDArray[np.uint8], source: bytes | None = None) -> NDArray[np.uint8]:
-    """Return the pixels."""
-    return pixels
-
-
 def preprocess(
-    split: SourceSplit, config: PreprocessConfig, encode: Encode = unchanged, *, start: int = 0
+    split: SourceSplit, config: PreprocessConfig, encode: Encode = keep_pixels
 ) -> Iterator[PreprocessedImage | str]:
-    """Yield each image of the split from `start` on, in order, encoded by `encode`, or the reason why it
-    cannot be read; threads do the work (`map_images`).
+    """Yield each image of the split in order, encoded by `encode`, or the reason why it cannot be read;
+    threads do the work (`map_images`).
     """
-    jobs = zip(split.images(start), _crop_positions(split, config, start), strict=True)
+    jobs = zip(split.images(), _crop_positions(split, config), strict=True)
     work = partial(_preprocess, config=config, encode=encode)
     yield from map_images(jobs, work, itemgetter(0), kept_bytes=config.nbytes)
 
 
-def _crop_positions(
-    split: SourceSplit, config: PreprocessConfig, start: int
-) -> Iterator[CropPosition | None]:
+def _crop_positions(split: SourceSplit, config: PreprocessConfig) -> Iterator[CropPosition | None]:
     if config.crop_seed is None:
-        return repeat(None, split.num_images - start)
+        return repeat(None, split.num_images)
     places = torch.rand(split.num_images, 2, generator=generator(config.crop_seed, "crop"))
-    return map(CropPosition, *places[start:].double().T.numpy())
+    return map(CropPosition, *places.double().T.numpy())
 
 
 def _resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | None) -> NDArray[np.uint8]:
@@ -142,7 +126,7 @@ def _preprocess(job: Job, config: PreprocessConfig, encode: Encode) -> Preproces
     try:
         content = read_content(raw)
         rgb = decode_image(content, config.min_side)
-        image, number = encode(_resize(rgb, config, position)), content_number(content, rgb)
+        image, number = encode(_resize(rgb, config, position), None), content_number(content, rgb)
         if config.full_side is None:
             return PreprocessedImage(image, None, None, number)
         full = resize_shorter_side(rgb, config.full_side)

@@ -12,9 +12,7 @@ from torch import Tensor
 from isopix.core.images import ImageSequence, concat_images, select_images
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels
-from isopix.data.encoded import EncodedFullResolution, EncodedImages
-from isopix.data.full_resolution import FullResolution
-from isopix.data.mapped import MappedPixels
+from isopix.data.store import FileImages, FullResolution
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
@@ -33,7 +31,7 @@ class Split:
 
     images: ImageSequence
     labels: Labels | None = None
-    full_resolution: FullResolution | EncodedFullResolution | None = None
+    full_resolution: FullResolution | None = None
     hashes: Hashes | None = None
     groups: Groups | None = None
     total: int | None = None
@@ -72,51 +70,55 @@ class Split:
 
     def select(self, indices: Indices) -> "Split":
         """Return a copy of the images with these indices, as a part of this split."""
-        labels = None if self.labels is None else self.labels[indices]
-        hashes = None if self.hashes is None else self.hashes[indices]
-        groups = None if self.groups is None else self.groups[indices]
-        rows = None if self.rows is None else self.rows[indices]
-        full, total = self._select_full(indices), self.available
-        return Split(select_images(self.images, indices), labels, full, hashes, groups, total, rows)
+        full = self.full_resolution
+        return Split(
+            images=select_images(self.images, indices),
+            full_resolution=None if full is None else full.select(indices),
+            total=self.available,
+            **{name: values[indices] for name, values in self._tensors().items()},
+        )
 
     def concat(self, other: "Split") -> "Split":
-        """Return a copy of both splits, one after the other; with labels only if both have them."""
-        labels = full = hashes = groups = rows = None
-        if self.labels is not None and other.labels is not None:
-            labels = torch.cat([self.labels, other.labels])
-        if self.full_resolution and other.full_resolution:
-            full = _concat_full(self.full_resolution, other.full_resolution)
-        if self.hashes is not None and other.hashes is not None:
-            hashes = torch.cat([self.hashes, other.hashes])
-        if self.groups is not None and other.groups is not None:
-            groups = torch.cat([self.groups, other.groups])
-        if self.rows is not None and other.rows is not None:
-            rows = torch.cat([self.rows, other.rows])
-        images, total = concat_images(self.images, other.images), self.available + other.available
-        return Split(images, labels, full, hashes, groups, total, rows)
+        """Return a copy of both splits, one after the other; labels and the like only if both have them."""
+        full = None
+        if self.full_resolution is not None and other.full_resolution is not None:
+            full = self.full_resolution.concat(other.full_resolution)
+        own, others = self._tensors(), other._tensors()
+        both = {name: torch.cat([own[name], others[name]]) for name in own if name in others}
+        return Split(
+            images=concat_images(self.images, other.images),
+            full_resolution=full,
+            total=self.available + other.available,
+            **both,
+        )
 
     def to(self, device: torch.device) -> "Split":
-        """Return the split on the device; images that are stored encoded stay on the disk."""
-        images = self.images
-        if isinstance(images, MappedPixels) and device.type != "cpu":
+        """Return the split with its pixels and labels on the device; encoded images stay on the disk."""
+        images, full = self.images, self.full_resolution
+        if isinstance(images, FileImages) and images.is_decoded and device.type != "cpu":
             images = images[:]
-        images = images.to(device) if isinstance(images, Tensor) else images
-        labels = None if self.labels is None else self.labels.to(device)
-        full = None if self.full_resolution is None else self.full_resolution.to(device)
-        return Split(images, labels, full, self.hashes, self.groups, self.total, self.rows)
+        return replace(
+            self,
+            images=images.to(device) if isinstance(images, Tensor) else images,
+            labels=None if self.labels is None else self.labels.to(device),
+            full_resolution=None if full is None else full.to(device),
+        )
 
     @property
     def is_decoded(self) -> bool:
         """Whether the pixels are in memory, or mapped into it."""
-        return not isinstance(self.images, EncodedImages)
+        return not isinstance(self.images, FileImages) or self.images.is_decoded
 
     def decoding_only(self, indices: Indices) -> "Split":
         """Return the split of which, if its images are encoded, only those with these indices are decoded."""
-        if not isinstance(self.images, EncodedImages):
+        if not isinstance(self.images, FileImages) or self.is_decoded:
             return self
         full = self.full_resolution
-        full = full.only(indices) if isinstance(full, EncodedFullResolution) else full
-        return replace(self, images=self.images.only(indices), full_resolution=full)
+        return replace(
+            self,
+            images=self.images.only(indices),
+            full_resolution=None if full is None else full.only(indices),
+        )
 
     @property
     def nbytes(self) -> int:
@@ -128,18 +130,10 @@ class Split:
         ids = torch.arange(len(self)) if self.hashes is None else self.hashes
         return torch.argsort(uniform_keys(ids, seed, "sample"), stable=True)
 
-    def _select_full(self, indices: Indices) -> FullResolution | EncodedFullResolution | None:
-        return None if self.full_resolution is None else self.full_resolution.select(indices)
-
-
-def _concat_full(
-    images: FullResolution | EncodedFullResolution, others: FullResolution | EncodedFullResolution
-) -> FullResolution | EncodedFullResolution:
-    if isinstance(images, EncodedFullResolution) and isinstance(others, EncodedFullResolution):
-        return images.concat(others)
-    assert isinstance(images, FullResolution), "both are of one store"
-    assert isinstance(others, FullResolution), "both are of one store"
-    return images.concat(others)
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return the values of each image that there are."""
+        values = {"labels": self.labels, "hashes": self.hashes, "groups": self.groups, "rows": self.rows}
+        return {name: each for name, each in values.items() if each is not None}
 
 
 def split_sizes(count: int, fraction: float) -> tuple[int, int]:

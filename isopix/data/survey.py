@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from isopix.core.choices import EXAMINED_IMAGES
-from isopix.core.progress import Count, track
+from isopix.core.progress import CountDone, track
 from isopix.core.text import printable
 from isopix.data.copies import DuplicateGroup, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
@@ -150,7 +150,9 @@ def _picture_room(source: Source) -> dict[int, int]:
     return dict.fromkeys(present[:: -(-len(present) // MAX_CLASSES)], PER_CLASS)
 
 
-def _examine_split(survey: Survey, name: SplitName, limit: int, room: dict[int, int], count: Count) -> None:
+def _examine_split(
+    survey: Survey, name: SplitName, limit: int, room: dict[int, int], count: CountDone
+) -> None:
     """Examine the images of a split; keep pictures of classes as long as there is room for them."""
     split = survey.source.splits[name]
     ranges = spread_ranges(split.num_images, limit)
@@ -232,7 +234,7 @@ def _counts(survey: Survey, name: SplitName) -> SplitCounts:
 
 
 def _duplicates(survey: Survey, kind: str) -> Duplicates:
-    """Count groups, images, images that are in an earlier split too, and groups of different labels."""
+    """CountDone groups, images, images that are in an earlier split too, and groups of different labels."""
     groups = [list(map(survey.image, each.members)) for each in survey.duplicates if each.kind == kind]
     across: Counter[SplitName] = Counter()
     conflicting = 0

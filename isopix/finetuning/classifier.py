@@ -1,6 +1,6 @@
 """The fine-tuned model: a class head on a pre-trained network, and the joint loss of classes and codes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -104,13 +104,13 @@ class FineTuneModel(nn.Module):
         batch, settings = labeled.batch, self.settings
         if not settings.has_class_loss:
             return self._with_total({"loss_nats": self.objective.loss(self.network, batch)})
-        if not settings.has_generative_loss:
-            [states] = self._intermediates([self.layer], batch)
-            return self._with_total({"class_nats": self._training_class_loss(states, labeled)})
         states, last = self._states(batch)
-        generative = self.objective.decoded_loss(self.network.head, last, batch)
-        classes = self._training_class_loss(states, labeled)
-        return self._with_total({"loss_nats": generative, "class_nats": classes})
+        losses: dict[str, Loss] = {}
+        if last is not None:
+            losses["loss_nats"] = self.objective.decoded_loss(self.network.head, last, batch)
+        logits = self.class_logits(states, labeled.dropout_mask)
+        losses["class_nats"] = self._class_loss(logits, labeled, settings.label_smoothing)
+        return self._with_total(losses)
 
     def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Metric]:
         """Return the losses as `forward` names them, without dropout and label smoothing, and `accuracy`: 1
@@ -118,15 +118,19 @@ class FineTuneModel(nn.Module):
 
         `images` are those of the batch without corruption, which are classified unless `mask_at_eval`.
         """
-        batch = labeled.batch
+        batch, metrics = labeled.batch, dict[str, Metric]()
         unmasked = batch.mask is not None and not self.settings.mask_at_eval
         if not self.settings.has_generative_loss:
             read = (self.network.inputs_of(images), None) if unmasked else (batch.inputs, batch.mask)
-            return self._with_total(self._class_metrics(self.predict(*read), labeled))
-        states, last = self._states(batch)
-        nats = self.objective.decoded_eval_loss(self.network.head, last, batch)
-        logits = self.predict(self.network.inputs_of(images)) if unmasked else self.class_logits(states)
-        return self._with_total({"loss_nats": nats, **self._class_metrics(logits, labeled)})
+            logits = self.predict(*read)
+        else:
+            states, last = self._states(batch)
+            assert last is not None
+            metrics["loss_nats"] = self.objective.decoded_eval_loss(self.network.head, last, batch)
+            logits = self.predict(self.network.inputs_of(images)) if unmasked else self.class_logits(states)
+        metrics["class_nats"] = self._class_loss(logits, labeled)
+        metrics["accuracy"] = (logits.argmax(1) == labeled.labels).float()
+        return self._with_total(metrics)
 
     def predict(self, inputs: Inputs, mask: Mask | None = None) -> ClassLogits:
         """Return the class logits [B C] of what the stem reads."""
@@ -143,33 +147,22 @@ class FineTuneModel(nn.Module):
 
     def _with_total(self, metrics: Mapping[str, Metric]) -> dict[str, Metric]:
         """Add the loss that is minimized, as the first metric."""
-        weight = float(self.settings.generative_weight) if self.settings.has_class_loss else 1.0
-        terms = {"loss_nats": weight, "class_nats": float(self.settings.has_class_loss)}
-        parts = [terms[name] * value for name, value in metrics.items() if terms.get(name)]
-        return {"total_nats": sum(parts[1:], parts[0]), **metrics}
-
-    def _class_metrics(self, logits: ClassLogits, labeled: LabeledBatch) -> dict[str, Metric]:
-        accuracy = (logits.argmax(1) == labeled.labels).float()
-        return {"class_nats": self._class_loss(logits, labeled), "accuracy": accuracy}
-
-    def _training_class_loss(self, states: HiddenState, labeled: LabeledBatch) -> Loss:
-        """Return L_CLF with dropout and label smoothing."""
-        logits = self.class_logits(states, labeled.dropout_mask)
-        return self._class_loss(logits, labeled, self.settings.label_smoothing)
+        first, *rest = (weight * metrics[name] for name, weight in self.settings.loss_weights.items())
+        return {"total_nats": sum(rest, first), **metrics}
 
     def _class_loss(self, logits: ClassLogits, labeled: LabeledBatch, smoothing: float = 0.0) -> Scalar:
         losses = F.cross_entropy(logits, labeled.labels, reduction="none", label_smoothing=smoothing)
         return (losses * labeled.weights).sum()
 
-    def _states(self, batch: TrainingBatch) -> list[HiddenState]:
-        """Return the hidden states that the class head reads, and those that the head of codes reads."""
-        backbone = self.network.backbone
-        states, last = self._intermediates([self.layer, backbone.depth], batch)
-        return [states, backbone.decoder_input(last, batch.mask)]
-
-    def _intermediates(self, layers: Sequence[int], batch: TrainingBatch) -> list[HiddenState]:
+    def _states(self, batch: TrainingBatch) -> tuple[HiddenState, HiddenState | None]:
+        """Return the hidden states that the class head reads, and those that the head of codes reads, if its
+        loss is computed.
+        """
+        backbone, generative = self.network.backbone, self.settings.has_generative_loss
         visible = None if batch.mask is None else self.objective.num_visible(*batch.targets.shape[1:])
-        return self.network.backbone.forward_intermediates(layers, batch.inputs, batch.mask, visible)
+        layers = [self.layer, backbone.depth] if generative else [self.layer]
+        found = list(backbone.forward_intermediates(layers, batch.inputs, batch.mask, visible))
+        return found[0], backbone.decoder_input(found[1], batch.mask) if generative else None
 
     def freeze_unused(self) -> None:
         """Freeze what the loss does not depend on, so that the optimizer keeps no state of it."""

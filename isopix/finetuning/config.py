@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from isopix.core.choices import Count, Dropout, check_ranges
 from isopix.core.config import config
 from isopix.model.pool import Pool
 from isopix.model.positions import Interpolation
@@ -24,15 +25,15 @@ class FineTuneConfig:
     """Whether this vector goes through a residual block first (PatchFormer section 2.2)."""
     head_bias: bool = False
     """Whether the classes have biases."""
-    dropout: float = 0.0
+    dropout: Dropout = 0.0
     """Dropout of this vector, in training."""
-    label_smoothing: float = 0.0
+    label_smoothing: Dropout = 0.0
     """Label smoothing of the classes."""
-    patience: int | None = 10
+    patience: Count | None = 10
     """Evaluations without a better validation accuracy before training stops and the best weights are tested;
     null, or L_GEN alone: the last weights after the last step.
     """
-    mask_ratio: float | None = None
+    mask_ratio: Dropout | None = None
     """Fraction of the positions masked at random; 0 masks none, null uses the masks of the objective."""
     mask_at_eval: bool = True
     """Whether images are masked in evaluations too, as in the released code of iGPT."""
@@ -40,19 +41,14 @@ class FineTuneConfig:
     """How position embeddings are resized to another image size."""
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         if not float(self.generative_weight) >= 0:
             raise ValueError(f"generative_weight {self.generative_weight} must be at least 0")
-        for name in ("dropout", "label_smoothing", "mask_ratio"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < 1:
-                raise ValueError(f"{name} {value} must lie in [0, 1)")
         if self.mask_ratio == 0 and self.has_generative_loss:
             raise ValueError(
                 "mask_ratio 0 leaves no codes to predict; set a ratio above 0, mask_ratio=null for the "
                 "objective's own mask, or generative_weight=0"
             )
-        if self.patience is not None and self.patience < 1:
-            raise ValueError(f"patience {self.patience} must be at least 1")
 
     def label(self) -> str:
         """Return the loss, as iGPT section 2.3 writes it."""
@@ -76,11 +72,19 @@ class FineTuneConfig:
         return self.has_class_loss and self.patience is not None
 
     @property
+    def loss_weights(self) -> dict[str, float]:
+        """Weights of w L_GEN + L_CLF (iGPT section 2.3) by metric; a loss of weight 0 is not computed."""
+        if self.generative_weight == "inf":
+            return {"loss_nats": 1.0}
+        both = {"loss_nats": self.generative_weight, "class_nats": 1.0}
+        return {name: weight for name, weight in both.items() if weight}
+
+    @property
     def has_generative_loss(self) -> bool:
         """Whether L_GEN is part of the loss."""
-        return float(self.generative_weight) > 0
+        return "loss_nats" in self.loss_weights
 
     @property
     def has_class_loss(self) -> bool:
         """Whether L_CLF is part of the loss."""
-        return self.generative_weight != "inf"
+        return "class_nats" in self.loss_weights

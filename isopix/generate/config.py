@@ -2,9 +2,8 @@
 
 from typing import Annotated, Literal
 
-from isopix.core.choices import Precision
+from isopix.core.choices import Count, Precision, Range
 from isopix.core.config import config
-from isopix.core.ranges import Count, Range
 
 Order = Literal["inward", "confident", "random"]
 
@@ -38,3 +37,4 @@ class Passes:
 
 
 DEFAULT_PASSES = Passes()
+DEFAULT_SAMPLING = SamplingConfig()

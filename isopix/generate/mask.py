@@ -3,11 +3,12 @@
 A position is hidden if any of its pixels is, and a pixel if any part of it is.
 """
 
+import hashlib
 import math
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,10 +30,17 @@ from isopix.objectives.masks import MaskSpec, exact_ratio_mask
 
 PixelShape = Bool[Tensor, "H W"]
 ROUNDING = 1e-6  # of a pixel: how far an edge may be off a whole one
-MaskLike = str | os.PathLike[str] | Tensor | NDArray[Any] | MaskSpec
+if TYPE_CHECKING:
+    MaskLike = str | os.PathLike[str] | Tensor | NDArray[Any] | MaskSpec
+else:
+    MaskLike = Any  # what is read says what is wrong
 Source = Bool[Tensor, "_ H W"] | MaskSpec  # the pixels that are hidden of every image or of each, or a policy
 PixelMask = Bool[Tensor, "B H W"]
 
+LATER_PIXELS = (
+    "autoregressive models sample hidden pixels in raster order, each given the pixels before it; known "
+    "pixels after it are kept, but the model does not see them (masked models see all known pixels)"
+)
 RATIO = "0.75"  # of random masks
 MIDDLE = "0.25,0.25,0.5,0.5"  # top, left, height and width of a rectangle
 STROKE = "0.1,0.25,0.25,0.75,0.75"  # radius, and two points
@@ -99,6 +107,24 @@ def mask_label(mask: MaskLike) -> str:
     if isinstance(mask, str | os.PathLike):
         return os.fspath(mask)
     return mask.label() if isinstance(mask, MaskSpec) else "array"
+
+
+def mask_name(mask: MaskLike) -> str:
+    """Return a word for the mask, for the names of files: `rows16`, `rectangle`."""
+    form, _, rest = mask_label(mask).partition(":")
+    name = form + (rest if form == "rows" else "")
+    return name if name.isidentifier() else "mask"
+
+
+def mask_hash(hidden: PixelMask) -> str:
+    """Return a hash of the pixels that are hidden."""
+    return hashlib.sha256(hidden.numpy().tobytes()).hexdigest()[:16]
+
+
+def later_known(hidden: PixelMask, codec: Codec) -> bool:
+    """Return whether any known position of an image comes after a hidden one, in raster order."""
+    positions = hidden[:, :: codec.patch_size, :: codec.patch_size].flatten(1).int()
+    return bool((positions.diff(dim=1) < 0).any())
 
 
 def hidden_pixels(hidden: Mask, images: Images) -> PixelMask:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.ranges import Size
+from isopix.core.choices import Size
 from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
 from isopix.model.conv_layers import EXPANSION, Bottleneck, UpsampleBlock, activation, count_flops

@@ -1,7 +1,6 @@
 """Pooling: reduce the tokens of an image to one vector."""
 
-from collections.abc import Callable
-from functools import partial
+from typing import get_args
 
 from einops import rearrange
 from jaxtyping import Float
@@ -15,6 +14,7 @@ Pool = choices.Pool
 AllTokens = Float[Tensor, "B _ D"]  # prefix tokens (a class token), then all positions in raster order
 Pooled = Float[Tensor, "B _"]  # `pooled_width` features
 
+POOLS: tuple[Pool, ...] = get_args(Pool)
 GRID_SIZES: dict[Pool, int] = {"grid2": 2, "grid4": 4}  # rows and columns of cells
 
 
@@ -26,17 +26,29 @@ def default_pool(num_prefix_tokens: int) -> Pool:
 def pool_tokens(tokens: AllTokens, pool: Pool, grid: Grid, num_prefix_tokens: int = 0) -> Pooled:
     """Reduce the tokens of a grid of positions to one float32 vector per image.
 
-    Raises ValueError for a pool of more cells than the grid has rows or columns.
+    `mean` (iGPT section 2.4; ViT, appendix D.3), `max` and `flatten` are over all positions, without prefix
+    tokens; `grid2` and `grid4` are means over cells of the grid in raster order, which overlap where it is
+    not divisible, as in adaptive average pooling. `last` is the last position, `first` the first token: a
+    class token if there is one (ViT, eq. 4). Raises ValueError for a pool of more cells than rows or columns.
     """
     require_pool(pool, grid)
-    return POOLS[pool](tokens, grid, num_prefix_tokens)
+    positions = tokens[:, num_prefix_tokens:].float()
+    match pool:
+        case "mean":
+            return positions.mean(1)
+        case "max":
+            return positions.amax(1)
+        case "flatten":
+            return rearrange(positions, "b n d -> b (n d)")
+        case "first" | "last":
+            return tokens[:, 0 if pool == "first" else -1].float()
+    maps = rearrange(positions, "b (r c) d -> b d r c", r=grid.rows)
+    return rearrange(F.adaptive_avg_pool2d(maps, GRID_SIZES[pool]), "b d r c -> b (r c d)")
 
 
 def pooled_width(pool: Pool, grid: Grid, width: int) -> int:
     """Return the number of features of an image whose tokens have `width` channels."""
-    if pool == "flatten":
-        return grid.positions * width
-    return GRID_SIZES.get(pool, 1) ** 2 * width
+    return width * (grid.positions if pool == "flatten" else GRID_SIZES.get(pool, 1) ** 2)
 
 
 def require_pool(pool: Pool, grid: Grid) -> None:
@@ -46,48 +58,3 @@ def require_pool(pool: Pool, grid: Grid) -> None:
         raise ValueError(
             f"pool {pool} needs {size} x {size} positions or more, and there are {grid.rows} x {grid.cols}"
         )
-
-
-def mean(tokens: AllTokens, grid: Grid, num_prefix_tokens: int) -> Pooled:
-    """Mean over positions (iGPT section 2.4), without prefix tokens (ViT, appendix D.3)."""
-    return tokens[:, num_prefix_tokens:].float().mean(1)
-
-
-def last(tokens: AllTokens, grid: Grid, num_prefix_tokens: int) -> Pooled:
-    """The last position in raster order."""
-    return tokens[:, -1].float()
-
-
-def maximum(tokens: AllTokens, grid: Grid, num_prefix_tokens: int) -> Pooled:
-    """Maximum of each channel over positions, without prefix tokens."""
-    return tokens[:, num_prefix_tokens:].float().amax(1)
-
-
-def first(tokens: AllTokens, grid: Grid, num_prefix_tokens: int) -> Pooled:
-    """The first token: a class token if there is one (ViT, eq. 4; PatchFormer section 2.1)."""
-    return tokens[:, 0].float()
-
-
-def grid_means(tokens: AllTokens, grid: Grid, num_prefix_tokens: int, *, size: int) -> Pooled:
-    """Means over `size` x `size` cells of the grid, without prefix tokens, cell by cell in raster order.
-
-    Cells overlap by a row or a column where the grid is not divisible, as in adaptive average pooling.
-    """
-    positions = tokens[:, num_prefix_tokens:].float()
-    channels_first = rearrange(positions, "b (r c) d -> b d r c", r=grid.rows, c=grid.cols)
-    return rearrange(F.adaptive_avg_pool2d(channels_first, size), "b d r c -> b (r c d)")
-
-
-def all_positions(tokens: AllTokens, grid: Grid, num_prefix_tokens: int) -> Pooled:
-    """All positions in raster order, without prefix tokens."""
-    return rearrange(tokens[:, num_prefix_tokens:].float(), "b n d -> b (n d)")
-
-
-POOLS: dict[Pool, Callable[[AllTokens, Grid, int], Pooled]] = {
-    "mean": mean,
-    "last": last,
-    "max": maximum,
-    "first": first,
-    **{name: partial(grid_means, size=size) for name, size in GRID_SIZES.items()},
-    "flatten": all_positions,
-}

@@ -12,16 +12,13 @@ from torch.nn import functional as F
 
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, Tokens
-from isopix.model.init import Draw, InitScheme, InitTable, ModelPart, Normal, Uniform
+from isopix.model.init import EMBEDDING, Draw, InitScheme, InitTable, ModelPart, Normal
 
-PositionTable = Float[Tensor, "positions D"]
+PositionTable = Float[Tensor, "_ D"]  # a row for each position
+Interpolation = Literal["bilinear", "bicubic"]
+TABLE, ROWS, COLS = (f"backbone.positions.{name}" for name in ("table", "rows", "cols"))
 SINCOS_BASE = 10_000.0  # the longest wavelength is 2 pi times as many positions
-INIT: dict[InitScheme, Draw] = {
-    "openai": Normal(0.01),
-    "keras": Uniform(0.05),
-    "keras_mha": Uniform(0.05),
-    "vit": Normal(0.02),
-}
+INIT: dict[InitScheme, Draw] = {**EMBEDDING, "openai": Normal(0.01)}
 
 
 class PositionEmbedding(nn.Module, abc.ABC):
@@ -31,17 +28,21 @@ class PositionEmbedding(nn.Module, abc.ABC):
 
         def __call__(self, tokens: Tokens) -> Tokens: ...
 
+    @abc.abstractmethod
+    def vectors(self) -> PositionTable:
+        """Return the vectors of all positions."""
+
     def forward(self, tokens: Tokens) -> Tokens:
         """Add the vectors of the first positions, one per token."""
         return self.from_position(tokens, 0)
 
-    @abc.abstractmethod
     def from_position(self, tokens: Tokens, start: int) -> Tokens:
         """Add the vectors of the positions from `start` on."""
+        return tokens + self.vectors()[start : start + tokens.shape[1]]
 
-    @abc.abstractmethod
     def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
         """Add the vectors of these positions."""
+        return tokens + self.vectors()[positions]
 
 
 class PositionEmbeddingSpec(ModelPart, noun="positions"):
@@ -104,24 +105,10 @@ class NoPositionEmbeddingSpec(PositionEmbeddingSpec):
         return "no position embeddings"
 
     def build(self, grid: Grid, width: int) -> "NoPositionEmbedding":
-        return NoPositionEmbedding()
+        return NoPositionEmbedding(grid, width)
 
 
-class TabledPositionEmbedding(PositionEmbedding):
-    """Adds rows of a table."""
-
-    @abc.abstractmethod
-    def vectors(self) -> PositionTable:
-        """Return the vectors of all positions."""
-
-    def from_position(self, tokens: Tokens, start: int) -> Tokens:
-        return tokens + self.vectors()[start : start + tokens.shape[1]]
-
-    def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
-        return tokens + self.vectors()[positions]
-
-
-class LearnedPositionEmbedding(TabledPositionEmbedding):
+class LearnedPositionEmbedding(PositionEmbedding):
     def __init__(self, grid: Grid, width: int):
         super().__init__()
         self.table = nn.Parameter(torch.zeros(grid.positions, width))
@@ -130,7 +117,7 @@ class LearnedPositionEmbedding(TabledPositionEmbedding):
         return self.table
 
 
-class FactorizedPositionEmbedding(TabledPositionEmbedding):
+class FactorizedPositionEmbedding(PositionEmbedding):
     def __init__(self, grid: Grid, width: int):
         super().__init__()
         self.rows = nn.Parameter(torch.zeros(grid.rows, width))
@@ -140,7 +127,7 @@ class FactorizedPositionEmbedding(TabledPositionEmbedding):
         return rearrange(self.rows[:, None] + self.cols, "h w d -> (h w) d")
 
 
-class SinCosPositionEmbedding(TabledPositionEmbedding):
+class SinCosPositionEmbedding(PositionEmbedding):
     """The table is a saved buffer, so that an imported or interpolated one is kept."""
 
     table: Tensor
@@ -168,6 +155,15 @@ def sincos_table(grid: Grid, width: int) -> PositionTable:
 
 
 class NoPositionEmbedding(PositionEmbedding):
+    """Adds nothing, without adding zeros."""
+
+    def __init__(self, grid: Grid, width: int):
+        super().__init__()
+        self.shape = grid.positions, width
+
+    def vectors(self) -> PositionTable:
+        return torch.zeros(self.shape)
+
     def from_position(self, tokens: Tokens, start: int) -> Tokens:
         return tokens
 
@@ -175,17 +171,11 @@ class NoPositionEmbedding(PositionEmbedding):
         return tokens
 
 
-Interpolation = Literal["bilinear", "bicubic"]
-Table = Float[Tensor, "_ D"]
-
-TABLE, ROWS, COLS = (f"backbone.positions.{name}" for name in ("table", "rows", "cols"))
-
-
 def resize_pos_embed(
     tensors: Mapping[str, Tensor], old: Grid, new: Grid, mode: Interpolation = "bilinear"
 ) -> dict[str, Tensor]:
-    """Return the tensors of a network with its learned or factorized position embeddings interpolated from
-    one grid to the other (ViT section 3.2); all others, a class token among them, are the same objects.
+    """Return the tensors of a network, with learned or factorized position embeddings interpolated from one
+    grid to the other (ViT section 3.2).
     """
     sizes = {TABLE: (old, new), ROWS: (Grid(old.rows, 1), Grid(new.rows, 1))}
     sizes[COLS] = (Grid(1, old.cols), Grid(1, new.cols))
@@ -195,7 +185,9 @@ def resize_pos_embed(
     }
 
 
-def interpolate_pos_embed(table: Table, old: Grid, new: Grid, mode: Interpolation = "bilinear") -> Table:
+def interpolate_pos_embed(
+    table: PositionTable, old: Grid, new: Grid, mode: Interpolation = "bilinear"
+) -> PositionTable:
     """Return a table with a row for each position of `new`, from one for `old`, both in raster order.
 
     `bilinear` aligns the corners, as ViT's released code does; `bicubic` aligns the borders of the outer

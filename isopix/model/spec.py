@@ -9,9 +9,10 @@ from torch import nn
 from isopix.codecs import bytes, patch  # noqa: F401  # registers their kinds
 from isopix.codecs.base import Codec, CodecSpec
 from isopix.codecs.palette_spec import PaletteSpec
+from isopix.core.choices import Depth, Dropout, Size
 from isopix.core.config import config
-from isopix.core.ranges import Depth, Dropout, Size
 from isopix.model.backbone import Backbone
+from isopix.model.blocks import convolution, mixer  # noqa: F401  registers them
 from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec
@@ -19,6 +20,7 @@ from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network, seeded_construction, unsaved_tensors
 from isopix.model.positions import LearnedPositionEmbeddingSpec, PositionEmbeddingSpec
+from isopix.model.stems import patches  # noqa: F401  registers them
 from isopix.model.stems.base import StemSpec
 from isopix.model.stems.pixels import TokenEmbeddingSpec
 
@@ -71,8 +73,7 @@ class ModelSpec:
     """
 
     def build(self, codec: Codec, objective: ObjectiveFacts, generator: torch.Generator) -> Network:
-        """Return the initialized network; what its modules draw as they are made depends on the generator's
-        seed alone.
+        """Return the initialized network; what its modules draw as they are made depends on the seed alone.
 
         Raises ValueError for parts that do not fit together, for parameters without initial values, and for
         tensors that loading the network could not restore.
@@ -88,10 +89,8 @@ class ModelSpec:
     def _check_unsaved(self, network: Network, objective: ObjectiveFacts, seed: int) -> None:
         """Raise ValueError for a tensor that is not saved and differs when the network is made again."""
         unsaved = {name: each for name, each in unsaved_tensors(network).items() if name[:6] != "codec."}
-        if not unsaved:
-            return
         with seeded_construction(seed):
-            again = unsaved_tensors(self.assemble(network.codec, objective))
+            again = unsaved_tensors(self.assemble(network.codec, objective)) if unsaved else {}
         for name, tensor in unsaved.items():
             if name not in again or not torch.equal(tensor.nan_to_num(), again[name].nan_to_num()):
                 raise ValueError(
@@ -105,7 +104,6 @@ class ModelSpec:
         Raises ValueError for parts that do not fit together.
         """
         self._check_parts(codec, objective)
-        self._check_head(objective)
         grid, width, corruption = codec.grid, self.width, objective.corruption
         distinct, times = (1, self.depth) if self.tie_blocks else (self.depth, 1)
         backbone = Backbone(
@@ -153,18 +151,8 @@ class ModelSpec:
                 f"a mask of single codes needs a stem with a component for each of {codec.num_codes} codes; "
                 f"{self.stem.kind} has {components}"
             )
-
-    def _check_head(self, objective: ObjectiveFacts) -> None:
-        """Raise ValueError for an objective that needs probabilities, with a head that gives none."""
-        if self.head.categorical:
-            return
-        if objective.can_sample:
+        if not self.head.categorical and (objective.can_sample or objective.label_smoothing):
             raise ValueError(
-                f"head {self.head.kind} is not possible with objective {objective.kind}, which needs "
-                "probabilities of codes; use objective=masked"
-            )
-        if objective.label_smoothing:
-            raise ValueError(
-                f"head {self.head.kind} has no labels to smooth; objective.label_smoothing "
-                f"{objective.label_smoothing} must be 0"
+                f"head {self.head.kind} gives no probabilities of codes, which objective {objective.kind} "
+                f"with label_smoothing={objective.label_smoothing} needs; use objective=masked, smoothing 0"
             )

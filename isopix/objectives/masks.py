@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import torch
 from einops import repeat
 
-from isopix.core.ranges import Count, Range
+from isopix.core.choices import Count, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Grid, Mask
 

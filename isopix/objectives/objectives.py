@@ -9,8 +9,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.codecs.base import Codec
+from isopix.core.choices import Range
 from isopix.core.random import generator
-from isopix.core.ranges import Range
 from isopix.core.registry import register
 from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices, Scalar, Tokens
 from isopix.model.heads import Likelihood

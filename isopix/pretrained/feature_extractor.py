@@ -6,10 +6,10 @@ from typing import Any, SupportsIndex
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isopix.api.arguments import checked
+from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
-from isopix.core.ranges import Count
 from isopix.core.types import Images
+from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind, HiddenState
 from isopix.model.network import Network, evaluation_mode, without_start_token
 from isopix.model.pool import Pool, pool_tokens, pooled_width

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from isopix.api.signatures import name_types
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Images, Mask
 from isopix.data.dataset import preprocess_config
@@ -22,10 +21,12 @@ from isopix.data.preprocess import preprocess
 from isopix.data.sources.base import SourceSplit
 from isopix.runs.load import LoadedRun
 
-ArrayLike = Tensor | NDArray[Any]
 OneImage = Tensor | NDArray[Any] | Image.Image | str | os.PathLike[str] | bytes
-ImagesLike = OneImage | Sequence[OneImage]
-name_types(ImagesLike=ImagesLike)
+if TYPE_CHECKING:
+    ArrayLike = Tensor | NDArray[Any]
+    ImagesLike = OneImage | Sequence[OneImage]
+else:
+    ArrayLike = ImagesLike = Any  # what is read says what is wrong
 
 CHANNELS = (1, 3, 4)  # gray, RGB, RGBA
 

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from isopix.api.arguments import checked
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision
+from isopix.core.verb import checked
 from isopix.interop import hub
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool

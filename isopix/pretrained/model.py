@@ -1,9 +1,12 @@
 """PretrainedModel: a pre-trained network as a torch module, with the same methods for every kind of model."""
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -11,21 +14,21 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.api.arguments import NonNegative, checked
-from isopix.api.signatures import name_types
-from isopix.core.device import Precision, autocast
+from isopix.core.choices import Count, Range
+from isopix.core.device import autocast
 from isopix.core.memory import report_memory
 from isopix.core.random import generator
-from isopix.core.ranges import Count
 from isopix.core.types import Logits
-from isopix.finetuning.evaluate import default_masks, ensemble_logits
-from isopix.finetuning.metrics import EnsembleLogits, majority_vote
+from isopix.core.verb import Flat, checked
+from isopix.finetuning.evaluate import EnsembleLogits, default_masks, ensemble_logits, majority_vote
 from isopix.generate.complete import (
     Completions,
+    PartialCompletions,
     Prompt,
     complete_images,
+    completion_steps,
 )
-from isopix.generate.config import Order, Passes, SamplingConfig
+from isopix.generate.config import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, SamplingConfig
 from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images
 from isopix.generate.sample import SampledImages, require, sample_images
@@ -37,8 +40,7 @@ from isopix.pretrained.inference import inference
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.pretrained.saved_model import write_model
 
-name_types(MaskLike=MaskLike)
-
+NonNegative = Annotated[int, Range(low=0)]
 BATCH_SIZE = 16
 
 
@@ -141,39 +143,28 @@ class PretrainedModel(FeatureExtractor):
             chunks = batch.chunks(-(-len(inputs) // batch_size))
             return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
+    def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
+        """Return the settings with the precision of this model, where they have none."""
+        return replace(sampling, precision=sampling.precision or self.precision)
+
     @checked
     def sample(
         self,
         count: Count,
         *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
+        sampling: Flat[SamplingConfig] = DEFAULT_SAMPLING,
         seed: int = 0,
-        precision: Precision | None = None,
-        compile: bool | None = None,
         batch_size: Count | None = None,
     ) -> SampledImages:
-        """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. The arguments are those
-        of `isopix.sample`. `batch_size` images are sampled at a time, by default as many as the free memory
-        allows.
+        """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. `batch_size` images are
+        sampled at a time, by default as many as the free memory allows.
 
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
-        self.loaded.require_decoder("sample")
+        self.require("sample")
         with inference(self, "fp32"), report_memory(f"{count:,} images; sample fewer"):
             return sample_images(
-                self.loaded.model,
-                count,
-                sampling=SamplingConfig(
-                    temperature=temperature,
-                    top_k=top_k,
-                    top_p=top_p,
-                    precision=precision or self.precision,
-                    compile=compile,
-                ),
-                seed=seed,
-                batch_size=batch_size,
+                self.loaded.model, count, sampling=self.sampling(sampling), seed=seed, batch_size=batch_size
             )
 
     @checked
@@ -184,53 +175,73 @@ class PretrainedModel(FeatureExtractor):
         *,
         mask: MaskLike | None = None,
         each: Count = 1,
-        order: Order | None = None,
-        iterations: Count | None = None,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
+        passes: Flat[Passes] = DEFAULT_PASSES,
+        sampling: Flat[SamplingConfig] = DEFAULT_SAMPLING,
         seed: int = 0,
-        precision: Precision | None = None,
-        compile: bool | None = None,
         batch_size: Count | None = None,
     ) -> Completions:
         """Sample `each` completions of what a mask hides of every image, or of all but the first `rows` rows,
-        by default half of them. `mask` is bool [H W], or what `isopix.generate.completion_mask` allows.
+        by default half of them. `mask` is bool [H W], or what `isopix.generate.mask` allows.
 
         An autoregressive model sees the pixels before each one only; a masked model fills in hidden positions
-        `inward` from visible ones, or the most `confident` or `random` ones first, in 24 passes or
-        `iterations`. The other arguments are those of `sample`. Raises ValueError for a model that can do
-        neither, and for a mask that leaves nothing to do.
+        in `iterations` passes, in an `order`. The other arguments are those of `sample`. Raises ValueError
+        for a model that can do neither, and for a mask that leaves nothing to do.
         """
-        require(self.loaded.model, "complete")
-        self.loaded.require_decoder("complete")
-        inputs = require_images(self.preprocess(images))
-        chosen = chosen_mask(self.network.codec, rows=rows, mask=mask)
-        hidden = completion_mask(chosen, self.network.codec, len(inputs), seed=seed)
-        prompt = Prompt(inputs, hidden, each)
-        with inference(self, "fp32"), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
+        prompt = self._prompt(images, rows, mask, each, seed)
+        with inference(self, "fp32"), report_memory(f"{len(prompt.images) * each:,} images; sample fewer"):
             return complete_images(
                 self.loaded.model,
                 prompt,
-                sampling=SamplingConfig(
-                    temperature=temperature,
-                    top_k=top_k,
-                    top_p=top_p,
-                    precision=precision or self.precision,
-                    compile=compile,
-                ),
-                passes=Passes(order=order or "inward", iterations=iterations or 24),
+                sampling=self.sampling(sampling),
+                passes=passes,
                 seed=seed,
                 batch_size=batch_size,
             )
+
+    @checked
+    def complete_steps(
+        self,
+        images: ImagesLike,
+        rows: int | None = None,
+        *,
+        mask: MaskLike | None = None,
+        each: Count = 1,
+        passes: Flat[Passes] = DEFAULT_PASSES,
+        sampling: Flat[SamplingConfig] = DEFAULT_SAMPLING,
+        seed: int = 0,
+    ) -> Iterator[PartialCompletions]:
+        """Yield what `complete` returns as it is made, all completions at a time: after every row of an
+        autoregressive model, after every pass of a masked one; pixels that are still missing are gray.
+        """
+        steps = completion_steps(
+            self.loaded.model,
+            self._prompt(images, rows, mask, each, seed),
+            sampling=self.sampling(sampling),
+            passes=passes,
+            seed=seed,
+            context=partial(inference, self, "fp32"),
+        )
+        return _reported(steps, "these completions; complete fewer")
+
+    def _prompt(
+        self, images: ImagesLike, rows: int | None, mask: MaskLike | None, each: int, seed: int
+    ) -> Prompt:
+        self.require("complete")
+        inputs, codec = require_images(self.preprocess(images)), self.network.codec
+        chosen = chosen_mask(codec, rows=rows, mask=mask)
+        return Prompt(inputs, completion_mask(chosen, codec, len(inputs), seed=seed), each)
+
+    def require(self, verb: Literal["sample", "complete", "reconstruct"]) -> None:
+        """Raise ValueError unless the model can be asked for this."""
+        require(self.loaded.model, verb)
+        self.loaded.require_decoder(verb)
 
     @checked
     def reconstruct(self, images: ImagesLike, *, seed: int = 0) -> Reconstruction:
         """Mask positions at random by `seed`, as in training, and predict their most likely codes. Raises
         ValueError for an autoregressive model.
         """
-        require(self.loaded.model, "reconstruct")
-        self.loaded.require_decoder("reconstruct")
+        self.require("reconstruct")
         inputs = require_images(self.preprocess(images)).to(self.network.device)
         with inference(self, self.precision):
             return reconstruct_images(
@@ -252,3 +263,8 @@ class PretrainedModel(FeatureExtractor):
             if card:
                 (folder / "README.md").write_text(card, encoding="utf-8")
             return hub.upload(folder, name, private=private)
+
+
+def _reported(steps: Iterator[PartialCompletions], what: str) -> Iterator[PartialCompletions]:
+    with report_memory(what):
+        yield from steps

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from isopix.api.arguments import checked
-from isopix.api.signatures import name_types
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision, native_precision
+from isopix.core.signals import Interrupted
+from isopix.core.verb import checked
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.known_sources import require_known_source
@@ -32,7 +32,6 @@ from isopix.train.trainer import Record
 
 T = TypeVar("T")
 DataLike = str | os.PathLike[str] | ImageDataset
-name_types(DataLike=DataLike, DeviceLike=DeviceLike)
 
 logger = logging.getLogger("isopix")
 
@@ -98,15 +97,6 @@ class Run:
 
 
 RunLike = Run | PretrainedModel | str | os.PathLike[str]
-name_types(RunLike=RunLike)
-
-
-class Interrupted(KeyboardInterrupt, Generic[T]):
-    """Work was stopped (Ctrl-C, SIGTERM, SIGUSR1) and has been saved; `result` is the partial result."""
-
-    def __init__(self, message: str, result: T):
-        super().__init__(message)
-        self.result = result
 
 
 def run_folder(run: str | os.PathLike[str]) -> RunFolder:

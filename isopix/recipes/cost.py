@@ -1,49 +1,89 @@
-"""Cost of a recipe, computed on a network without allocated weights."""
+"""Cost of training a recipe, estimated before training: parameters, FLOPs, memory and time."""
 
+import time
+from collections.abc import Callable, Iterable
 from math import isqrt
 
+import torch
+from torch import Tensor, UntypedStorage
 from torch._subclasses import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
 
-from isopix.analysis.cost import (
-    ForwardFlops,
-    ModelCost,
-    TrainingMemory,
-    decoded_positions,
-    model_cost,
-    training_memory,
-)
 from isopix.codecs.base import Codec
+from isopix.core.choices import MFU
+from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
+from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
+from isopix.recipes.plan_result import DeviceCost
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import ModelCost, TrainingMemory
 
+BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
+SMALL_BATCH, LARGE_BATCH = 8, 16  # memory per image is the slope between steps of these two sizes
 WARN_ABOVE = 0.8  # of the free memory
 SMALL = 0.1
 
 
 def recipe_cost(recipe: Recipe) -> ModelCost:
-    """Return the number of parameters and the FLOPs per image."""
+    """Return the number of parameters and the FLOPs per image; a multiply-add is two FLOPs.
+
+    Training takes three times the forward pass, and that of the blocks once more where they are recomputed.
+    All blocks are counted in full, although a masked objective computes the last transformer block only at
+    the positions in the loss. The head runs at those; with token dropping, stem and blocks at visible ones.
+    """
     network = recipe.outline()
-    network.backbone.recompute = recipe.train.recompute
-    return model_cost(network, _forward_flops(recipe, network))
+    codec, width, grid, spec = network.codec, recipe.model.width, recipe.grid, recipe.model
+    decoded = decoded_positions(recipe)
+    visible = grid.positions - decoded if recipe.objective.corruption.drops_tokens else grid.positions
+    tokens = visible + spec.class_token
+    shape = grid if tokens == grid.positions else Grid(1, tokens)
+    blocks = spec.depth * spec.block.flops(shape, width, recipe.objective.causal)
+    stem = visible * spec.stem.flops_per_token(codec, width)
+    forward = stem + blocks + decoded * spec.head.flops_per_token(codec, width)
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    return ModelCost(parameters, forward, 3 * forward + (blocks if recipe.train.recompute else 0))
+
+
+def training_flops(recipe: Recipe) -> int:
+    """Return the FLOPs of a training."""
+    return recipe_cost(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
 
 
 def recipe_memory(recipe: Recipe) -> TrainingMemory:
-    """Estimate the memory of training, without allocating it."""
+    """Estimate the memory of training with Adam in float32, without allocating it.
+
+    The sum of 16 bytes per parameter, all tensors saved for the backward pass, and the gradient of the head's
+    float32 outputs at the positions in the loss, which is allocated while all activations are still held. Of
+    blocks that are recomputed, the inputs of all and the other tensors of one. The step is a CPU's; GPU
+    kernels and compiled code save other tensors. Other gradients and allocator overhead come on top.
+    """
     codec = recipe.model.codec.placeholder(recipe.grid)
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    with FakeTensorMode(allow_non_fake_inputs=True):  # only masks and codes are computed
         network = recipe.assemble(codec)
     network.backbone.recompute = recipe.train.recompute
     model = PretrainModel(network, recipe.objective)
-    outputs = _outputs_per_position(recipe, codec)
-    return training_memory(model, recipe.train.gpu_precision, outputs_per_position=outputs)
+    small, large = (_saved_bytes(model, recipe.train.gpu_precision, n) for n in (SMALL_BATCH, LARGE_BATCH))
+    per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    return TrainingMemory(
+        BYTES_PER_PARAMETER * parameters,
+        max(0, small - SMALL_BATCH * per_image),
+        per_image + logits_gradient_bytes(recipe),
+    )
 
 
 def logits_gradient_bytes(recipe: Recipe) -> int:
     """Return the part of an image's activation memory that is the gradient of the head's outputs."""
     codec = recipe.model.codec.placeholder(recipe.grid)
-    return 4 * _outputs_per_position(recipe, codec) * decoded_positions(recipe.objective, codec)
+    outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
+    return 4 * outputs * decoded_positions(recipe)
+
+
+def decoded_positions(recipe: Recipe) -> int:
+    """Return the expected number of positions per image with any code in the loss: those the head decodes."""
+    codec, positions = recipe.model.codec.placeholder(recipe.grid), recipe.grid.positions
+    return round(positions * recipe.objective.decoded_fraction(positions, codec.num_codes))
 
 
 def memory_by_depth(recipe: Recipe) -> TrainingMemory | None:
@@ -79,8 +119,7 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     needed = memory.step_bytes(chunk) - weights + shard
     if needed <= WARN_ABOVE * free:
         return ""
-    usable = round(WARN_ABOVE * free)
-    fits = num_ranks * (max(0, usable - shard) // max(1, memory.activation_bytes))
+    fits = num_ranks * (max(0, round(WARN_ABOVE * free) - shard) // max(1, memory.activation_bytes))
     text = (
         f"training needs about {_gib(needed)} of memory for {chunk:,} images at a time; {_gib(free)} are "
         "available"
@@ -88,17 +127,11 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     if fits < 1:
         advice = "a smaller depth or width is needed"
     else:
-        advice = (
-            f"batch_size={fits} fits, or accumulate={-(-_num_chunks(train.batch_size, fits) // num_ranks)}"
-        )
+        chunks = min(n for n in divisors(train.batch_size) if train.batch_size // n <= fits)
+        advice = f"batch_size={fits} fits, or accumulate={-(-chunks // num_ranks)}"
     if needed > total:
         raise ValueError(f"{text}: {advice}")
     return f"{text}; if it fails: {advice}"
-
-
-def _num_chunks(batch_size: int, fits: int) -> int:
-    """Return the smallest number of equal chunks of a batch of which one fits."""
-    return min(n for n in divisors(batch_size) if batch_size // n <= fits)
 
 
 def divisors(count: int) -> list[int]:
@@ -107,8 +140,79 @@ def divisors(count: int) -> list[int]:
     return sorted({*small, *(count // n for n in small)})
 
 
-def _outputs_per_position(recipe: Recipe, codec: Codec) -> int:
-    return codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
+def device_costs(
+    flops: int | float, precision: Precision, *, mfu: float = MFU, price_per_hour: float | None = None
+) -> list[DeviceCost]:
+    """Return the cost of this many FLOPs on each known device: FLOPs / (data-sheet peak at this precision *
+    mfu) / 3600 hours.
+    """
+    peaks = peak_flops_by_device(precision)
+    hours = {name: flops / (peak * mfu) / 3600 for name, peak in peaks.items()}
+    return [
+        DeviceCost(name, peaks[name], each, None if price_per_hour is None else each * price_per_hour)
+        for name, each in hours.items()
+    ]
+
+
+def training_throughput(device: torch.device, precision: Precision, width: int) -> float:
+    """Estimate the FLOP/s of training: `MFU` times the data-sheet peak, or the measured matmul throughput."""
+    peak = peak_flops(device, precision)
+    return MFU * (peak if peak is not None else matmul_throughput(device, precision, width))
+
+
+def matmul_throughput(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:
+    """Measure the FLOP/s of [2048 x D] @ [D x 4D] products on this device for about `seconds`."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    left = torch.zeros(2048, width, dtype=dtype, device=device)
+    right = torch.zeros(width, 4 * width, dtype=dtype, device=device)
+    left @ right
+    synchronize(device)
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        left @ right
+        synchronize(device)
+        count += 1
+    return count * 2 * 2048 * width * 4 * width / (time.perf_counter() - start)
+
+
+def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]) -> int:
+    """Return the bytes that a forward pass saves for backward, shared ones once, without `exclude`."""
+    storages: dict[int, UntypedStorage] = {}  # holding them keeps their ids unique
+
+    def save(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[id(storage)] = storage
+        return tensor
+
+    with saved_tensors_hooks(save, lambda tensor: tensor):
+        forward()
+    excluded = {id(tensor.untyped_storage()) for tensor in exclude}
+    return sum(storage.nbytes() for key, storage in storages.items() if key not in excluded)
+
+
+def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) -> int:
+    """Return the bytes that a step over black images saves for the backward pass, without the weights."""
+    codec: Codec = model.network.codec
+    sides = (codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size)
+    black = torch.zeros(batch_size, 3, *sides, dtype=torch.uint8)
+    batch = model.make_batch(black, generator(0, "memory"))
+
+    def saved() -> int:
+        with autocast(black.device, precision):
+            return activation_bytes(lambda: model(batch), exclude=model.network.tensors().values())
+
+    backbone = model.network.backbone
+    if not backbone.recompute or not backbone.depth:
+        return saved()
+    calls: list[int] = []  # of blocks that are recomputed: their inputs are saved, and nothing else of them
+    hooks = [block.register_forward_pre_hook(lambda *_: calls.append(1)) for block in backbone.blocks]
+    outside = saved()
+    for hook in hooks:
+        hook.remove()
+    backbone.recompute = False
+    blocks = saved() - outside
+    backbone.recompute = True
+    return outside + blocks // max(1, len(calls))
 
 
 def _gib(count: int) -> str:
@@ -124,19 +228,3 @@ def _is_small(recipe: Recipe, images: int, free: int) -> bool:
     logits = 16 * codec.num_codes * codec.vocab_size
     activations = positions * (512 * model.width * depth + 128 * positions * depth + logits)
     return images * activations + 512 * model.width**2 * (depth + 1) < SMALL * free
-
-
-def _forward_flops(recipe: Recipe, network: Network) -> ForwardFlops:
-    """The head runs at positions in the loss; with token dropping, stem and blocks at the visible ones."""
-    codec, width, grid = network.codec, recipe.model.width, recipe.grid
-    decoded = decoded_positions(recipe.objective, codec)
-    visible = grid.positions - decoded if recipe.objective.corruption.drops_tokens else grid.positions
-    tokens = visible + recipe.model.class_token
-    return ForwardFlops(
-        stem=visible * recipe.model.stem.flops_per_token(codec, width),
-        block=recipe.model.block.flops(
-            grid if tokens == grid.positions else Grid(1, tokens), width, recipe.objective.causal
-        ),
-        head=decoded * recipe.model.head.flops_per_token(codec, width),
-        depth=recipe.model.depth,
-    )

@@ -26,8 +26,7 @@ from isopix.objectives.masks import BlockMask
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
-from isopix.train.optim import AdamW
-from isopix.train.schedule import ConstantSchedule, WarmupCosineSchedule
+from isopix.train.optim import AdamW, ConstantSchedule, WarmupCosineSchedule
 
 # L_CLF alone, a tenth of the patches dropped, and one of the four learning rates that the paper tries
 # (section 2.2). It uses dropout and gives no rate: 0.1 is our choice.

@@ -17,8 +17,8 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network, parameters_on_meta, unsaved_tensors
 from isopix.model.pool import Pool, default_pool
 from isopix.model.spec import ModelSpec
-from isopix.objectives import Autoregressive
 from isopix.objectives.base import ObjectiveSpec
+from isopix.objectives.objectives import Autoregressive
 from isopix.probing import evaluators  # noqa: F401  registers them
 from isopix.train.config import TrainConfig
 

@@ -1,6 +1,7 @@
 """All recipes by name, and changed settings with where each comes from."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,28 +9,37 @@ from typing import Any, NamedTuple
 from isopix.core.config import to_dict
 from isopix.core.descriptions import meanings
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
-from isopix.core.registry import register_name
-from isopix.core.suggestions import did_you_mean
-from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
-from isopix.recipes.data_palette import PALETTE_SETTINGS, with_palette_of_data
-from isopix.recipes.evaluation_size import EVALUATION_SETTINGS, with_affordable_evaluation
+from isopix.core.registry import kinds, nouns, register_name
+from isopix.core.text import did_you_mean
+from isopix.data.dataset import DataConfig
+from isopix.data.sources.arrays import palette_of
+from isopix.finetuning.config import FineTuneConfig
+from isopix.model.spec import ModelSpec
+from isopix.recipes import igpt, isotropic, patchformer, vit
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import UNCHANGED, Setting
+from isopix.train.config import TrainConfig
 
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
 PALETTE_OF_DATA, PALETTE_FILE = "palette of the data", "palette file"  # the origins of settings
-UNCHANGED = "recipe"  # the source of values of the recipe
 ALIASES = {"seed": "train.seed"}  # and not data.seed, which only its full path names
+SETTINGS_GROUPS = (Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig)
+PALETTE_SETTINGS = ("num_colors", "palette_file")
+# By default a training evaluates as many images as take a fifth of its work.
+EVALUATION_SETTINGS = ("evaluate_images", "num_test_images")
+EVALUATION_SHARE, TRAINING_PASSES = 0.2, 3  # a training image takes as long as three evaluated ones
+FEWEST = 64  # images; with fewer, chance alone moves an accuracy by six points and more
 
 # Recipes by the group before the dot of their names; the function's name comes after it.
 GROUPS: dict[str, tuple[Make, ...]] = {
     "igpt": (
-        tiny.digits,
-        tiny.digits_bert,
-        tiny.translated_digits,
-        tiny.translated_digits_bert,
-        tiny.tiny,
-        tiny.tiny_bert,
+        igpt.digits,
+        igpt.digits_bert,
+        igpt.translated_digits,
+        igpt.translated_digits_bert,
+        igpt.tiny,
+        igpt.tiny_bert,
         igpt.s,
         igpt.s_bert,
         igpt.m,
@@ -64,18 +74,6 @@ class Resolved(NamedTuple):
     recipe: Recipe
     origins: dict[str, str]
     unchanged: Recipe
-
-
-class Setting(NamedTuple):
-    """One setting of a resolved recipe: its value, where that comes from, the value in the unchanged recipe,
-    None also where it has no such setting, and what it means.
-    """
-
-    path: str
-    value: Any
-    source: str
-    default: Any
-    meaning: str
 
 
 def recipe(name: str) -> Callable[[Make], Make]:
@@ -183,3 +181,39 @@ def _origin(path: str, origins: Mapping[str, str]) -> str:
     names = path.split(".")
     around = (".".join(names[:count]) for count in range(len(names), 0, -1))
     return next((origins[each] for each in around if each in origins), UNCHANGED)
+
+
+def is_setting(path: str) -> bool:
+    """Return whether a path of names may be a setting or the end of one: `depth`, `block.heads`."""
+    classes = [*SETTINGS_GROUPS, *(part for noun in nouns() for part in kinds(noun).values())]
+    names = {item.name for cls in classes for item in dataclasses.fields(cls)} | {"kind", *ALIASES, *SIZE}
+    return all(name in names for name in path.split("."))
+
+
+def with_palette_of_data(recipe: Recipe, given: Collection[str]) -> Recipe:
+    """Return the recipe with the number of colors of its palette file, if `given`, the paths of settings, has
+    one; else with the palette beside its images, if these are given as codes and its codec can have one. A
+    number of colors that is given is not changed. Raises ValueError if the palette cannot be read.
+    """
+    names = {path.rpartition(".")[2] for path in given}
+    palette = None if "palette_file" in names else palette_of(recipe.data.source)
+    if "num_colors" in names or (palette is None and "palette_file" not in names):
+        return recipe
+    return recipe.updated(codec=recipe.model.codec.with_palette(palette))
+
+
+def with_affordable_evaluation(recipe: Recipe, given: Collection[str]) -> Recipe:
+    """Return the recipe with fewer images in `evaluate_images` and `num_test_images`, but at least 64, where
+    these would take more than a tenth of the run each, and are not `given`, as paths of settings.
+    """
+    config = recipe.train
+    passes = EVALUATION_SHARE / (1 - EVALUATION_SHARE) * TRAINING_PASSES * config.steps * config.batch_size
+    evaluations = 2 + (config.steps - 1) // config.evaluate_every  # the first and the last, too
+    names = {path.rpartition(".")[2] for path in given}
+    affordable = {"evaluate_images": passes / 2 / evaluations, "num_test_images": passes / 2}
+    fewer = dict[str, int]()
+    for name, images in affordable.items():
+        configured, limit = getattr(config, name), max(FEWEST, int(images))
+        if name not in names and (configured is None or configured > limit):
+            fewer[name] = limit
+    return recipe.updated(**fewer)

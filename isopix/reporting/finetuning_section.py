@@ -21,7 +21,7 @@ from isopix.reporting.section import (
     percent,
 )
 from isopix.reporting.settings_section import last_path_part
-from isopix.train.early_stopping import best_evaluation
+from isopix.train.stopping import best_evaluation
 
 Values = Mapping[str, Any]
 

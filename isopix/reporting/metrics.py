@@ -93,7 +93,7 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
                 measurement=_logged_measurement(run, found[-1]),
             )
     if run.predicts_codes and run.verifications:
-        fullest = max(run.verifications, key=lambda each: (each.images, each.age))
+        fullest = max(run.verifications, key=lambda each: (each.images, each.step, each.call["written"]))
         return MeanLoss(fullest.loss_nats, fullest.images, "test", fullest.data, fullest.measurement)
     return None
 

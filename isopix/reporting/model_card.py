@@ -11,8 +11,6 @@ from typing import Literal
 
 from isopix.core.config import from_dict
 from isopix.core.text import printable_lines
-from isopix.interop.huggingface import snippet
-from isopix.interop.vit.snippet import vit_usage
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow, baseline_rows
 from isopix.reporting.metrics import (
@@ -27,6 +25,7 @@ from isopix.reporting.probe_section import probe_settings
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import percent
 from isopix.reporting.settings_section import grouped_settings, last_path_part, without_private_paths
+from isopix.reporting.usage import imagegpt_usage, vit_usage
 
 HEAD = """---
 library_name: {library}
@@ -128,7 +127,7 @@ def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
             "transformers supports autoregressive models and Vision Transformers only; the objective of this "
             f"one is {recipe.objective.label()}"
         )
-    return snippet.usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
+    return imagegpt_usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
 
 
 def _with_isopix(run: RunRecord, recipe: Recipe, name: str) -> list[str]:

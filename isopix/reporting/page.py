@@ -199,7 +199,7 @@ def _majority(run: RunRecord) -> str:
 
 def _commands(run: RunRecord) -> list[str]:
     """Return the commands of all that is shown, each once and under the name of its working directory."""
-    shown = [*(image.facts for image in run.images), *(each.numbers for each in run.analyses)]
+    shown = [*(dict(image.result.call) for image in run.images), *(each.numbers for each in run.analyses)]
     saved: list[SavedMetrics] = [*run.probes, *run.evaluations, *run.scores]
     evaluated = [{"command": each.command, "folder": each.folder} for each in saved]
     made: list[Values] = [run.environment, *evaluated, *shown]

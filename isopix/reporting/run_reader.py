@@ -19,6 +19,7 @@ from isopix.core.measurement import Measurement
 from isopix.core.text import printable
 from isopix.finetuning.results import EvaluationResult
 from isopix.probing.results import LowDataResult, ProbeResult
+from isopix.generate.results import CompletionResult, PictureResult, ReconstructionResult, SampleResult
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_record import (
     DataSample,
@@ -30,10 +31,10 @@ from isopix.reporting.run_record import (
     SavedMetrics,
     SavedProbe,
     SavedScores,
-    SavedVerification,
     Values,
     Weights,
 )
+from isopix.runs.verification import VerificationResult
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
@@ -42,6 +43,11 @@ from isopix.storage.result import Result
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
+PICTURES: dict[str, type[PictureResult]] = {
+    "sample": SampleResult,
+    "complete": CompletionResult,
+    "reconstruct": ReconstructionResult,
+}
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 UNREGISTERED = (
     "No analysis of this name is registered; load the plugin that computed it to see its figure."
@@ -66,7 +72,7 @@ def read_run(run: RunFolder) -> RunRecord:
         data=reader.read(run.data_sample, _data_sample),
         images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=_image_age),
         probes=sorted(reader.each(probed, _probe), key=lambda each: each.age),
-        verifications=sorted(reader.each(verified, _verification), key=lambda each: each.age),
+        verifications=reader.each(verified, VerificationResult.read),
         evaluations=sorted(reader.each(evaluated, _evaluation), key=lambda each: each.age),
         low_data=sorted(
             reader.each(sorted(run.low_data.glob("*.json")), _low_data), key=lambda each: each.age
@@ -126,7 +132,7 @@ class _Reader:
 
 
 def _image_age(image: SavedImage) -> tuple[int, str]:
-    return int(image.facts.get("step", 0)), str(image.facts.get("written", ""))
+    return image.result.step, str(image.result.call.get("written", ""))
 
 
 def _json(path: Path) -> Values:
@@ -147,9 +153,8 @@ def _png(path: Path) -> bytes:
 
 
 def _image(path: Path) -> SavedImage:
-    facts = _json(path)
-    png = _png(path.with_suffix(".png"))
-    return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
+    result = PICTURES[_json(path)["call"]["verb"]].read(path)
+    return SavedImage(_png(path.with_suffix(".png")), result)
 
 
 def _scores(path: Path) -> SavedScores:
@@ -202,13 +207,6 @@ def _evaluation(path: Path) -> SavedEvaluation:
 def _low_data(path: Path) -> SavedLowData:
     found = LowDataResult.read(path)
     return SavedLowData(result=found, data=found.data, step=found.step, **_written(found))
-
-
-def _verification(path: Path) -> SavedVerification:
-    facts = _facts(SavedVerification, _json(path))
-    return SavedVerification(
-        **{**facts, "loss_nats": float(facts["loss_nats"]), "images": int(facts["images"])}
-    )
 
 
 def _facts(cls: type[SavedMetrics], values: Values) -> Values:

@@ -13,12 +13,14 @@ from isopix.core.config import to_dict
 from isopix.core.measurement import Measurement
 from isopix.core.types import Images
 from isopix.finetuning.results import ClassificationMetrics
+from isopix.generate.results import PictureResult
 from isopix.model.pool import Pool
 from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import LbfgsProbe
 from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.recipes.recipe import Recipe
+from isopix.runs.verification import VerificationResult
 
 Values = dict[str, Any]
 DEFAULTS = ProbeConfig()  # how iGPT probes (sections 2.4 and 3.4)
@@ -27,11 +29,10 @@ DECIDING = ("features", "pool", "start_token", "mask_ensemble")  # what a probe'
 
 @dataclass(frozen=True)
 class SavedImage:
-    """A picture in `samples/` and the settings that it was made with."""
+    """A picture in `samples/` and its record."""
 
-    name: str
     png: bytes
-    facts: Values
+    result: PictureResult
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,6 @@ class SavedEvaluation(SavedMetrics):
 
     metrics: ClassificationMetrics
     masks: int
-    data: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedVerification(SavedMetrics):
-    """The test loss of one `isopix verify`, in nats per predicted code."""
-
-    loss_nats: float
-    images: int
     data: str
 
 
@@ -161,7 +153,7 @@ class RunRecord:
     data: DataSample | None = None
     images: list[SavedImage] = field(default_factory=list)
     probes: list[SavedProbe] = field(default_factory=list)
-    verifications: list[SavedVerification] = field(default_factory=list)
+    verifications: list[VerificationResult] = field(default_factory=list)
     evaluations: list[SavedEvaluation] = field(default_factory=list)
     low_data: list[SavedLowData] = field(default_factory=list)
     scores: list[SavedScores] = field(default_factory=list)

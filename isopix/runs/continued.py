@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.initial_weights import changed_settings, initial_weights

@@ -18,14 +18,13 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.model.pool import default_pool
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
-from isopix.recipes.data_palette import with_palette_of_data
-from isopix.recipes.evaluation_size import with_affordable_evaluation
 from isopix.recipes.recipe import NETWORK, Recipe
+from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
 from isopix.runs.initial_weights import changed_settings, initial_weights
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import TrainingStart
 from isopix.runs.shipped import find_copy
-from isopix.train.schedule import ConstantSchedule
+from isopix.train.optim import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
 SOURCE = ("source", "data.source")  # how the setting is named

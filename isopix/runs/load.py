@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
+from isopix.core.text import command_line
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import majority_baseline, measurement_of, unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes

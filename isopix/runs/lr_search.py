@@ -29,9 +29,14 @@ from isopix.runs.training_log import unigram_nats
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.divergence import DivergedError, DivergenceDetector
-from isopix.train.early_stopping import best_evaluation, chance_level_warning, has_val_accuracy
 from isopix.train.lr_search import LRSearch, LRTrial, TrialStatus, continue_search
+from isopix.train.stopping import (
+    DivergedError,
+    DivergenceDetector,
+    best_evaluation,
+    chance_level_warning,
+    has_val_accuracy,
+)
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Record
 

@@ -25,7 +25,7 @@ from isopix.runs.state import MODEL, codec_of
 from isopix.storage.atomic import is_temporary
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.early_stopping import CAUSES, best_evaluation
+from isopix.train.stopping import CAUSES, best_evaluation
 
 Prepare = Callable[[], TrainingStart]  # called for each run, as training changes the weights
 

@@ -5,8 +5,7 @@ from logging import getLogger
 from pathlib import Path
 from tempfile import mkdtemp
 
-from isopix.core.command_line import command_line
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import command_line, did_you_mean
 from isopix.recipes import registry
 from isopix.storage.checkpoint import MANIFEST
 

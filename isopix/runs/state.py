@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
+from isopix.core.choices import Range
 from isopix.core.config import config, from_dict, to_dict
-from isopix.core.ranges import Range
 from isopix.core.registry import require_plugins
 from isopix.model.heads import ClassHead
 from isopix.model.pool import pooled_width

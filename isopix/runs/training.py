@@ -41,9 +41,9 @@ from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
-from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.parallel import barrier, own_images, whole_weights
+from isopix.train.stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer

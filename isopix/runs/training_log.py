@@ -8,7 +8,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.metric_loggers import RunLoggers
 from isopix.storage.log import RunLog, read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.divergence import DivergedError, DivergenceDetector
+from isopix.train.stopping import DivergedError, DivergenceDetector
 from isopix.train.trainer import Record
 
 

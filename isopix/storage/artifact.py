@@ -1,35 +1,28 @@
 """Artifacts: folders that are written atomically, with a manifest of hashes that is verified on reading."""
 
 import json
-import logging
 import os
 import re
 import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from isopix.storage.atomic import is_another_process, write_json
-from isopix.storage.growing_folder import STATE_FILE, GrowingFolder
 from isopix.storage.hashing import hash_bytes, hash_files
-from isopix.storage.lock import exclusive_lock
 
 MANIFEST_FILE = "manifest.json"
 TEMPORARY_NAME = re.compile(r"\.writing-(?P<host>.+)-(?P<pid>[1-9]\d{0,8})-[a-z0-9_]{8}")
 ABANDONED_AFTER = 86400.0  # seconds
-PARTIAL_ABANDONED_AFTER = 7 * 86400.0
-KEPT_AFTER = (OSError, RuntimeError, KeyboardInterrupt)  # not after a ValueError: the images will change
 VERIFIED_FILE = "verified.json"
-UNHASHED = (MANIFEST_FILE, VERIFIED_FILE, STATE_FILE)
+UNHASHED = (MANIFEST_FILE, VERIFIED_FILE)
 ALWAYS_HASHED = 256 * 2**20  # bytes of an artifact, which are hashed in a fraction of a second
 
 Stamps = dict[str, list[int]]  # of files: what changes when they do
-
-logger = logging.getLogger(__name__)
 
 
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
@@ -46,36 +39,6 @@ def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> 
         folder = Path(temporary) / target.name
         folder.mkdir()
         _complete(folder, target, write(folder))
-
-
-def grow_artifact(target: Path, write: Callable[[GrowingFolder], Mapping[str, Any]]) -> None:
-    """Create the folder `target` as `write_artifact` does, from a folder that is kept if this process is
-    killed or stopped, or the disk is full: the next call goes on from what was saved last.
-
-    One process at a time writes it, and others wait. Raises what `write` raises, OSError if a file cannot
-    be written, and RuntimeError if the disk is full.
-    """
-    partial, lock = partial_path(target), f"{partial_path(target).name}.lock"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(target.parent)
-    with exclusive_lock(target.parent, "a folder in", name=lock, waiting=logger.info):
-        if read_manifest(target) is None:  # else another process has written it meanwhile
-            shutil.rmtree(target, ignore_errors=True)
-            with closing(GrowingFolder(partial)) as folder:
-                try:
-                    values = write(folder)
-                except BaseException as error:
-                    if not folder.record or not isinstance(error, KEPT_AFTER):
-                        shutil.rmtree(partial)
-                    raise
-            _complete(partial, target, values)
-            (target / STATE_FILE).unlink(missing_ok=True)
-        (target.parent / lock).unlink(missing_ok=True)
-
-
-def partial_path(target: Path) -> Path:
-    """Return where `grow_artifact` writes the files of a folder until it is complete."""
-    return target.with_name(f".partial-{target.name}")
 
 
 def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
@@ -96,11 +59,6 @@ def _remove_abandoned(parent: Path) -> None:
     """Delete the temporary folders of processes of this host that have ended, and of others that have not
     been written to for a day.
     """
-    for partial in parent.glob(".partial-*"):
-        with suppress(OSError):
-            if partial.is_dir() and _is_old(partial, PARTIAL_ABANDONED_AFTER):
-                shutil.rmtree(partial, ignore_errors=True)
-                partial.with_name(f"{partial.name}.lock").unlink(missing_ok=True)
     for folder in parent.glob(".writing-*"):
         match = TEMPORARY_NAME.fullmatch(folder.name)
         with suppress(OSError):
@@ -117,9 +75,9 @@ def _has_ended(match: re.Match[str] | None) -> bool:
     return not is_another_process(int(match["pid"]))
 
 
-def _is_old(folder: Path, age: float = ABANDONED_AFTER) -> bool:
+def _is_old(folder: Path) -> bool:
     newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    return time.time() - newest > age
+    return time.time() - newest > ABANDONED_AFTER
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 
-from isopix.core.command_line import command_line
-from isopix.core.suggestions import did_you_mean, similar_paths
+from isopix.core.text import command_line, did_you_mean, similar_paths
 from isopix.storage.atomic import fsync_folder, is_temporary, read_json, temporary_path, temporary_target
 from isopix.storage.checkpoint import MANIFEST, recover
 from isopix.storage.lock import LOCK_FILE, exclusive_lock, is_lock

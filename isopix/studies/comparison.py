@@ -2,34 +2,28 @@
 
 import glob
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import product, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from isopix.core.command_line import command_line
 from isopix.core.measurement import Measurement
 from isopix.core.overrides import flatten
-from isopix.core.stats import CrossedMean, crossed_mean
+from isopix.core.stats import crossed_mean
+from isopix.core.text import command_line
 from isopix.data.measurement import described_differences
 from isopix.runs.state import read_environment
 from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
+from isopix.studies.results import Comparison, LabelDraw
 
 VARIED = ("train.seed", "data.seed", "data.subset", "data.source")  # a source is compared by its fingerprint
 TESTED = {"accuracy", "images"}  # in the log record of the test images
 MAX_LISTED = 8  # differing settings that a note lists
-
-
-class LabelDraw(NamedTuple):
-    """A draw of the labels: the splits by `data.seed`, and the labeled subset of train."""
-
-    data_seed: int
-    subset: int
 
 
 class FinishedRun(NamedTuple):
@@ -44,7 +38,7 @@ class FinishedRun(NamedTuple):
     num_images: int
     images: ClassifiedImages | None
     pretrained: str | None
-    measurement: Measurement | None  # of the accuracy; None for a run of an earlier version
+    measurement: Measurement  # of the accuracy
 
 
 class PairedImages(NamedTuple):
@@ -74,43 +68,23 @@ class RunGroup(NamedTuple):
         return [[self.runs[seed, draw] for draw in self.draws] for seed in self.seeds]
 
 
-class Comparison(NamedTuple):
-    """The test accuracy of a group against that of a baseline, with the same seeds, labels and images.
+def compare_with(group: Sequence[str], baseline: Sequence[str]) -> Comparison:
+    """Compare a group of runs, given by folders and patterns, with a baseline; without one, the runs of
+    pre-trained networks with those from scratch in the group.
 
-    Accuracies and their measurement records have a row for each seed and a column for each draw.
+    Raises ValueError if a run is not finished, if settings differ within a group, and unless each run has a
+    counterpart with the same seed, labels, validation and test images.
     """
+    name, runs = _title(group), find_runs(group)
+    if not baseline:
+        return compare_groups(*split_by_origin(name, runs))
+    return compare_groups(read_group(name, runs), read_group(_title(baseline), find_runs(baseline)))
 
-    group: str
-    baseline: str
-    seeds: tuple[int, ...]
-    draws: tuple[LabelDraw, ...]
-    num_images: int
-    accuracies: list[list[float]]
-    baseline_accuracies: list[list[float]]
-    difference: CrossedMean
-    measurements: list[list[Measurement | None]]
-    baseline_measurements: list[list[Measurement | None]]
-    notes: tuple[str, ...]
 
-    @property
-    def accuracy(self) -> float:
-        """The mean test accuracy of the group."""
-        return float(np.mean(self.accuracies))
-
-    @property
-    def baseline_accuracy(self) -> float:
-        """The mean test accuracy of the baseline."""
-        return float(np.mean(self.baseline_accuracies))
-
-    def as_record(self) -> dict[str, Any]:
-        """Return plain values, with the half-widths of the difference's 95 % intervals."""
-        plain = {
-            "draws": [draw._asdict() for draw in self.draws],
-            "difference": self.difference.as_record(),
-            "measurements": _plain_records(self.measurements),
-            "baseline_measurements": _plain_records(self.baseline_measurements),
-        }
-        return {**self._asdict(), **plain}
+def groups_of(places: Sequence[str]) -> list[list[str]]:
+    """Return a group for each folder of runs and each pattern; run folders are one group."""
+    runs = [place for place in places if is_run(place)]
+    return [*filter(None, [runs]), *([place] for place in places if place not in runs)]
 
 
 def find_runs(places: Sequence[str]) -> list[Path]:
@@ -180,7 +154,7 @@ def read_finished_run(path: Path) -> FinishedRun:
         num_images=tests[-1]["images"],
         images=load_test_images(path),
         pretrained=str(environment.pretrained["run"]) if environment.pretrained else None,
-        measurement=Measurement.from_dict(record) if (record := tests[-1].get("measurement")) else None,
+        measurement=Measurement.from_dict(tests[-1]["measurement"]),
     )
 
 
@@ -204,17 +178,17 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
         seeds=tuple(group.seeds),
         draws=tuple(group.draws),
         num_images=group.cells[0][0].num_images,
-        accuracies=accuracies.tolist(),
-        baseline_accuracies=others.tolist(),
-        difference=crossed_mean(accuracies - others, *images),
-        measurements=[[run.measurement for run in row] for row in group.cells],
-        baseline_measurements=[[run.measurement for run in row] for row in baseline.cells],
+        accuracies=tuple(map(tuple, accuracies.tolist())),
+        baseline_accuracies=tuple(map(tuple, others.tolist())),
+        difference=crossed_mean(accuracies - others, *images).as_record(),
+        measurements=_measurements(group),
+        baseline_measurements=_measurements(baseline),
         notes=tuple(_notes(group, baseline, paired_images=images.differences is not None)),
     )
 
 
-def _plain_records(records: list[list[Measurement | None]]) -> list[list[dict[str, Any] | None]]:
-    return [[None if each is None else each.to_dict() for each in row] for row in records]
+def _measurements(group: RunGroup) -> tuple[tuple[Measurement, ...], ...]:
+    return tuple(tuple(run.measurement for run in row) for row in group.cells)
 
 
 def _accuracies(group: RunGroup) -> np.ndarray:
@@ -279,6 +253,13 @@ def _listed(names: Sequence[str]) -> str:
 def _design(group: RunGroup) -> str:
     draws = ", ".join(f"{draw.data_seed}.{draw.subset}" for draw in group.draws)
     return f"seeds {', '.join(map(str, group.seeds))} and draws (data.seed.subset) {draws}"
+
+
+def _title(group: Sequence[str]) -> str:
+    """Return the name of a folder or pattern, or what the names of several have in common."""
+    names = [Path(each).name for each in group]
+    common = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in common).rstrip("-_.* ") or names[0]
 
 
 def _finetuned_at(place: str) -> list[Path]:

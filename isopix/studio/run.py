@@ -16,12 +16,12 @@ from torch import Tensor
 
 from isopix.analysis.attention import require_attention
 from isopix.analysis.likelihood import require_scores
-from isopix.api.image_selection import select_split
 from isopix.core.device import DeviceLike
 from isopix.core.images import AnyNumber
 from isopix.core.types import Images
 from isopix.generate.mask import MaskLike
 from isopix.generate.sample import require
+from isopix.pretrained.images import select_split
 from isopix.pretrained.inputs import image_size
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import DataLike, load_network, run_folder

@@ -17,14 +17,18 @@ from isopix.analysis.attention import QueryAttention, attention_from
 from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.scores import SCORES, score_images
-from isopix.api.completion import complete_steps
-from isopix.api.completion_record import LATER_PIXELS, later_known
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind
 from isopix.generate.config import Order, Passes
-from isopix.generate.mask import MaskLike, PixelMask, completion_mask, hidden_pixels
-from isopix.generate.sample import require
+from isopix.generate.mask import (
+    LATER_PIXELS,
+    MaskLike,
+    PixelMask,
+    completion_mask,
+    hidden_pixels,
+    later_known,
+)
 from isopix.plots.images import MappedImages, overlay_maps, png_bytes
 from isopix.pretrained.inference import inference
 from isopix.probing.features import extract_features
@@ -114,19 +118,17 @@ def completion_frames(
     The completions are those of `PretrainedModel.complete` for this image and seed. Raises ValueError, at
     once, for a model that cannot complete images and for wrong settings.
     """
-    run.loaded.require_decoder("complete")
-    require(run.loaded.model, "complete")
+    run.model.require("complete")
     codec, objective = run.model.network.codec, run.loaded.recipe.objective
     hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.seed), image)
-    steps = complete_steps(
-        run.model,
+    passes = {} if objective.can_sample else {"order": settings.order, "iterations": settings.iterations}
+    steps = run.model.complete_steps(
         image,
         mask=mask,
         each=settings.each,
         temperature=settings.temperature,
         top_k=settings.top_k,
-        order=None if objective.can_sample else settings.order,
-        iterations=None if objective.can_sample else settings.iterations,
+        **passes,
         seed=settings.seed,
     )
     note = MEANING[likelihood_kind(run.loaded.model)]

@@ -5,24 +5,23 @@ from typing import Annotated, Literal
 
 import torch
 
+from isopix.core.choices import Count, NonNegative, Range, check_ranges
 from isopix.core.config import config
 from isopix.core.device import Precision, compiles_by_default, native_precision, runtime_environment
-from isopix.core.ranges import Range, check_ranges
 from isopix.train.evaluator import EvaluatorSpec
-from isopix.train.optim import Adam, OptimizerSpec
+from isopix.train.optim import Adam, OptimizerSpec, ScheduleSpec, WarmupCosineSchedule
 from isopix.train.parallel import Strategy
-from isopix.train.schedule import ScheduleSpec, WarmupCosineSchedule
 
 
 @config
 class TrainConfig:
     """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5)."""
 
-    steps: int = 1_000_000
+    steps: Count = 1_000_000
     """Updates of the weights."""
-    batch_size: int = 128
+    batch_size: Count = 128
     """Images of an update."""
-    accumulate: int = 1
+    accumulate: Count = 1
     """Chunks in which the batch is processed, to save memory."""
     optimizer: OptimizerSpec = field(default_factory=Adam)
     """Update rule."""
@@ -44,17 +43,17 @@ class TrainConfig:
     """
     seed: int = 0
     """Seed of weights and batches."""
-    log_every: int = 10
+    log_every: Count = 10
     """Steps between log records."""
-    evaluate_every: int = 1000
+    evaluate_every: Count = 1000
     """Steps between evaluations."""
-    evaluate_images: int | None = 1024
+    evaluate_images: NonNegative | None = 1024
     """Validation images of an evaluation, a random sample; null: all."""
-    num_test_images: int | None = 10_000
+    num_test_images: NonNegative | None = 10_000
     """Test images of the evaluation after the last step; null: all."""
-    knn_images: int = 0
+    knn_images: NonNegative = 0
     """Above 0, evaluations include the accuracy of k-nearest neighbors among that many training images."""
-    checkpoint_every: int = 1000
+    checkpoint_every: Count = 1000
     """Steps between checkpoints."""
     checkpoint_minutes: Annotated[float, Range(above=0)] | None = 10.0
     """Minutes after which a checkpoint is saved in any case; null saves none by time."""
@@ -64,7 +63,7 @@ class TrainConfig:
     """A loss or gradient that is not finite is not applied; then `stop` ends the training, `skip` continues
     with the next batch, and `rollback` returns to the last checkpoint and leaves out the batches since.
     """
-    probe_every: int = 0
+    probe_every: NonNegative = 0
     """Above 0, steps between linear probes of every layer."""
     evaluators: tuple[EvaluatorSpec, ...] = ()
     """Other evaluators; `knn_images` and `probe_every` are shorthands for two of them."""
@@ -102,12 +101,6 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        for name in ("steps", "batch_size", "accumulate", "log_every", "evaluate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
-        for name in ("evaluate_images", "num_test_images", "knn_images", "probe_every"):
-            if (getattr(self, name) or 0) < 0:
-                raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
         if self.batch_size % self.accumulate:
             raise ValueError(
                 f"batch_size {self.batch_size} is not a multiple of accumulate {self.accumulate}"

@@ -1,4 +1,4 @@
-"""Optimizers, as settings."""
+"""Optimizers, and schedules of their learning rates, as settings."""
 
 import abc
 import dataclasses
@@ -10,15 +10,17 @@ from typing import Annotated
 import torch
 from torch import nn
 
-from isopix.core.ranges import Range
+from isopix.core.choices import PositiveNumber, Range
 from isopix.core.registry import Part, register
 from isopix.train.parallel import is_sharded
+
+DecayRate = Annotated[float, Range(low=0, below=1)]
 
 
 class OptimizerSpec(Part, noun="optimizer"):
     """Settings of an optimizer."""
 
-    lr: float
+    lr: PositiveNumber
     """Peak learning rate."""
 
     @abc.abstractmethod
@@ -55,19 +57,12 @@ def build_optimizer(spec: OptimizerSpec, module: nn.Module) -> torch.optim.Optim
 class _AdamSettings(OptimizerSpec):
     """The settings that Adam and AdamW share."""
 
-    beta1: float = 0.9
+    beta1: DecayRate = 0.9
     """Decay rate of the mean of gradients."""
-    beta2: float
+    beta2: DecayRate
     """Decay rate of the mean of squared gradients."""
-    epsilon: float = 1e-8
+    epsilon: PositiveNumber = 1e-8
     """Added to the root of the mean of squared gradients."""
-
-    def __post_init__(self) -> None:
-        for name in ("lr", "epsilon"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} {getattr(self, name)} must be a number greater than 0")
-        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
-            raise ValueError(f"beta1 {self.beta1} and beta2 {self.beta2} must lie in [0, 1)")
 
     @property
     def betas(self) -> tuple[float, float]:
@@ -84,9 +79,9 @@ class Adam(_AdamSettings):
     appendix).
     """
 
-    lr: float = 0.003
+    lr: PositiveNumber = 0.003
     """Peak learning rate."""
-    beta2: float = 0.95
+    beta2: DecayRate = 0.95
     """Decay rate of the mean of squared gradients."""
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -103,17 +98,12 @@ class AdamW(_AdamSettings):
     AdamWeightDecayOptimizer; PatchFormer section 2.1: lr 2e-4, weight decay 0.001).
     """
 
-    lr: float = 2e-4
+    lr: PositiveNumber = 2e-4
     """Peak learning rate."""
-    beta2: float = 0.999
+    beta2: DecayRate = 0.999
     """Decay rate of the mean of squared gradients."""
-    weight_decay: float = 0.001
+    weight_decay: Annotated[float, Range(low=0)] = 0.001
     """Decay of the weights per update, times the learning rate."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError(f"weight_decay {self.weight_decay} must be a number of at least 0")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         parameters = list(parameters)
@@ -133,9 +123,9 @@ class SGD(OptimizerSpec):
     momentum 0.9 for fine-tuning).
     """
 
-    lr: Annotated[float, Range(above=0)] = 0.03
+    lr: PositiveNumber = 0.03
     """Peak learning rate."""
-    momentum: Annotated[float, Range(low=0, below=1)] = 0.9
+    momentum: DecayRate = 0.9
     """Momentum."""
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -145,3 +135,41 @@ class SGD(OptimizerSpec):
 
     def label(self) -> str:
         return f"SGD, lr {self.lr:g}, momentum {self.momentum:g}"
+
+
+class ScheduleSpec(Part, noun="schedule"):
+    """Settings of a learning-rate schedule."""
+
+    @abc.abstractmethod
+    def factor(self, step: int, *, steps: int, epoch: int) -> float:
+        """Return the factor of the peak learning rate at `step` of 0 .. `steps` - 1; `epoch` is the number of
+        steps in an epoch.
+        """
+
+
+@register("warmup_cosine")
+class WarmupCosineSchedule(ScheduleSpec):
+    """Linear warmup, then cosine decay that reaches zero one step after the last (iGPT section 3.4)."""
+
+    warmup_epochs: Annotated[float, Range(low=0)] = 1.0
+    """Length of the warmup in epochs."""
+    max_warmup_fraction: Annotated[float, Range(low=0, below=1)] = 0.1
+    """Longest warmup, as a fraction of the steps."""
+
+    def factor(self, step: int, *, steps: int, epoch: int) -> float:
+        warmup = round(min(self.warmup_epochs * epoch, self.max_warmup_fraction * steps))
+        if step < warmup:
+            return (step + 1) / warmup
+        return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+    def label(self) -> str:
+        most = f"at most {100 * self.max_warmup_fraction:g} % of steps"
+        return f"{self.warmup_epochs:g}-epoch warmup ({most}), cosine decay to 0"
+
+
+@register("constant")
+class ConstantSchedule(ScheduleSpec):
+    """A constant learning rate (iGPT section 3.4: fine-tuning)."""
+
+    def factor(self, step: int, *, steps: int, epoch: int) -> float:
+        return 1.0

@@ -9,17 +9,15 @@ import torch
 from torch import Tensor
 
 from isopix.core import ranks
-from isopix.core.energy import energy_counter
 from isopix.core.memory import free_cached_memory, reuse_freed_memory
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
 from isopix.data.batches import Batches
 from isopix.train.config import TrainConfig
-from isopix.train.evaluations import Evaluations
-from isopix.train.evaluator import EvaluationContext, EvaluatorSpec
+from isopix.train.evaluator import EvaluationContext, Evaluations, EvaluatorSpec
 from isopix.train.parallel import agree, first_rank_first, is_parallel, whole_weights
 from isopix.train.tasks import Batch, TrainingTask
-from isopix.train.throughput import Throughput
+from isopix.train.throughput import Throughput, energy_counter
 from isopix.train.train_step import LOSS, NonFiniteError, OutOfMemoryError, TrainStep
 
 Record = dict[str, Any]  # a line of the log
@@ -59,7 +57,7 @@ class Trainer:
         callbacks: Callbacks,
     ):
         self.task, self.config, self.batches, self.callbacks = task, config, batches, callbacks
-        self.evaluations = Evaluations(evaluators, context, config)
+        self.evaluations = Evaluations(evaluators, context, steps=config.steps, every=config.evaluate_every)
         if batches.device.type == "cpu":
             reuse_freed_memory()
         self.train_step = TrainStep(

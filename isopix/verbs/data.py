@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.choices import EXAMINED_IMAGES
-from isopix.core.ranges import Count
+from isopix.core.choices import EXAMINED_IMAGES, Count
 from isopix.core.text import printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult

@@ -1,18 +1,20 @@
 """The arguments that verbs share: one name for each, with its type and its help."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 from cyclopts import Parameter
 
 from isopix.core import choices
-from isopix.core.ranges import Count as Positive
+from isopix.core.choices import Count as Positive
 
 if TYPE_CHECKING:
     from torch import device as Device
 
     from isopix.data.dataset import ImageDataset as Dataset
     from isopix.pretrained.model import PretrainedModel as Model
+    from isopix.recipes.recipe import Recipe
 else:  # the same without torch
 
     @runtime_checkable
@@ -28,6 +30,14 @@ else:  # the same without torch
         train: Any
         validation: Any
         test: Any
+
+    @runtime_checkable
+    class Recipe(Protocol):
+        """A `Recipe`."""
+
+        model: Any
+        objective: Any
+        train: Any
 
     @runtime_checkable
     class Device(Protocol):
@@ -57,6 +67,11 @@ OtherImages = Annotated[
 OtherLabeled = Annotated[
     DataLike | None,
     Parameter(help="Labeled dataset instead of the run's own: a folder, .npz, Parquet, tar, Arrow or name."),
+]
+RecipeLike = Annotated[str | Recipe, Parameter(help="Name from `isopix recipe list`.")]
+SettingsFile = Annotated[
+    Path | None,
+    Parameter(help="Settings in a .yaml, .toml or .json file; command-line settings override it."),
 ]
 Settings = Annotated[str, Parameter(help="Settings to override, as name=value.")]
 Limit = Annotated[

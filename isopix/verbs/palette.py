@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from isopix.codecs.results import PaletteResult, SplitError
-from isopix.core.choices import SplitName
-from isopix.core.ranges import Count
+from isopix.core.choices import Count, SplitName
 from isopix.core.verb import verb
 from isopix.verbs.options import Data, DataLike, Limit, Seed
 

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 from cyclopts import Parameter
 
-from isopix.core.ranges import Range
+from isopix.core.choices import Range
 from isopix.core.verb import verb
 from isopix.verbs.options import DeviceLike, OtherImages
 

@@ -10,21 +10,18 @@ import torch
 
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.reporting import page
 from isopix.runs.data_sample import save_data_sample
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.inductive_bias.figures import draw
-from isopix.studies.inductive_bias.page import render_study
 from tests.unit.reporting.cases import bare, drawing, evidence, few_labels, records, whole
 from tests.unit.reporting.test_finetuning_section import fine_tuned
 from tests.unit.reporting.test_run_reader import analysed
 from tests.unit.reporting.test_score_section import scored
-from tests.unit.studies.inductive_bias import test_figures, test_page
 
 LONG_NAME = "a-very-long-name-of-a-run-" * 5 + "end"
-MOST_SHEETS = {"unlabeled": 8, "labeled": 14, "several": 30, "study": 30, "long": 24}
+MOST_SHEETS = {"unlabeled": 8, "labeled": 14, "several": 30, "long": 24}
 
 
 def data(classes: int) -> ImageDataset:
@@ -63,8 +60,8 @@ def labeled(folder: Path) -> str:
 
 
 def several(folder: Path) -> str:
-    other = whole(folder / "bert", tiny.digits_bert(), evidence([0.2, 0.6, 0.3]))
-    wide = whole(folder / "wide", replace(tiny.digits(), name="wide"), evidence([0.3, 0.4, 0.7]))
+    other = whole(folder / "bert", igpt.digits_bert(), evidence([0.2, 0.6, 0.3]))
+    wide = whole(folder / "wide", replace(igpt.digits(), name="wide"), evidence([0.3, 0.4, 0.7]))
     return page.build([everything(folder / "photos"), other, wide, fine_tuned(folder / "tuned")])
 
 
@@ -72,18 +69,9 @@ def long(folder: Path) -> str:
     return page.build([everything(folder / LONG_NAME, classes=100)])
 
 
-def study(folder: Path) -> str:
-    figures = draw(test_figures.trials(), test_figures.EXAMPLES, folder)
-    claims = {"mean": test_page.CLAIMS, "grid4": test_page.CLAIMS[:2]}
-    return render_study(
-        test_page.STUDY, test_page.TRIALS, claims, figures=figures, environment={"torch": "2"}
-    )
-
-
 PAGES: dict[str, Callable[[Path], str]] = {
     "unlabeled": unlabeled,
     "labeled": labeled,
     "several": several,
     "long": long,
-    "study": study,
 }

@@ -14,7 +14,7 @@ from torch import nn
 from isopix.core.random import generator
 from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import decode_steps, uniform_numbers
-from isopix.interop.huggingface.convert import export_imagegpt, read_imagegpt
+from isopix.interop.imagegpt import export_imagegpt, read_imagegpt
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.objectives.objectives import Autoregressive

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from isopix.core.types import Images, Mask
 from isopix.interop.imported_model import ImportedModel
-from isopix.interop.openai.convert import read_checkpoint
-from isopix.interop.openai.tf_checkpoint import TFCheckpoint
+from isopix.interop.openai import read_checkpoint
+from isopix.interop.tf_checkpoint import TFCheckpoint
 from isopix.model.network import Network
 from tests.unit.interop import bundles, variables
 

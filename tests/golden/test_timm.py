@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import isopix
 from isopix.finetuning.evaluate import predict_logits
-from isopix.interop.vit.timm import read_timm
+from isopix.interop.timm import read_timm
 from tests.finetuned import load_finetuned
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
 
@@ -85,7 +85,7 @@ def test_a_state_dict_with_the_names_of_timm(tmp_path: Path) -> None:
         reference = list(theirs.states((images() / 255 - mean) / std))
         assert_equal_states(own_states(imported, images()), reference)
         logits = theirs.head(reference[-1][:, 0])
-    isopix.convert.timm(tmp_path, tmp_path / "run")
+    isopix.convert_timm(tmp_path, tmp_path / "run")
     tuned = load_finetuned(tmp_path / "run", device=torch.device("cpu"))
     own = predict_logits(tuned.model, images(), None, precision="fp32")
     assert (own - logits).abs().max() <= TOLERANCE * logits.abs().max()
@@ -98,7 +98,7 @@ def test_timm_itself(tmp_path: Path) -> None:
     sizes = {"depth": 2, "embed_dim": 24, "num_heads": 3, "num_classes": 4, "img_size": 32, "patch_size": 8}
     theirs = randomized(timm.create_model("vit_tiny_patch16_224", **sizes))
     hub.save_for_hf(theirs, tmp_path, model_args=sizes)
-    isopix.convert.timm(tmp_path, tmp_path / "run")
+    isopix.convert_timm(tmp_path, tmp_path / "run")
     tuned = load_finetuned(tmp_path / "run", device=torch.device("cpu"))
     values = images() / 127.5 - 1
     with torch.no_grad():

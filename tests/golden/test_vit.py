@@ -14,7 +14,7 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.types import Images
 from isopix.data.dataset import load_dataset
 from isopix.finetuning.evaluate import predict_logits
-from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
+from isopix.interop.vit_read import read_huggingface_vit, read_mae
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.finetuned import load_finetuned
@@ -129,18 +129,18 @@ def test_logits_of_a_classifier_and_of_its_export(classifier: tuple[nn.Module, P
     values = pixel_values(folder, images())
     with torch.no_grad():
         reference = theirs(values).logits
-    isopix.convert.huggingface_vit(folder, tmp_path / "run")
+    isopix.convert_huggingface_vit(folder, tmp_path / "run")
     assert (
         own_logits(tmp_path / "run", images()) - reference
     ).abs().max() <= TOLERANCE * reference.abs().max()
-    found = isopix.convert.to_huggingface(tmp_path / "run", tmp_path / "exported")
+    found = isopix.convert_to_huggingface(tmp_path / "run", tmp_path / "exported")
     assert (found.model_class, dict(found.skipped)) == ("ViTForImageClassification", {})
     again = transformers.ViTForImageClassification.from_pretrained(tmp_path / "exported").eval()
     assert again.config.id2label == theirs.config.id2label
     assert torch.equal(pixel_values(tmp_path / "exported", images()), values)
     with torch.no_grad():
         assert (again(values).logits - reference).abs().max() <= TOLERANCE * reference.abs().max()
-    isopix.convert.huggingface_vit(tmp_path / "exported", tmp_path / "second")
+    isopix.convert_huggingface_vit(tmp_path / "exported", tmp_path / "second")
     assert torch.equal(own_logits(tmp_path / "second", images()), own_logits(tmp_path / "run", images()))
 
 
@@ -165,8 +165,8 @@ def test_pixels_of_a_center_crop_are_those_of_the_image_processor(
     processor = transformers.ViTImageProcessorPil.from_pretrained(source)
     values = torch.cat([processor(each, return_tensors="pt").pixel_values for each in shown])
     assert torch.equal(found, ((values + 1) * 127.5).round().to(torch.uint8))
-    isopix.convert.huggingface_vit(source, tmp_path / "run")
-    isopix.convert.to_huggingface(tmp_path / "run", tmp_path / "exported")
+    isopix.convert_huggingface_vit(source, tmp_path / "run")
+    isopix.convert_to_huggingface(tmp_path / "run", tmp_path / "exported")
     again = transformers.ViTImageProcessorPil.from_pretrained(tmp_path / "exported")
     assert torch.equal(torch.cat([again(each, return_tensors="pt").pixel_values for each in shown]), values)
 
@@ -187,7 +187,7 @@ def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
             "crop_fraction=0.8",
         ],
     )
-    found = isopix.convert.to_huggingface(run, tmp_path / "exported")
+    found = isopix.convert_to_huggingface(run, tmp_path / "exported")
     assert dict(found.skipped) == {"head of codes": 1, "mask token": 1}
     model = isopix.load(run, device="cpu")
     theirs = transformers.ViTModel.from_pretrained(tmp_path / "exported", add_pooling_layer=False).eval()
@@ -197,6 +197,6 @@ def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
     with torch.no_grad():
         own = list(network.backbone.hidden_states(network.inputs_of(pixels)))
         assert_equal_states([*own, network.backbone.norm(own[-1])], their_states(theirs, values))
-    assert isopix.convert.huggingface_vit(tmp_path / "exported", tmp_path / "second").path.is_dir()
+    assert isopix.convert_huggingface_vit(tmp_path / "exported", tmp_path / "second").path.is_dir()
     data = isopix.load(tmp_path / "second", device="cpu").loaded.recipe.data
     assert (data.crop, data.crop_fraction) == ("resized_center", 0.8)

@@ -19,7 +19,7 @@ from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
-from isopix.train.divergence import DivergedError
+from isopix.train.stopping import DivergedError
 from isopix.train.train_step import NonFiniteError, TrainStep
 
 STEPS = 40

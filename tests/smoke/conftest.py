@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from isopix.analysis import cost
 from isopix.cli.main import main
 from isopix.core import progress
 from isopix.core.progress import Lines
@@ -17,6 +16,7 @@ from isopix.plots import style
 from isopix.probing import low_data, probe
 from isopix.probing.base import ProbeMethod
 from isopix.probing.probe import probe_method
+from isopix.recipes import cost
 
 QUICK = [
     "steps=2",

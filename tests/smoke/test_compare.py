@@ -74,8 +74,8 @@ def test_the_command_prints_what_is_paired_and_what_differs(isopix: Run, runs: P
     code, out, err = isopix("compare", "runs/tuned", "--baseline", "runs/scratch", "--out", "found.json")
     assert code == 0, err
     assert "paired: 1 seed x 1 draw of the labels, the same" in out
-    assert "note: tuned and scratch differ in" in out
-    assert "note: one seed: the interval leaves out" in out
+    assert "tuned and scratch differ in" in out
+    assert "one seed: the interval leaves out" in out
     assert out.endswith("wrote found.json\n")
     code, out, _ = isopix("compare", "runs/tuned", "--baseline", "runs/scratch", "--json")
     saved, shown = json.loads(Path("found.json").read_text()), json.loads(out)

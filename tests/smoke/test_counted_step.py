@@ -1,4 +1,4 @@
-"""The model of a parallel step agrees to the byte with what real ranks hold and send."""
+"""The memory of a parallel step agrees to the byte with what real ranks hold."""
 
 import json
 import os
@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from isopix.analysis.parallel_cost import device_memory, traffic
 from isopix.recipes import registry
-from isopix.recipes.parallel_plan import training_work
+from isopix.recipes.sharding_memory import device_memory, training_work
 
 pytestmark = pytest.mark.integration
 
@@ -65,13 +64,3 @@ def test_the_model_of_a_step_agrees_with_real_ranks_to_the_byte(
             assert (each["weights"], each["optimizer"]) == (sizes.weights, sizes.optimizer), each
             assert each["gradients"] == sizes.weights, each
             assert train.accumulate == 1 or each["before_last_chunk"] == sizes.gradients, each
-        exchanged = traffic(job, train.parallel, num_ranks, accumulate=train.accumulate)
-        gathers, reduces, sums = ("allgather_base", "reduce_scatter_base", "allreduce")
-        assert each["bytes"].get(gathers, 0) == exchanged.forward_gathers + exchanged.backward_gathers, each
-        assert each["bytes"].get(reduces, 0) == exchanged.reduce_scatters, each
-        assert each["bytes"].get(sums, 0) == exchanged.all_reduces, each
-        forward, backward, *others = exchanged.messages
-        assert [each["calls"].get(name, 0) for name in (gathers, reduces, sums)] == [
-            forward + backward,
-            *others,
-        ], each

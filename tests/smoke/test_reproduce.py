@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.studies.protocols.setup import Setup
+from isopix.studies.papers.setup import Setup
 from tests.smoke.conftest import Run
 
 MICRO = ["depth=1", "width=16", "steps=4", "batch_size=8", "evaluate_images=20", "num_test_images=20"]
@@ -28,8 +28,8 @@ def test_list_and_plan_write_nothing(isopix: Run, workplace: Path) -> None:
     before = sorted(workplace.iterdir())
     code, out, _ = isopix("reproduce", "list", "--json")
     assert code == 0
-    assert set(json.loads(out)) == set(ALL)
-    code, out, _ = isopix("reproduce", "igpt.table1", "--dry-run", "--json")
+    assert set(json.loads(out)["protocols"]) == set(ALL)
+    code, out, _ = isopix("reproduce", "plan", "igpt.table1", "--json")
     assert code == 0
     trials = json.loads(out)["trials"]
     assert trials[0]["name"] == "igpt-l"
@@ -49,7 +49,7 @@ def test_a_figure_at_micro_scale(isopix: Run, workplace: Path) -> None:
     code, out, err = isopix(*words)
     assert code == 0, err
     assert "not a reproduction of the published numbers" in out
-    table = json.loads((workplace / "out/igpt.figure2/table.json").read_text())
+    table = json.loads((workplace / "out/igpt.figure2/report.json").read_text())
     (row,) = [each for each in table["rows"] if each["measured"]]
     record = json.loads((workplace / "out" / next(iter(table["trials"].values()))["record"]).read_text())
     assert record["name"].startswith("igpt.digits")
@@ -61,10 +61,10 @@ def test_a_figure_at_micro_scale(isopix: Run, workplace: Path) -> None:
     page = (workplace / "out/igpt.figure2/report.html").read_text()
     assert "<svg" in page
     assert "digits" in page
-    assert (workplace / "out/igpt.figure2/figure.png").is_file()
-    code, out, err = isopix(*words)
-    assert code == 0, err
-    assert "step" not in out.split("Measured")[0]
+    assert (workplace / "out/igpt.figure2/figures/figure.png").is_file()
+    before = sorted((workplace / "out").rglob("*.json"))
+    assert isopix(*words)[0] == 0
+    assert sorted((workplace / "out").rglob("*.json")) == before
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_a_figure_at_micro_scale(isopix: Run, workplace: Path) -> None:
 def test_every_protocol_runs(isopix: Run, workplace: Path, name: str) -> None:
     code, out, err = isopix("reproduce", name, "--out", "out", *MICRO)
     assert code == 0, f"{out}\n{err}"
-    table = json.loads((workplace / "out" / name / "table.json").read_text())
+    table = json.loads((workplace / "out" / name / "report.json").read_text())
     for row in table["rows"]:
         if row["measured"] and name != "igpt.figure3":
-            assert all(cell is not None for cell in row["cells"].values()), row
+            assert set(row["cells"]) <= set(table["units"]), row

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from isopix.api import training
-from isopix.cli import recipe
 from isopix.cli.errors import with_option_names
 from isopix.cli.main import COMMANDS
+from isopix.recipes.registry import recipe
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 

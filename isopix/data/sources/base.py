@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isopix.core import choices
-from isopix.core.suggestions import did_you_mean, similar_paths
+from isopix.core.text import did_you_mean, similar_paths
 from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
 

@@ -8,7 +8,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.ranges import Size
+from isopix.core.choices import Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
 from isopix.model.blocks.base import Block, BlockSpec

@@ -9,7 +9,7 @@ import torch
 from einops import rearrange
 from torch import nn
 
-from isopix.core.ranges import Dropout, Size
+from isopix.core.choices import Dropout, Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import Attention, AttentionAxis, AttentionWeights

@@ -7,7 +7,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
-from isopix.core.ranges import Size
+from isopix.core.choices import Size
 from isopix.core.registry import register
 from isopix.core.types import Images
 from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d, count_flops
@@ -20,24 +20,15 @@ CHANNELS = 3
 class PatchStemSpec(StemSpec):
     """Base of stems that embed the pixels of a patch as one vector."""
 
-    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     """Subtracted from pixels in [0, 1], per channel."""
-    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, float, float] = (0.5, 0.5, 0.5)
     """Divides what remains; the default gives [-1, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, values in (("mean", self.mean), ("std", self.std)):
-            if len(values) != CHANNELS:
-                raise ValueError(
-                    f"{name} has {len(values)} values; allowed: {CHANNELS}, one for each channel"
-                )
         if min(self.std) <= 0:
             raise ValueError(f"std {list(self.std)} must be above 0")
-
-    def normalization(self) -> nn.Module:
-        """Return the module from uint8 levels, as floating-point numbers, to normalized pixels."""
-        return PixelNorm(self.mean, self.std)
 
     @abc.abstractmethod
     def build(self, codec: Codec, width: int) -> "PatchEmbed":
@@ -96,7 +87,7 @@ class PatchEmbed(Stem):
     def __init__(self, spec: PatchStemSpec, features: nn.Module, size: int, codec: Codec, width: int):
         super().__init__()
         self.patch_size = codec.patch_size
-        self.normalize = spec.normalization()
+        self.normalize = PixelNorm(spec.mean, spec.std)
         self.features = features
         self.project = nn.Linear(size, width)
 
@@ -137,14 +128,13 @@ class ResNetPatchEmbedSpec(PatchStemSpec):
 
     stages: tuple[int, ...] = (3, 4, 6)
     """Bottleneck blocks of each stage."""
-    channels: int = 64
+    channels: Size = 64
     """Channels of the first convolution."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.channels < 1 or not self.stages or min(self.stages) < 1:
-            stages = list(self.stages)
-            raise ValueError(f"stages {stages} and channels {self.channels} must be at least 1 each")
+        if min(self.stages, default=0) < 1:
+            raise ValueError(f"stages is {list(self.stages)}; allowed: at least one, of 1 block or more")
 
     def label(self) -> str:
         return f"ResNet patch embedding, stages {'-'.join(map(str, self.stages))}, {self.channels} channels"

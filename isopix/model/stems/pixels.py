@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.ranges import Range, Size
+from isopix.core.choices import Range, Size
 from isopix.core.registry import register
 from isopix.core.types import Codes, Images
 from isopix.model.init import EMBEDDING, Glorot, InitScheme, InitTable, Normal, Zeros

@@ -6,34 +6,33 @@ chosen on validation images and evaluated on test images. Words such as "by far"
 has no network of the paper's depth, its deepest one is used and named.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from isopix.model.pool import Pool
-from isopix.studies.claim_tests import ClaimResult, Contrast, adjust
-from isopix.studies.inductive_bias import regime
+from isopix.studies.claims import ClaimResult, Contrast, adjust
 from isopix.studies.inductive_bias.contrasts import (
+    MAIN_BLOCKS,
+    NO_SLOPE,
     accuracy_difference,
+    accuracy_regime,
     at_layers,
-    best_layer_terms,
     best_of_others,
     difference,
     difference_terms,
     layer_difference,
     make_contrast,
+    missing_blocks,
+    only_layer,
+    prediction_regime,
     range_terms,
 )
-from isopix.studies.inductive_bias.evidence import Cells, Measurements, StudyEvidence, Term
-from isopix.studies.inductive_bias.regime import MAIN_BLOCKS, NO_SLOPE
-from isopix.studies.inductive_bias.regression import (
-    at_fixed_loss,
-    rank_correlation,
-    slope_on_loss,
-)
-from isopix.studies.inductive_bias.trials import Trial
+from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
+from isopix.studies.inductive_bias.regression import at_fixed_loss, rank_correlation, slope_on_loss
+from isopix.studies.inductive_bias.results import Trial
 
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 
@@ -60,26 +59,10 @@ def _claim(letter: str, source: str, text: str) -> Callable[[Test], Test]:
     return add
 
 
-def claim_results(
-    trials: Sequence[Trial],
-    measurements: Measurements,
-    pool: Pool = "mean",
-    *,
-    effects: Mapping[str, float] | None = None,
-    groups: np.ndarray | None = None,
-) -> list[ClaimResult]:
-    """Return the results of all ten claims under a pool, with Holm's correction across them; missing trials
-    leave a claim undecided.
-
-    `effects` is the difference that the study is planned to detect, by unit; `groups` are those of
-    the test images.
-    """
-    evidence = StudyEvidence(trials, measurements, pool, effects or {}, groups)
-    return evaluate_claims(evidence)
-
-
 def evaluate_claims(evidence: StudyEvidence) -> list[ClaimResult]:
-    """Return the results of all ten claims."""
+    """Return the results of all ten claims, with Holm's correction across them; missing trials leave a claim
+    undecided.
+    """
     return adjust(
         [ClaimResult(each.letter, each.text, each.source, tuple(each.test(evidence))) for each in CLAIMS]
     )
@@ -92,10 +75,10 @@ def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     pairs += [("mixer", block) for block in sorted(found - set(MAIN_BLOCKS))]
     for better, worse in pairs:
         losses = difference(evidence, (worse, better), lambda trial: trial.loss)
-        text, predicted = f"loss({worse}) − loss({better})", regime.predictions(evidence, (better, worse))
+        text, predicted = f"loss({worse}) − loss({better})", prediction_regime(evidence, (better, worse))
         yield make_contrast(evidence, text, "nats", losses, predicted)
         accuracies = accuracy_difference(evidence, (better, worse))
-        text, shown = f"accuracy({better}) − accuracy({worse})", regime.accuracies(evidence, (better, worse))
+        text, shown = f"accuracy({better}) − accuracy({worse})", accuracy_regime(evidence, (better, worse))
         yield make_contrast(evidence, text, "points", accuracies, shown)
 
 
@@ -105,11 +88,11 @@ def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
         "negative rank correlation of loss and accuracy",
         rank_correlation(evidence, evidence.trials),
     )
-    yield make_contrast(evidence, text, "", found, *_all_accuracies(evidence)).on_fishers_scale()
+    yield replace(make_contrast(evidence, text, "", found, *_all_accuracies(evidence)), fisher=True)
     for block in dict.fromkeys(trial.block for trial in evidence.trials):
         own = [trial for trial in evidence.trials if trial.block == block]
         within = make_contrast(evidence, f"the same within {block}", "", rank_correlation(evidence, own))
-        yield within.on_fishers_scale().not_judged()
+        yield replace(within, fisher=True, counted=False)
 
 
 @_claim(
@@ -125,7 +108,7 @@ def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
         text = f"accuracy at equal loss: {better} − {worse}"
         yield make_contrast(evidence, text, "points", at_fixed_loss(evidence, better, worse), *regimes)
     text = "fall of accuracy with the loss, between networks of a block and an encoding"
-    yield make_contrast(evidence, text, "points per nat", slope).not_judged()
+    yield replace(make_contrast(evidence, text, "points per nat", slope), counted=False)
 
 
 @_claim("d", "section 5.2", "The best network in both uses pix2vec.")
@@ -137,7 +120,7 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     yield make_contrast(evidence, text, "nats", found, *_all_losses(evidence))
     bests = best_of_others(evidence, lambda trial: evidence.probes(trial).validation_accuracy)
     rows = [[difference_terms(evidence, *pair)] for pair in bests.values()]
-    found = evidence.mean_accuracy(Cells(rows, ["best"]), evidence.accuracy_noise(evidence.blocks))
+    found = evidence.mean_accuracy(rows, ["best"], evidence.accuracy_noise(evidence.blocks))
     text = "best accuracy: with pix2vec − without pix2vec"
     yield make_contrast(evidence, text, "points", found, *_all_accuracies(evidence))
 
@@ -166,8 +149,7 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
         found = weights(seed, kind)
         return None if found is None else [Term(each, evidence.probes(trial)) for each, trial in found]
 
-    rows, names = evidence.paired(kinds, terms)
-    found = evidence.mean_accuracy(Cells(rows, names))
+    found = evidence.mean_accuracy(*evidence.paired(kinds, terms))
     text = "accuracy gain per doubling of depth"
     yield make_contrast(evidence, text, "points per doubling", found, *_all_accuracies(evidence))
 
@@ -177,21 +159,17 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
     kinds = [trial.kind for trial in evidence.trials if trial.block == "conv" and trial.depth > 1]
 
     def above(end: int) -> Callable[[int, Any], list[Term] | None]:
-        def terms(seed: int, kind: Any) -> list[Term] | None:
-            trial = evidence.by_seed[seed].get(("conv", *kind))
-            if trial is None:
-                return None
+        def terms(trial: Trial) -> list[Term]:
             probed = evidence.probes(trial)
             inner = max(range(1, trial.depth), key=probed.validation_accuracies.__getitem__)
             return [Term(1, probed, inner), Term(-1, probed, end % (trial.depth + 1))]
 
-        return terms
+        return evidence.of_block("conv", terms)
 
     for text, end in (("last", -1), ("first", 0)):
-        rows, names = evidence.paired(kinds, above(end))
-        found = evidence.mean_accuracy(Cells(rows, names))
+        found = evidence.mean_accuracy(*evidence.paired(kinds, above(end)))
         words = f"accuracy of convolutions: best inner layer − {text} layer"
-        yield make_contrast(evidence, words, "points", found, regime.accuracies(evidence, ["conv"]))
+        yield make_contrast(evidence, words, "points", found, accuracy_regime(evidence, ["conv"]))
 
 
 @_claim(
@@ -202,9 +180,9 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
 )
 def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("mixer", 6)
-    shown = regime.accuracies(evidence, ["mixer"], depth)
+    shown = accuracy_regime(evidence, ["mixer"], depth)
     yield from at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
-    found = layer_difference(evidence, ("mixer", depth), ("fourier", "pix2vec"), best_layer_terms)
+    found = layer_difference(evidence, ("mixer", depth), ("fourier", "pix2vec"), only_layer(None))
     text = f"accuracy of mixer-{depth}, best layers: fourier − pix2vec"
     yield make_contrast(evidence, text, "points", found, shown)
     found = layer_difference(
@@ -234,7 +212,7 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = min(evidence.deepest(block, 3) for block in MAIN_BLOCKS)
 
     def red(trial: Trial) -> float | None:
-        channels = evidence.measurement(trial, "distance_preservation")
+        channels = trial.measurements.get("distance_preservation")
         return None if channels is None or trial.encoding != "pix2vec" else channels[0]
 
     for better, worse in (("conv", "mixer"), ("mixer", "transformer-1")):
@@ -252,7 +230,7 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
 def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
     def color_error(name: str) -> Callable[[Trial], float | None]:
         def value(trial: Trial) -> float | None:
-            errors = evidence.measurement(trial, "color_error")
+            errors = trial.measurements.get("color_error")
             return None if errors is None else 100 * errors[name]
 
         return value
@@ -265,18 +243,16 @@ def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
     )
     for what, (worse, better), name, unit in pairs:
         found = difference(evidence, (worse, better), color_error(name))
-        predicted = regime.predictions(evidence, (worse, better))
+        predicted = prediction_regime(evidence, (worse, better))
         yield make_contrast(evidence, f"{what}({worse}) − {what}({better})", unit, found, predicted)
 
 
 def _all_accuracies(evidence: StudyEvidence) -> tuple[str, str]:
-    """Return why accuracies of all networks cannot be judged; empty texts if they can."""
-    return regime.all_blocks(evidence), regime.accuracies(evidence, MAIN_BLOCKS)
+    return missing_blocks(evidence), accuracy_regime(evidence, MAIN_BLOCKS)
 
 
 def _all_losses(evidence: StudyEvidence) -> tuple[str, str]:
-    """Return why losses of all networks cannot be judged; empty texts if they can."""
-    return regime.all_blocks(evidence), regime.predictions(evidence, MAIN_BLOCKS)
+    return missing_blocks(evidence), prediction_regime(evidence, MAIN_BLOCKS)
 
 
 def _loss_gap(pair: tuple[Trial, Trial] | None) -> float | None:

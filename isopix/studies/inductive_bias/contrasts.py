@@ -1,16 +1,29 @@
-"""Differences between networks of a study that are equal in all but the block, the encoding or a layer."""
+"""Differences between networks of a study that are equal in all but the block, the encoding or a layer, and
+whether the networks can show a difference at all.
 
-from collections.abc import Callable, Iterable
-from functools import partial
+A block can show a difference of accuracies if its networks are clearly above their baselines, and one of
+losses or reconstructions if they predict better than the frequencies of levels do. Clearly is two standard
+errors over seeds and test images; encodings and depths are no source of error here, as the question is of
+these networks, not of others.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from isopix.studies.claim_tests import Contrast
-from isopix.studies.inductive_bias import regime
-from isopix.studies.inductive_bias.evidence import Cells, Mean, StudyEvidence, Term, kind_name
-from isopix.studies.inductive_bias.trials import Trial
+from isopix.core.stats import Z_95
+from isopix.studies.claims import Contrast
+from isopix.studies.inductive_bias.evidence import Mean, StudyEvidence, Term, kind_name
+from isopix.studies.inductive_bias.results import Trial
 
+MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
+NO_SLOPE = "accuracy does not clearly fall with the loss"
+NOT_ABOVE = "no block of these is, averaged over its networks, clearly above its baselines"
+NOT_BELOW = (
+    "no block of these, averaged over its networks, clearly predicts better than frequencies of levels"
+)
 LayerWeight = tuple[float, int | None]  # a weight of a layer's accuracy; None: the best one on validation
 
 
@@ -48,8 +61,7 @@ def accuracy_difference(evidence: StudyEvidence, blocks: tuple[str, str]) -> Mea
         own, other = (evidence.by_seed[seed].get((block, *kind)) for block in blocks)
         return None if own is None or other is None else difference_terms(evidence, own, other)
 
-    rows, names = evidence.paired(_shared_kinds(evidence, blocks), above)
-    return evidence.mean_accuracy(Cells(rows, names))
+    return evidence.mean_accuracy(*evidence.paired(_shared_kinds(evidence, blocks), above))
 
 
 def _shared_kinds(evidence: StudyEvidence, blocks: tuple[str, str]) -> list[tuple[str, int]]:
@@ -92,9 +104,9 @@ def at_layers(
     evidence: StudyEvidence, network: tuple[str, int], encodings: tuple[str, str], layers: Iterable[int]
 ) -> Iterable[Contrast]:
     """Yield the accuracy of the first encoding minus that of the second, a contrast for each layer."""
-    shown = regime.accuracies(evidence, [network[0]], network[1])
+    shown = accuracy_regime(evidence, [network[0]], network[1])
     for layer in layers:
-        found = layer_difference(evidence, network, encodings, partial(_one_layer, layer))
+        found = layer_difference(evidence, network, encodings, only_layer(layer))
         text = f"accuracy of {kind_name(network)}, layer {layer}: {encodings[0]} − {encodings[1]}"
         yield make_contrast(evidence, text, "points", found, shown)
 
@@ -121,14 +133,12 @@ def layer_difference(
         ]
 
     rows, _ = evidence.paired([kind_name(network)], terms)
-    return evidence.mean_accuracy(
-        Cells(rows, [kind_name(network)]), evidence.accuracy_noise([block], networks)
-    )
+    return evidence.mean_accuracy(rows, [kind_name(network)], evidence.accuracy_noise([block], networks))
 
 
-def best_layer_terms(trial: Trial) -> list[LayerWeight]:
-    """Return the term of the layer that is best on validation images."""
-    return [(1.0, None)]
+def only_layer(layer: int | None) -> Callable[[Trial], list[LayerWeight]]:
+    """Return a function that reads one layer; None: the one that is best on validation images."""
+    return lambda trial: [(1.0, layer)]
 
 
 def range_terms(evidence: StudyEvidence, trial: Trial) -> list[LayerWeight]:
@@ -143,5 +153,54 @@ def range_terms(evidence: StudyEvidence, trial: Trial) -> list[LayerWeight]:
     return [(1.0, int(means.argmax())), (-1.0, int(means.argmin()))]
 
 
-def _one_layer(layer: int, trial: Trial) -> list[LayerWeight]:
-    return [(1.0, layer)]
+def missing_blocks(evidence: StudyEvidence) -> str:
+    """Return which block has no network at all; a claim over all networks is not one over the others."""
+    missing = [block for block in MAIN_BLOCKS if block not in evidence.blocks]
+    return f"no {' and no '.join(missing)} was trained" if missing and evidence.trials else ""
+
+
+def accuracy_regime(evidence: StudyEvidence, blocks: Sequence[str], depth: int | None = None) -> str:
+    """Return why no block of these can show accuracies, of the networks of one depth if it is given."""
+    above = (_above_baselines(evidence, block, depth) for block in blocks)
+    return "" if any(above) else NOT_ABOVE
+
+
+def prediction_regime(evidence: StudyEvidence, blocks: Sequence[str]) -> str:
+    """Return why no block of these can show losses or reconstructions."""
+    return "" if any(_below_unigram(evidence, block) for block in blocks) else NOT_BELOW
+
+
+def _above_baselines(evidence: StudyEvidence, block: str, depth: int | None) -> bool:
+    """Whether a block's accuracy is clearly above each of its baselines."""
+    own = [trial for trial in evidence.trials if trial.block == block and depth in (None, trial.depth)]
+    names = dict.fromkeys(name for trial in own for name in trial.probes[evidence.pool].baselines)
+
+    def gain(name: str) -> Mean:
+        def terms(trial: Trial) -> list[Term] | None:
+            baseline = trial.probes[evidence.pool].baselines.get(name)
+            return None if baseline is None else [Term(1, evidence.probes(trial)), Term(-1, baseline)]
+
+        kinds = (trial.kind for trial in own)
+        return evidence.mean_accuracy(*evidence.paired(kinds, evidence.of_block(block, terms)))
+
+    return bool(names) and all(_clearly_positive(gain(name)) for name in names)
+
+
+def _below_unigram(evidence: StudyEvidence, block: str) -> bool:
+    """Whether a block's loss is clearly below that of predicting frequencies; so where this is not known."""
+
+    def gain(trial: Trial) -> float | None:
+        unigram = trial.measurements.get("unigram")
+        return None if unigram is None else float(unigram) - trial.loss
+
+    known = [trial for trial in evidence.trials if trial.block == block and gain(trial) is not None]
+    found = evidence.mean_values((trial.kind for trial in known), evidence.of_block(block, gain))
+    return not known or _clearly_positive(found)
+
+
+def _clearly_positive(found: Mean) -> bool:
+    estimate = found.estimate
+    if estimate is None:
+        return False
+    errors = [each.standard_error for each in estimate.sources if each.name != "kinds"]
+    return estimate.mean > Z_95 * math.hypot(*errors)

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Int
 
-from isopix.model.pool import Pool
+from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
-from isopix.studies.inductive_bias.trials import Architecture, Correct, ProbedLayers, Trial
+from isopix.studies.inductive_bias.results import Architecture, Correct, ProbedLayers, Trial
 
-Measurements = Mapping[tuple[Architecture, int], Mapping[str, Any]]  # by architecture and seed
-Value = Callable[[Trial], float | None]
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 class Term(NamedTuple):
@@ -36,27 +35,19 @@ class Term(NamedTuple):
         return 100 * self.weight * self.probed.test_accuracies[self.read_layer]
 
 
-class Cells(NamedTuple):
-    """The terms whose sum is a difference of accuracies, for each seed (rows) and each kind (columns)."""
-
-    rows: list[list[list[Term]]]
-    kinds: Sequence[Hashable]
+Terms = list[list[list[Term]]]  # whose sum is a difference of accuracies, by seed (rows) and kind (columns)
 
 
 @dataclass
 class StudyEvidence:
-    """The finished trials of a study under one pool, and what else was measured of them.
-
-    `effects` is the difference that the study is planned to detect, by unit; `groups` are those of
-    the test images.
+    """The finished trials of a study under one pool; `effects` is the difference that the study is planned to
+    detect, by unit; `groups` are those of the test images.
     """
 
     trials: Sequence[Trial]
-    measurements: Measurements
     pool: Pool
-    effects: Mapping[str, float]
+    effects: Mapping[str, float] = field(default_factory=dict)
     groups: Int[np.ndarray, " B"] | None = None
-    _unpacked: dict[tuple[int, int], Correct] = field(default_factory=dict)
 
     @cached_property
     def by_seed(self) -> dict[int, dict[Architecture, Trial]]:
@@ -84,10 +75,6 @@ class StudyEvidence:
         """Return the probes of a trained network."""
         return trial.probes[self.pool].network
 
-    def measurement(self, trial: Trial, name: str) -> Any:
-        """Return a measurement of a trial; None if it is missing."""
-        return self.measurements.get((trial.architecture, trial.seed), {}).get(name)
-
     def deepest(self, block: str, limit: int) -> int:
         """Return the depth of a block's deepest trials up to `limit`; `limit` without trials."""
         depths = (trial.depth for trial in self.trials if trial.block == block and trial.depth <= limit)
@@ -104,42 +91,54 @@ class StudyEvidence:
         )
         return [[found[seed][kind] for kind in known] for seed in seeds], known
 
+    def of_block(self, block: str, read: Callable[[Trial], T]) -> Callable[[int, Any], T | None]:
+        """Return a function that reads the trial of a seed and a kind; None where there is no such trial."""
+
+        def find(seed: int, kind: Any) -> T | None:
+            trial = self.by_seed[seed].get((block, *kind))
+            return None if trial is None else read(trial)
+
+        return find
+
     def mean_values(
         self, kinds: Iterable[Hashable], find: Callable[[int, Any], float | None], noise: Noise | None = None
     ) -> "Mean":
         """Return the mean of `find(seed, kind)` over kinds and seeds."""
         rows, names = self.paired(kinds, find)
-        return Mean.of(np.array(rows, dtype=float), names, None, None, noise)
+        return self._mean(np.array(rows, dtype=float), names, None, noise)
 
-    def mean_accuracy(self, cells: Cells, noise: Noise | None = None) -> "Mean":
+    def mean_accuracy(self, rows: Terms, kinds: Sequence[Hashable], noise: Noise | None = None) -> "Mean":
         """Return the mean of a difference of accuracies, in percentage points, over kinds, seeds and test
         images.
         """
-        values = [[sum(term.points for term in terms) for terms in row] for row in cells.rows]
-        return Mean.of(np.array(values), cells.kinds, self._per_image(cells), self.groups, noise)
+        values = [[sum(term.points for term in terms) for terms in row] for row in rows]
+        return self._mean(np.array(values), kinds, self._per_image(rows), noise)
 
-    def _per_image(self, cells: Cells) -> PerImage | None:
+    def _mean(
+        self, values: np.ndarray, kinds: Sequence[Hashable], images: PerImage | None, noise: Noise | None
+    ) -> "Mean":
+        """Return the mean of a value for each seed (rows) and kind (columns)."""
+        if not values.size:
+            return UNKNOWN
+        encodings = [encoding_of(kind) for kind in kinds]
+        encodings = encodings if all(encodings) else []
+        estimate = crossed_estimate(values, images, self.groups, noise, encodings)
+        means = dict(zip(map(kind_name, kinds), values.mean(0).tolist(), strict=True))
+        return Mean(estimate, tuple(values.mean(1).tolist()), means)
+
+    def _per_image(self, rows: Terms) -> PerImage | None:
         """Return the mean over seeds and kinds for each test image; None where one is not known."""
-        count = sum(len(row) for row in cells.rows)
-        terms = [term for row in cells.rows for each in row for term in each]
-        correct = [self._correct(term) for term in terms]
+        count = sum(len(row) for row in rows)
         total: PerImage | None = None
-        for term, images in zip(terms, correct, strict=True):
+        for term in (term for row in rows for terms in row for term in terms):
+            images = self._correct(term)
             if images is None:
                 return None
-            if total is None:
-                total = np.zeros(len(images))
-            total += (100 * term.weight / count) * images
+            total = (np.zeros(len(images)) if total is None else total) + (100 * term.weight / count) * images
         return total
 
     def _correct(self, term: Term) -> Correct | None:
-        key = id(term.probed), term.read_layer
-        if key not in self._unpacked:
-            found = term.probed.correct_images(term.read_layer)
-            if found is None:
-                return None
-            self._unpacked[key] = found
-        return self._unpacked[key]
+        return term.probed.correct_images(term.read_layer)
 
     def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
         """Return the variance between seeds of the difference of `networks` accuracies of single layers, in
@@ -150,7 +149,7 @@ class StudyEvidence:
         layers = self._pooled(blocks, lambda trial: [100 * a for a in self.probes(trial).test_accuracies])
         return layers and Noise(networks * layers.variance, layers.freedom)
 
-    def value_noise(self, blocks: Sequence[str], value: Value) -> Noise | None:
+    def value_noise(self, blocks: Sequence[str], value: Callable[[Trial], float | None]) -> Noise | None:
         """Return the variance between seeds of the difference of two networks' values, pooled likewise."""
         found = self._pooled(blocks, lambda trial: [value(trial)])
         return found and Noise(2 * found.variance, found.freedom)
@@ -173,24 +172,8 @@ class Mean(NamedTuple):
     values: tuple[float, ...]  # by seed
     by_kind: dict[str, float]
 
-    @classmethod
-    def of(
-        cls,
-        values: np.ndarray,
-        kinds: Sequence[Hashable],
-        images: PerImage | None,
-        groups: Int[np.ndarray, " B"] | None,
-        noise: Noise | None,
-    ) -> "Mean":
-        """Return the mean of a value for each seed (rows) and kind (columns)."""
-        if not values.size:
-            return cls(None, (), {})
-        encodings = [each for each in map(encoding_of, kinds) if each]
-        estimate = crossed_estimate(
-            values, images, groups, noise, encodings if len(encodings) == len(kinds) else ()
-        )
-        means = dict(zip(map(kind_name, kinds), values.mean(0).tolist(), strict=True))
-        return cls(estimate, tuple(values.mean(1).tolist()), means)
+
+UNKNOWN = Mean(None, (), {})
 
 
 def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]]:

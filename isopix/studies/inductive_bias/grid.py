@@ -2,28 +2,30 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from isopix.core.choices import Pool
 from isopix.core.config import from_dict
+from isopix.core.registry import kinds_of
 from isopix.data.dataset import load_dataset
-from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
 from isopix.probing.linear import LbfgsProbe, RidgeProbe
 from isopix.probing.probe import probe_method
 from isopix.recipes import registry
-from isopix.recipes.cost import recipe_cost
+from isopix.recipes.cost import training_flops
 from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.runs.pretrain import require_validation, with_absolute_paths
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.provenance import with_provenance
-from isopix.studies.inductive_bias.trials import Architecture
-from isopix.studies.trial import TrialResult, TrialSpec
+from isopix.studies.inductive_bias.measure import Example, read_example
+from isopix.studies.inductive_bias.results import Architecture, TrialResult
+from isopix.studies.inductive_bias.trial import TrialSpec
 from isopix.train.lr_search import lr_grid
 
 FILE = "study.json"
@@ -31,9 +33,9 @@ MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverg
 
 
 class Scale(NamedTuple):
-    """A size of the study: the prefix of its recipes, architectures, number of seeds, and the probe of every
-    layer with the maximum number of images of each split that it reads. `effect` is the difference
-    of accuracy that it is planned to detect, in percentage points.
+    """A size of the study: the prefix of its recipes, and the probe of every layer with the maximum number of
+    images of each split that it reads. `effect` is the difference of accuracy that it is planned to detect,
+    in percentage points.
     """
 
     prefix: str
@@ -53,29 +55,19 @@ STUDY_POOLS: tuple[Pool, ...] = ("mean", "grid4")
 # The differences that a study is planned to detect, apart from those of accuracy; "" is of correlations.
 EFFECTS = {"nats": 0.2, "nats per doubling": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 THREE_BLOCKS = ("conv", "mixer", "transformer-1")
+
+
+def _networks(*depths: int) -> tuple[Architecture, ...]:
+    return tuple(product(THREE_BLOCKS, ENCODINGS, depths))
+
+
 _RIDGE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # closed form
 _IMAGES = {"train": 10_000, "validation": 2000, "test": 10_000}
 _ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
-    "tiny": Scale(
-        "isotropic.translated_digits-",
-        tuple(product(THREE_BLOCKS, ENCODINGS, (1, 3))),
-        seeds=5,
-        probe=_RIDGE,
-        probe_images=_IMAGES,
-        effect=20.0,
-    ),
-    "small": Scale(
-        "isotropic.small-",
-        tuple(product(THREE_BLOCKS, ENCODINGS, (1, 3, 6))),
-        seeds=5,
-        probe=_RIDGE,
-        probe_images=_IMAGES,
-        effect=5.0,
-    ),
-    "paper": Scale(
-        "isotropic.", tuple(CELLS), seeds=3, probe=LbfgsProbe(), probe_images=_ALL_IMAGES, effect=5.0
-    ),
+    "tiny": Scale("isotropic.translated_digits-", _networks(1, 3), 5, _RIDGE, _IMAGES, effect=20.0),
+    "small": Scale("isotropic.small-", _networks(1, 3, 6), 5, _RIDGE, _IMAGES, effect=5.0),
+    "paper": Scale("isotropic.", tuple(CELLS), 3, LbfgsProbe(), _ALL_IMAGES, effect=5.0),
 }
 
 
@@ -101,17 +93,21 @@ class StudyPlan:
         for name in ("scale", "settings", "probe"):
             old, new = getattr(self, name), getattr(other, name)
             if old != new:
-                raise ValueError(f"the study has {name} {_text(old)}, not {_text(new)}")
+                raise ValueError(f"the study has {name} {old or 'none'}, not {new or 'none'}")
         both = {*self.architectures, *other.architectures}
         architectures = tuple(each for each in SCALES[self.scale].architectures if each in both)
-        seeds = max(self.seeds, other.seeds)
-        return StudyPlan(self.scale, architectures, seeds, other.data, self.settings, self.probe)
+        return replace(other, architectures=architectures, seeds=max(self.seeds, other.seeds))
+
+    @property
+    def trials(self) -> list[str]:
+        """The names of the trials."""
+        return [trial_name(each, seed) for each in self.architectures for seed in range(self.seeds)]
 
 
 def plan_study(
     scale: str,
     *,
-    data: str | None = None,
+    data: str | Path | None = None,
     pattern: str = "*",
     seeds: int | None = None,
     settings: Sequence[str] = (),
@@ -120,34 +116,24 @@ def plan_study(
     """Return the architectures of a scale whose names, as `conv-pix2vec-3`, match one of the comma-separated
     patterns; `seeds` and `probe` None are the scale's own. Raises ValueError for unknown values.
     """
-    if scale not in SCALES:
-        raise ValueError(f"unknown scale '{scale}'; scales: {', '.join(SCALES)}")
     chosen, patterns = SCALES[scale], pattern.split(",")
     found = tuple(
-        each for each in chosen.architectures if any(fnmatchcase(name(each), one) for one in patterns)
+        each for each in chosen.architectures if any(fnmatchcase(network_name(each), one) for one in patterns)
     )
     if not found:
-        known = ", ".join(map(name, chosen.architectures))
+        known = ", ".join(map(network_name, chosen.architectures))
         raise ValueError(f"no trial of scale '{scale}' matches '{pattern}'; trials: {known}")
-    count = chosen.seeds if seeds is None else seeds
-    if count < 1:
-        raise ValueError(f"seeds is {count}; allowed: 1 or more")
     if probe is not None:
         probe_method(probe)
-    where = None if data is None else str(Path(data).resolve()) if Path(data).exists() else data
-    return StudyPlan(scale, found, count, where, tuple(settings), probe)
-
-
-def name(architecture: Architecture) -> str:
-    """Return the name of an architecture, as `conv-pix2vec-3`."""
-    return "-".join(map(str, architecture))
+    where = None if data is None else str(Path(data).resolve() if Path(data).exists() else data)
+    return StudyPlan(scale, found, seeds or chosen.seeds, where, tuple(settings), probe)
 
 
 class Study:
-    """A study in its folder; `create` and `open` check that it is one."""
+    """A study in its folder."""
 
     def __init__(self, path: Path, planned: StudyPlan):
-        self.path, self.plan = path, planned
+        self.path, self.plan = path.resolve(), planned
 
     @classmethod
     def from_plan(cls, path: Path, planned: StudyPlan) -> "Study":
@@ -156,31 +142,25 @@ class Study:
         Raises ValueError for a folder of something else, a study with other settings, and invalid settings.
         """
         if (path / FILE).is_file():
-            joined = cls.open(path).plan.merged(planned)
-        else:
-            if path.exists() and (
-                not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())
-            ):
-                raise ValueError(f"{path} is not a study, and not empty; choose another --out")
-            joined = planned
-        study = cls(path.resolve(), joined)
+            planned = cls.open(path).plan.merged(planned)
+        elif path.exists() and (not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())):
+            raise ValueError(f"{path} is not a study, and not empty; choose another --out")
+        study = cls(path, planned)
         _ = study.specs  # invalid settings are refused before anything is written
         return study
 
     @classmethod
     @contextmanager
     def create(cls, path: Path, planned: StudyPlan) -> Iterator["Study"]:
-        """Write the plan and yield the study, for one process at a time.
-
-        Raises ValueError as `from_plan`
-        does, and while another process works on it.
+        """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan`,
+        and while another process works on it.
         """
         cls.from_plan(path, planned)
         path.mkdir(parents=True, exist_ok=True)
         with exclusive_lock(path, "study"):
             study = cls.from_plan(path, planned)  # another process may have extended it
-            for folder in (study.path / "trials", study.path / "results"):
-                folder.mkdir(exist_ok=True)
+            for folder in ("trials", "results"):
+                (study.path / folder).mkdir(exist_ok=True)
             write_json(study.path / FILE, with_provenance({"kind": "study", **asdict(study.plan)}))
             yield study
 
@@ -190,26 +170,30 @@ class Study:
         if not (path / FILE).is_file():
             raise ValueError(f"{path} is not a study; isopix study makes one")
         try:
-            return cls(path.resolve(), _read_plan(path / FILE))
-        except KeyError as missing:
-            raise ValueError(f"{path / FILE} has no {missing}") from None
+            values = read_json(path / FILE)
+            own = {name: values[name] for name in StudyPlan.__dataclass_fields__ if name in values}
+            return cls(path, from_dict(StudyPlan, own))
         except ValueError as error:
             raise ValueError(f"{path / FILE} cannot be read: {error}") from None
 
+    @classmethod
+    def scale_in(cls, path: Path) -> str:
+        """Return the scale of the study in a folder, `tiny` if there is none."""
+        return cls.open(path).plan.scale if (path / FILE).is_file() else "tiny"
+
     def require_images(self) -> None:
-        """Raises ValueError without images, classes or validation images, and for other images than those of
+        """Raise ValueError without images, classes or validation images, and for other images than those of
         finished trials, before any trial is trained. The prepared images are cached for all trials.
         """
-        recipe = self._spec(self.plan.architectures[0], 0).recipe
+        recipe = self.specs[0].recipe
         data = load_dataset(recipe.data)
         data.require_labels("study")
         require_validation(recipe, data, "a layer")
-        for spec in self.specs:
-            before = spec.read().environment.get("data", data.fingerprint)
-            if before != data.fingerprint:
+        for name, result in self.results().items():
+            if result.environment.get("data", data.fingerprint) != data.fingerprint:
                 raise ValueError(
-                    f"{recipe.data.source} has other images than those of {spec.name}, which is done; give "
-                    "the same images as before, or another --out"
+                    f"{recipe.data.source} has other images than those of {name}, which is done; give the "
+                    "same images as before, or another --out"
                 )
 
     @cached_property
@@ -219,67 +203,53 @@ class Study:
         Raises ValueError for invalid settings.
         """
         first = [self._spec(each, 0) for each in self.plan.architectures]
-        first.sort(key=cost, reverse=True)
+        first.sort(key=lambda spec: training_flops(spec.recipe), reverse=True)
         later = [self._spec(each.architecture, seed) for seed in range(1, self.plan.seeds) for each in first]
         return first + later
 
     def missing(self, planned: StudyPlan) -> list[TrialSpec]:
         """Return the trials of a plan that are not done, failed ones included."""
-        names = set(_trial_names(planned))
+        names = set(planned.trials)
         return [spec for spec in self.specs if spec.name in names and spec.read().status != "done"]
 
     def results(self) -> dict[str, TrialResult]:
         """Return the status of every trial, by its name, in the order of the plan."""
         specs = {spec.name: spec for spec in self.specs}
-        return {each: specs[each].read() for each in _trial_names(self.plan)}
+        return {each: specs[each].read() for each in self.plan.trials}
+
+    def examples(self) -> list[Example]:
+        """Return the pictures of the networks that may represent their blocks."""
+        return [
+            read_example(spec.example, spec.architecture)
+            for spec in self.specs
+            if spec.example.is_file() and spec.read().status == "done"
+        ]
 
     def _spec(self, architecture: Architecture, seed: int) -> TrialSpec:
-        scale, trial_name = SCALES[self.plan.scale], _trial_name(architecture, seed)
+        scale, trial = SCALES[self.plan.scale], trial_name(architecture, seed)
         recipe = registry.resolve(
-            scale.prefix + name(architecture),
+            scale.prefix + network_name(architecture),
             options={"data.source": self.plan.data, "train.seed": seed},
             assignments=self.plan.settings,
         ).recipe
         return TrialSpec(
-            name=trial_name,
+            name=trial,
             architecture=architecture,
             recipe=with_absolute_paths(recipe),
             lrs=lr_grid(recipe.train.optimizer.lr, min(MIN_LR, recipe.train.optimizer.lr)),
             probe=scale.probe if self.plan.probe is None else probe_method(self.plan.probe),
             pools=STUDY_POOLS,
             probe_images=scale.probe_images,
-            folder=self.path / "trials" / trial_name,
-            result=self.path / "results" / f"{trial_name}.json",
+            folder=self.path / "trials" / trial,
+            result=self.path / "results" / f"{trial}.json",
         )
 
 
-def _read_plan(path: Path) -> StudyPlan:
-    """Read a plan. Raises ValueError or KeyError for anything else."""
-    values = read_json(path)
-    names = [key for key in StudyPlan.__dataclass_fields__ if key != "probe" or key in values]
-    found = from_dict(StudyPlan, {key: values[key] for key in names})
-    scale = SCALES.get(found.scale)
-    if scale is None:
-        raise ValueError(f"scale is '{found.scale}'; allowed: {', '.join(SCALES)}")
-    unknown = [name(each) for each in found.architectures if each not in scale.architectures]
-    if unknown:
-        raise ValueError(f"{unknown[0]} is no network of scale {found.scale}")
-    return found
+def network_name(architecture: Architecture) -> str:
+    """Return the name of an architecture, as `conv-pix2vec-3`."""
+    return "-".join(map(str, architecture))
 
 
-def cost(spec: TrialSpec) -> int:
-    """Return the FLOPs of a trial's training, roughly proportional to its time."""
-    recipe = spec.recipe
-    return recipe_cost(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
-
-
-def _trial_names(planned: StudyPlan) -> list[str]:
-    return [_trial_name(each, seed) for each in planned.architectures for seed in range(planned.seeds)]
-
-
-def _trial_name(architecture: Architecture, seed: int) -> str:
-    return f"{name(architecture)}-seed-{seed}"
-
-
-def _text(value: Any) -> str:
-    return " ".join(value) or "none" if isinstance(value, tuple) else str(value)
+def trial_name(architecture: Architecture, seed: int) -> str:
+    """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
+    return f"{network_name(architecture)}-seed-{seed}"

@@ -5,18 +5,14 @@ Architectures are treated as independent with normal errors of equal variance, w
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
 
 from isopix.core.stats import MIN_POINTS, pearson_coefficient, rankdata
 from isopix.studies.estimates import ErrorSource, Estimate
-from isopix.studies.inductive_bias.evidence import Cells, Mean, StudyEvidence, Term
-from isopix.studies.inductive_bias.trials import Architecture, Trial
-
-Matrix = Float[np.ndarray, "n m"]
-Weights = Float[np.ndarray, " m"]
+from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, StudyEvidence, Term
+from isopix.studies.inductive_bias.results import Trial
 
 
 def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
@@ -29,7 +25,7 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     seeds, architectures = evidence.complete(trials)
     count = len(architectures)
     if count < MIN_POINTS or len(seeds) < 2:
-        return Mean(None, (), {})
+        return UNKNOWN
 
     def coefficient(chosen: Sequence[int]) -> float | None:
         own = [[evidence.by_seed[seed][each] for seed in chosen] for each in architectures]
@@ -39,88 +35,60 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
 
     rho = coefficient(seeds)
     if rho is None:
-        return Mean(None, (), {})
+        return UNKNOWN
     limit = 1 - 6 / (count * (count**2 - 1))
     clusters = len({each[:2] for each in architectures})
     independent = clusters if clusters >= MIN_POINTS else count
     error = math.sqrt((1 + rho**2 / 2) / (independent - 3))
     center = math.atanh(min(limit, max(-limit, -rho)))
     estimate = Estimate(center, (ErrorSource("kinds", error, math.inf),), len(seeds), count)
-    values = tuple(-(coefficient([seed]) or 0.0) for seed in seeds)
-    return Mean(estimate, values, {})
+    return Mean(estimate, tuple(-(coefficient([seed]) or 0.0) for seed in seeds), {})
 
 
 def at_fixed_loss(evidence: StudyEvidence, first: str, second: str) -> Mean:
-    """Return the accuracy of encoding `first` minus that of `second` at equal loss, in percentage points
-    (analysis of covariance).
-
-    Least squares of accuracy = a[block] + b[encoding] + c loss with a common slope c; the contrast is
-    b[first] - b[second]. Without an estimate where the networks do not determine it or leave no residual.
-    """
-    blocks, encodings = (
-        list(dict.fromkeys(getattr(trial, name) for trial in evidence.trials))
-        for name in ("block", "encoding")
-    )
-    weights = np.zeros(len(blocks) + len(encodings) + 1)
-    for encoding, sign in ((first, 1), (second, -1)):
-        if encoding in encodings:
-            weights[len(blocks) + encodings.index(encoding)] = sign
-    return _combination(evidence, weights) if {first, second} <= set(encodings) else Mean(None, (), {})
+    """Return the accuracy of encoding `first` minus that of `second` at equal loss, in percentage points."""
+    return _covariance(evidence, {first: 1.0, second: -1.0})
 
 
 def slope_on_loss(evidence: StudyEvidence) -> Mean:
     """Return the fall of accuracy with the loss in the same regression, in percentage points per nat."""
-    blocks, encodings = (
-        len({getattr(trial, name) for trial in evidence.trials}) for name in ("block", "encoding")
-    )
-    return _combination(evidence, np.array([*[0.0] * (blocks + encodings), -1.0]))
+    return _covariance(evidence, {"loss": -1.0})
 
 
-def _combination(evidence: StudyEvidence, weights: Weights) -> Mean:
-    """Return a combination of the coefficients of the analysis of covariance.
+def _covariance(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean:
+    """Return a combination of the coefficients of the analysis of covariance, least squares of
+    accuracy = a[block] + b[encoding] + c loss with a common slope c.
 
     Its errors are that of least squares, with Student's distribution, and that of the test images, which
-    enters by the weight of each network's accuracy.
+    enters by the weight of each network's accuracy. Without an estimate where the networks do not determine
+    it or leave no residual.
     """
     seeds, architectures = evidence.complete(evidence.trials)
-    if len(seeds) < 2:
-        return Mean(None, (), {})
-    design = _design(evidence, seeds, architectures)
+    blocks, encodings = (list(dict.fromkeys(each[place] for each in architectures)) for place in (0, 1))
+    names = [*map(str, blocks + encodings), "loss"]
+    if len(seeds) < 2 or not weights.keys() <= set(names):
+        return UNKNOWN
+    trials = [[evidence.by_seed[seed][each] for each in architectures] for seed in seeds]
+    levels = [[float(name in each[:2]) for name in names[:-1]] for each in architectures]
+    losses = [np.mean([trial.loss for trial in own]) for own in zip(*trials, strict=True)]
+    design, wanted = np.column_stack([levels, losses]), np.array([weights.get(name, 0.0) for name in names])
     inverse = np.linalg.pinv(design)
     freedom = len(architectures) - int(np.linalg.matrix_rank(design))
-    if freedom < 1 or not np.allclose(weights @ inverse @ design, weights):
-        return Mean(None, (), {})
-    shares = weights @ inverse  # of each architecture's accuracy in the combination
-    accuracy = np.array(
-        [
-            [100 * evidence.probes(evidence.by_seed[seed][each]).test_accuracy for each in architectures]
-            for seed in seeds
-        ]
-    )
+    if freedom < 1 or not np.allclose(wanted @ inverse @ design, wanted):
+        return UNKNOWN
+    shares = wanted @ inverse  # of each architecture's accuracy in the combination
+    accuracy = np.array([[100 * evidence.probes(trial).test_accuracy for trial in row] for row in trials])
     mean = accuracy.mean(0)
     residual = mean - design @ (inverse @ mean)
     error = math.sqrt(float(np.square(residual).sum()) / freedom * float(np.square(shares).sum()))
+    each_weight = (len(shares) * shares).tolist()
     rows = [
-        [
-            [Term(weight, evidence.probes(evidence.by_seed[seed][each]))]
-            for weight, each in zip((len(shares) * shares).tolist(), architectures, strict=True)
-        ]
-        for seed in seeds
+        [[Term(weight, evidence.probes(trial))] for weight, trial in zip(each_weight, row, strict=True)]
+        for row in trials
     ]
-    images = evidence.mean_accuracy(Cells(rows, list(map(str, architectures)))).estimate
+    images = evidence.mean_accuracy(rows, list(map(str, architectures))).estimate
     sources = [ErrorSource("kinds", error, freedom)]
     sources += [each for each in (images.sources if images else ()) if each.name == "images"]
     count = images.images if images else 0
     estimate = Estimate(float(shares @ mean), tuple(sources), len(seeds), len(architectures), count)
     return Mean(estimate, tuple((accuracy @ shares).tolist()), {})
-
-
-def _design(evidence: StudyEvidence, seeds: Sequence[int], architectures: Sequence[Architecture]) -> Matrix:
-    """Return a row for each architecture: its block, its encoding and its mean loss."""
-    blocks, encodings = (list(dict.fromkeys(each[place] for each in architectures)) for place in (0, 1))
-    rows = [
-        [*(block == each for each in blocks), *(encoding == each for each in encodings)]
-        for block, encoding, _ in architectures
-    ]
-    losses = [np.mean([evidence.by_seed[seed][each].loss for seed in seeds]) for each in architectures]
-    return np.column_stack([np.array(rows, dtype=float), losses])

@@ -20,8 +20,8 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig
 from isopix.data.splits import Split
-from isopix.objectives import Autoregressive
 from isopix.objectives.base import nll_per_image
+from isopix.objectives.objectives import Autoregressive
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 

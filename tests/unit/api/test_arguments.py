@@ -13,7 +13,7 @@ import pytest
 
 import isopix
 from isopix.api.arguments import checked
-from isopix.core.ranges import Count
+from isopix.core.choices import Count
 from isopix.pretrained.model import PretrainedModel
 from tests.unit.data.refusal import refusal
 

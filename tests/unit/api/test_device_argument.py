@@ -1,9 +1,6 @@
 """A device is a name or a `torch.device` in every function that takes one."""
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
@@ -11,19 +8,6 @@ import torch
 import isopix
 from isopix.core.device import DeviceLike, select_device
 from tests.unit.api.conftest import TINY
-from tests.unit.api.test_arguments import functions
-
-TAKING_ONE = {
-    name: function
-    for name, function in functions().items()
-    if "device" in inspect.signature(function).parameters
-}
-
-
-@pytest.mark.parametrize("function", TAKING_ONE.values(), ids=TAKING_ONE)
-def test_every_function_takes_a_device_of_pytorch(function: Callable[..., Any]) -> None:
-    hint = get_type_hints(function)["device"]
-    assert hint is object or {*get_args(DeviceLike)} <= {*get_args(hint)}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0", torch.device("cpu"), torch.device("cpu", 0), "auto"])

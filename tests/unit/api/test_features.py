@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import isopix
 from isopix.core.overrides import override
 from isopix.pretrained.model import PretrainedModel
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.runs.load import LoadedRun
 from isopix.runs.state import State
 from tests.laws import cases
@@ -28,7 +28,7 @@ from tests.unit.data.refusal import refusal
 
 def one_pixel() -> PretrainedModel:
     """A model of images of one pixel: flattened they have 3 columns, as most of scikit-learn's data."""
-    recipe = override(tiny.digits(), {"data.rows": 1, "data.cols": 1, "depth": 1, "width": 8})
+    recipe = override(igpt.digits(), {"data.rows": 1, "data.cols": 1, "depth": 1, "width": 8})
     return PretrainedModel(LoadedRun(recipe, cases.busy(recipe), State(step=0)))
 
 

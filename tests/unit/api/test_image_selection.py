@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import isopix
-from isopix.api.image_selection import select_split
 from isopix.data.dataset import DataConfig, load_dataset
+from isopix.pretrained.images import select_split
 from isopix.runs.load import LoadedRun
 from isopix.runs.seen import load_seen
 

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import isopix
-from tests.unit.api.conftest import TINY, Copy, assert_same_files, cli
+from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -34,23 +32,3 @@ def test_report(copy_of: Copy, tmp_path: Path) -> None:
     assert isopix.report(runs[0], out=tmp_path / "new" / "page.html").path.is_file()
     assert "is a folder" in refusal(lambda: isopix.report(runs[0], out=tmp_path))
     assert refusal(isopix.report) == "report needs at least one run"
-
-
-def test_plan() -> None:
-    told = json.loads(cli("plan", "igpt.digits", *TINY, "--price", 2, "--device", "cpu", "--json"))
-    found = isopix.plan("igpt.digits", overrides=TINY, price=2.0, **CPU)
-    names = (
-        "parameters",
-        "forward_flops",
-        "training_flops",
-        "weight_bytes",
-        "copy_bytes",
-        "activation_bytes",
-        "step_bytes",
-        "images",
-        "device",
-    )
-    assert {name: getattr(found, name) for name in names} == {name: told[name] for name in names}
-    assert [rent._asdict() for rent in found.device_hours] == told["device_hours"]
-    assert found.seconds == pytest.approx(found.images / found.images_per_second)
-    assert found.recipe.model.depth == 1

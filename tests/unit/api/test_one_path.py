@@ -11,11 +11,7 @@ import torch
 import isopix
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.model.kv_cache import AttentionCache
 from isopix.pretrained.model import PretrainedModel
-from isopix.runs.load import LoadedRun
-from isopix.runs.state import State
-from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
 
@@ -28,47 +24,10 @@ def loaded(pristine: Path, name: str, **options: Any) -> PretrainedModel:
     return isopix.load(pristine / name, device="cpu", **options)
 
 
-def test_samples(pristine: Path) -> None:
-    """70 images are more than were once sampled at a time by the method."""
-    model = loaded(pristine, "ar")
-    found = isopix.sample(model, 70, temperature=0.9, top_k=5, seed=3).images
-    assert torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=3))
-    assert not torch.equal(found, model.sample(70, temperature=0.9, top_k=5, seed=4))
-
-
-def test_completions(pristine: Path, images: Images) -> None:
-    model = loaded(pristine, "ar")
-    found = isopix.complete(model, images, each=2, seed=3)
-    assert found.record["rows"] == 4
-    assert torch.equal(found.images, model.complete(images, each=2, seed=3).images)
-    assert torch.equal(found.images, model.complete(images, mask="rows:4", each=2, seed=3).images)
-    assert not torch.equal(found.images, model.complete(images, 3, each=2, seed=3).images)
-
-
-def test_reconstructions(pristine: Path, images: Images) -> None:
-    model = loaded(pristine, "bert")
-    found, other = isopix.reconstruct(model, images, seed=3).reconstruction, model.reconstruct(images, seed=3)
-    assert torch.equal(found.mask, other.mask)
-    assert torch.equal(found.prediction, other.prediction)
-    assert not torch.equal(found.mask, model.reconstruct(images, seed=4).mask)
-
-
 def test_the_precision_of_a_model_is_that_of_the_functions(
-    pristine: Path, images: Images, monkeypatch: pytest.MonkeyPatch
+    pristine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[torch.dtype] = []
     model = loaded(pristine, "ar", precision="bf16")
-    real = AttentionCache.keep_in
-    monkeypatch.setattr(
-        AttentionCache, "keep_in", lambda self, dtype: (kept.append(dtype), real(self, dtype))
-    )
-    assert isopix.sample(model, 2).record["precision"] == "bf16"
-    assert isopix.complete(model, images).record["precision"] == "bf16"
-    model.sample(2)
-    assert set(kept) == {torch.bfloat16}
-    kept.clear()
-    isopix.sample(model, 2, precision="fp32")
-    assert not kept
     probed: list[bool] = []
     real_features = model.network.features
 
@@ -127,14 +86,3 @@ def test_no_images_have_no_features(pristine: Path, images: Images) -> None:
     model = loaded(pristine, "ar")
     assert model(images[:0]).shape == (0, model.num_features)
     assert loaded(pristine, "bert", layer=0)(images[:0].numpy()).shape == (0, model.num_features)
-
-
-@pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
-def test_no_images_have_no_features_of_any_network(recipe: cases.Recipe) -> None:
-    model = PretrainedModel(LoadedRun(recipe, cases.network(recipe), State(step=0)))
-    assert model(cases.images(recipe)[:0]).shape == (0, model.num_features)
-
-
-def test_more_samples_than_memory_are_refused_in_one_line(pristine: Path) -> None:
-    line = refusal(lambda: isopix.sample(pristine / "ar", 10**11, device="cpu"), kind=RuntimeError)
-    assert line == "not enough memory for 100,000,000,000 images; sample fewer"

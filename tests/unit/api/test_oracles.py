@@ -11,8 +11,6 @@ import torch
 import isopix
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.generate.config import SamplingConfig
-from isopix.generate.sample import sample_images
 from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.config import ProbeConfig
@@ -73,35 +71,6 @@ def test_verify_is_the_mean_of_minus_ln_p_of_the_codes_masked_by_its_seed(
         found = isopix.verify(runs / "bert", data=digits, limit=16, seed=seed, **CPU)
         assert found.loss_nats == pytest.approx(losses[-1], rel=1e-6)
     assert losses[0] != pytest.approx(losses[1], rel=1e-4)
-
-
-def test_reconstruct_masks_by_its_seed(runs: Path, digits: ImageDataset) -> None:
-    model = isopix.load(runs / "bert", **CPU).loaded.model
-    images, masks = digits.test.images[:4], []
-    for seed in SEEDS:
-        batch = model.make_batch(images, generator(seed, "hide"))
-        found = isopix.reconstruct(runs / "bert", images, seed=seed, **CPU)
-        assert torch.equal(found.reconstruction.mask, batch.mask)
-        right = (model.network.predict(batch.inputs, batch.mask) == batch.targets)[batch.loss_mask]
-        assert found.accuracy == pytest.approx(right.double().mean().item())
-        masks.append(batch.mask)
-    assert not torch.equal(*masks)
-
-
-def test_sample_draws_by_its_seed(runs: Path) -> None:
-    model = isopix.load(runs / "ar", **CPU).loaded.model
-    drawn = [sample_images(model, 3, sampling=SamplingConfig(), seed=seed) for seed in SEEDS]
-    for seed in SEEDS:
-        assert torch.equal(isopix.sample(runs / "ar", 3, seed=seed, **CPU).images, drawn[seed])
-    assert not torch.equal(*drawn)
-
-
-def test_complete_keeps_half_of_the_rows_by_default(runs: Path, digits: ImageDataset) -> None:
-    codec = isopix.load(runs / "ar", **CPU).network.codec
-    images = digits.test.images[:8]
-    found = isopix.complete(runs / "ar", images, each=1, **CPU).images[:, 0]
-    kept = (found == codec.decode(codec.encode(images))).all(-1).all(1).all(0)
-    assert kept.tolist() == [True] * 4 + [False] * 4
 
 
 def test_a_model_computes_in_its_precision(runs: Path, digits: ImageDataset) -> None:

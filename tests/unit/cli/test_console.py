@@ -12,7 +12,7 @@ from isopix.cli.console import (
     show_table,
     warn,
 )
-from isopix.core.command_line import command_line
+from isopix.core.text import command_line
 
 PART = """
 from isopix import parts

@@ -1,10 +1,24 @@
+"""Settings: to and from plain values, changed by the ends of their paths, checked in one line, described."""
+
+import dataclasses
+import math
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
+import isopix.parts  # noqa: F401  registers all parts
+from isopix.core.choices import Count, Probability, Range
 from isopix.core.config import config, from_dict, to_dict
+from isopix.core.descriptions import descriptions, meanings
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
-from isopix.core.registry import Part, register
+from isopix.core.registry import Part, kinds, nouns, register
+from isopix.data.dataset import DataConfig
+from isopix.finetuning.config import FineTuneConfig
+from isopix.model.spec import ModelSpec
+from isopix.recipes import registry
+from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 
 
 class Shape(Part, noun="test_shape"):
@@ -60,12 +74,6 @@ def test_another_kind_starts_from_its_defaults() -> None:
     assert override(picture, {"shape.side": 5, "shape.kind": "square"}).shape == Square(side=5)
 
 
-def test_the_same_kind_keeps_its_settings() -> None:
-    assert override(Picture(name="a", shape=Circle(radius=9)), {"shape.kind": "circle"}).shape == Circle(
-        radius=9
-    )
-
-
 @pytest.mark.parametrize("place", [1, -1])
 def test_the_name_of_a_kind_stands_for_it_and_comes_before_what_is_inside(place: int) -> None:
     changes = {"shape": "square", "shape.side": 5}
@@ -89,16 +97,12 @@ def test_the_name_of_a_kind_stands_for_it_and_comes_before_what_is_inside(place:
         ),
         ({"shape.radius": "wide"}, "shape.radius is 'wide'; it must be a number"),
         ({"shape": 3}, "'shape' is 3; known: circle, ring, square"),
-        ({"shape": "blob"}, "'shape.kind' is 'blob'; known: circle, ring, square"),
         ({"shape.kind": ["circle"]}, "'shape.kind' is ['circle']; known: circle, ring, square"),
         ({"shape.radius": True}, "shape.radius is true; it must be a number"),
         ({"shape.radius": float("inf")}, "shape.radius is inf; it must be a finite number"),
         ({"shape.radius": "nan"}, "shape.radius is 'nan'; it must be a finite number"),
-        ({"shape.radius": 10**400}, "shape.radius is 1000000"),
-        ({"shape.kind": "square", "shape.side": True}, "shape.side is true; it must be an integer"),
         ({"framed": "yes"}, "framed is 'yes'; it must be true or false"),
         ({"framed": 1}, "framed is 1; it must be true or false"),
-        ({"framed": None}, "framed is null; it must be true or false"),
         ({"signed": 1}, "signed is 1; it must be true or false or null"),
         ({"frame": "wood"}, "'frame' is 'wood'; settings inside it: width"),
     ],
@@ -110,15 +114,8 @@ def test_wrong_names_and_values_are_told_in_one_line(changes: dict[str, object],
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("value", [True, False, None])
-def test_a_boolean_may_be_optional(value: bool | None) -> None:
-    changed = override(Picture(name="a", signed=True), {"signed": value})
-    assert changed.signed is value
-    assert from_dict(Picture, to_dict(changed)) == changed
-
-
 def test_words_become_values() -> None:
-    words = ["a=1", "b.c=true", "d=null", "e=[1, 2]", "f=x=y", "g=1e-3", "h=", "i=.5", "j='1'", "k=-.inf"]
+    words = ["a=1", "b.c=true", "d=null", "e=[1, 2]", "f=x=y", "g=1e-3", "h=", "i=.5", "j='1'", "k=yes"]
     assert parse(words) == {
         "a": 1,
         "b.c": True,
@@ -129,24 +126,12 @@ def test_words_become_values() -> None:
         "h": None,
         "i": 0.5,
         "j": "1",
-        "k": float("-inf"),
+        "k": "yes",
     }
-
-
-@pytest.mark.parametrize(
-    "word", ["yes", "no", "on", "off", "y", "010", "10:00", "0x10", "1_000", "2020-01-01"]
-)
-def test_only_what_yaml_1_2_calls_one_is_a_number_a_truth_or_a_date(word: str) -> None:
-    assert parse([f"a={word}"]) == {"a": word}
 
 
 def test_a_mapping_changes_what_it_names_and_nothing_else() -> None:
     assert parse(["a.b={c: 1, d: {e: 2}}", "a.b.c=3"]) == {"a.b.c": 3, "a.b.d.e": 2}
-
-
-def test_a_number_of_five_thousand_digits_is_told_in_one_line() -> None:
-    with pytest.raises(ValueError, match=r"the value of 'a' cannot be read: '9{5000}'"):
-        parse(["a=" + "9" * 5000])
 
 
 @pytest.mark.parametrize("word", ["depth", "=3"])
@@ -155,7 +140,7 @@ def test_a_word_without_path_or_value_is_no_setting(word: str) -> None:
         parse([word])
 
 
-@pytest.mark.parametrize("value", ["[1", "{a: b", "'x"])
+@pytest.mark.parametrize("value", ["[1", "{a: 1, a: 2}", "'x", "!!python/object:os.system x", "[" * 3000])
 def test_a_value_that_cannot_be_read_is_named(value: str) -> None:
     with pytest.raises(ValueError, match="the value of 'depth' cannot be read"):
         parse([f"depth={value}"])
@@ -176,6 +161,8 @@ def test_files_of_every_kind_read_alike(tmp_path: Path, name: str, text: str) ->
         ("a.ini", "", "ends in '.ini'; allowed: .json, .yaml, .yml, .toml"),
         ("a.json", "{", "cannot be read: "),
         ("a.yaml", "- 1", "has no table of settings"),
+        ("a.yaml", "a: " + "[" * 10**5, "cannot be read: "),
+        ("a.toml", "a = " + "[" * 10**4, "cannot be read: "),
         ("a.toml", None, "does not exist"),
     ],
 )
@@ -216,11 +203,6 @@ def test_an_ambiguous_end_is_answered_with_the_paths_that_it_could_be() -> None:
     assert resolve_setting(values, "width") == "width"
 
 
-def test_an_unknown_end_is_answered_with_the_full_path_of_the_closest() -> None:
-    with pytest.raises(ValueError, match=r"unknown setting 'radios'; did you mean 'shape.radius'"):
-        override(Picture(name="a"), {"radios": 1})
-
-
 def test_a_required_setting_that_is_missing_is_named() -> None:
     with pytest.raises(ValueError, match="setting 'name' is missing; it has no default"):
         from_dict(Picture, {"note": "x"})
@@ -239,3 +221,66 @@ class Ring(Shape):
 def test_kinds_that_only_fit_together_can_be_changed_together() -> None:
     changes = {"shape": "ring", "shape.inner": "square", "holes": 2, "side": 4}
     assert override(Picture(name="a"), changes).shape == Ring(inner=Square(side=4), holes=2)
+
+
+@config
+class Checked:
+    count: Count = 1
+    """The first
+    setting."""
+    share: Probability = 0.5
+    """The second."""
+    rate: Annotated[float, Range(above=0)] = 1.0
+    limit: Count | None = None
+    open: Annotated[float, Range(low=0, below=1)] = 0.0
+
+
+@config
+class Derived(Checked):
+    share: Probability = 0.75
+    """Another second."""
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"count": 0}, "count is 0; allowed: 1 or more"),
+        ({"share": 1.5}, "share is 1.5; allowed: 0 to 1"),
+        ({"share": math.nan}, "share is nan; allowed: 0 to 1"),
+        ({"rate": 0.0}, "rate is 0.0; allowed: above 0"),
+        ({"limit": 0}, "limit is 0; allowed: 1 or more"),
+        ({"open": 1.0}, "open is 1.0; allowed: 0 or more and below 1"),
+    ],
+)
+def test_settings_outside_their_range_are_refused(values: dict[str, float], message: str) -> None:
+    assert Checked(count=1, share=1.0, limit=None, open=0.0).share == 1
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the message is compared below
+        Checked(**values)
+    assert str(error.value) == message
+
+
+def test_descriptions_are_the_docstrings_below_fields() -> None:
+    assert descriptions(Checked) == {"count": "The first\nsetting.", "share": "The second."}
+    assert descriptions(Derived) == {"count": "The first\nsetting.", "share": "Another second."}
+
+
+def test_every_setting_of_the_package_has_a_description_of_one_or_two_sentences() -> None:
+    parts = [part for noun in nouns() for part in kinds(noun).values()]
+    assert len(parts) > 50
+    missing = [
+        f"{cls.__name__}.{item.name}"
+        for cls in [Recipe, ModelSpec, DataConfig, TrainConfig, FineTuneConfig, *parts]
+        if cls.__module__.startswith("isopix.")
+        for item in dataclasses.fields(cls)
+        if not descriptions(cls).get(item.name, "").endswith(".")
+    ]
+    assert missing == []
+
+
+def test_meanings_are_by_path_and_a_kind_means_its_part() -> None:
+    recipe = registry.find("igpt.tiny")
+    found = meanings(recipe)
+    assert found.keys() == flatten(to_dict(recipe)).keys()
+    assert [path for path, text in found.items() if not text.endswith(".")] == []
+    assert found["model.block.heads"] == "Attention heads; they divide the width."
+    assert found["data.augment.kind"] == "The images unchanged."

@@ -3,19 +3,23 @@
 import os
 import sys
 import unicodedata
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
 
 from isopix.core.text import (
+    command_line,
     count_of,
+    did_you_mean,
     format_duration,
     format_loss,
     mean_and_std,
     printable,
     printable_lines,
     short_repr,
+    similar_paths,
     spell_duration,
 )
 
@@ -86,3 +90,27 @@ def test_a_huge_loss_has_four_digits() -> None:
 
 def test_the_spread_is_that_of_a_sample() -> None:
     assert (mean_and_std([0.5, 0.7]), mean_and_std([0.5])) == ("60.0% ± 14.1%", "50.0%")
+
+
+def test_words_are_quoted_where_a_shell_would_split_them() -> None:
+    assert command_line("probe", "my run", "a$b") == "isopix probe 'my run' 'a$b'"
+
+
+def test_the_nearest_name_is_suggested_if_it_is_near() -> None:
+    names = ["igpt.tiny", "igpt.s", "vit.tiny"]
+    assert did_you_mean("igpt.tny", names) == "did you mean 'igpt.tiny'? "
+    assert did_you_mean("cifar10", names) == ""
+    assert did_you_mean("igpt.tny", []) == ""
+    assert did_you_mean("igpt.tny", names, similarity=0.99) == ""
+
+
+def test_paths_next_to_a_missing_one(tmp_path: Path) -> None:
+    for name in ("photos", ".hidden"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "photos.npz").write_text("")
+    assert similar_paths(tmp_path / "phtos") == [str(tmp_path / "photos")]
+    assert similar_paths(tmp_path / "photo.npz") == [str(tmp_path / "photos.npz")]
+    assert similar_paths(tmp_path / "photo.npz", folders=True) == []
+    assert similar_paths(tmp_path / "hidden") == []
+    assert similar_paths(tmp_path / "pictures") == []  # the folders that both are in do not count
+    assert similar_paths(tmp_path / "no" / "folder") == []

@@ -3,14 +3,15 @@
 import numpy as np
 import torch
 
-from isopix.data.full_resolution import FullResolution
+from isopix.data.store import FullResolution
 
 
 def whole(*pictures: np.ndarray) -> FullResolution:
     heights, widths = (torch.tensor([picture.shape[axis] for picture in pictures]) for axis in (0, 1))
     pixels = np.concatenate([picture.transpose(2, 0, 1).reshape(-1) for picture in pictures])
     areas = 3 * heights * widths
-    return FullResolution(torch.from_numpy(pixels), areas.cumsum(0) - areas, heights, widths)
+    files, numbers = (torch.from_numpy(pixels),), torch.zeros_like(areas)
+    return FullResolution(files, numbers, areas.cumsum(0) - areas, heights, widths)
 
 
 def noise(height: int, width: int) -> np.ndarray:

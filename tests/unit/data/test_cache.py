@@ -1,6 +1,9 @@
 """What the cache promises: the same splits again, and nothing that was damaged."""
 
-import dataclasses
+import shutil
+import threading
+import time
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,33 +14,30 @@ import pytest
 import torch
 
 from isopix.data import cache
-from isopix.data.cache import CachedSource, cached_source
-from isopix.data.encoded import EncodedImages
-from isopix.data.preprocess import Encode, PreprocessConfig, preprocess
+from isopix.data.cache import CachedSource, StoreChoice, cached_source
+from isopix.data.preprocess import PreprocessConfig, preprocess
 from isopix.data.sources.base import Source, SourceSplit
-from isopix.data.store import STORES, StoreName
 from isopix.storage.artifact import MANIFEST_FILE
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded
 
 RAW = [encoded(0), b"junk", encoded(1), encoded(2)]
+Usage = namedtuple("Usage", "free")
 
 
-def _source(content_hash: str = "one") -> Source:
-    labels = np.arange(len(RAW))
-    split = SourceSplit(len(RAW), lambda start, stop: iter(RAW[start:stop]), lambda i: f"picture {i}", labels)
+def _source(content_hash: str = "one", name: str = "picture") -> Source:
+    labels, groups = np.arange(len(RAW)), np.array([5, 6, 7, 5])
+    split = SourceSplit(
+        len(RAW), lambda start, stop: iter(RAW[start:stop]), lambda i: f"{name} {i}", labels, groups
+    )
     return Source("set", {"train": split}, ("a", "b", "c", "d"), content_hash)
 
 
 def _cached(
-    folder: Path,
-    source: Source | None = None,
-    full_side: int | None = 4,
-    rows: int = 4,
-    store: StoreName = "pixels",
+    folder: Path, source: Source | None = None, store: StoreChoice = "pixels", **changes: int | None
 ) -> CachedSource:
-    config = PreprocessConfig(rows=rows, cols=8, resample="area", crop_seed=None, full_side=full_side)
-    return cached_source(source or _source(), {"train": config}, folder, STORES[store])
+    config = PreprocessConfig(rows=4, cols=8, resample="area", crop_seed=None, full_side=4)
+    return cached_source(source or _source(), {"train": replace(config, **changes)}, folder, store)
 
 
 @pytest.fixture
@@ -45,77 +45,52 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[SourceSplit]:
     """A split for each time that pictures were decoded."""
     calls: list[SourceSplit] = []
 
-    def counted(split: SourceSplit, config: PreprocessConfig, encode: Encode, *, start: int) -> object:
+    def counted(split: SourceSplit, *others: object) -> object:
         calls.append(split)
-        return preprocess(split, config, encode, start=start)
+        time.sleep(0.2)
+        return preprocess(split, *others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(cache, "preprocess", counted)
     return calls
 
 
+@pytest.mark.parametrize("store", ["pixels", "encoded"])
 def test_the_second_time_nothing_is_decoded_and_all_is_equal(
-    tmp_path: Path, decoded: list[SourceSplit]
+    tmp_path: Path, decoded: list[SourceSplit], store: StoreChoice
 ) -> None:
-    first, second = _cached(tmp_path), _cached(tmp_path)
+    first, second = _cached(tmp_path, store=store), _cached(tmp_path, store=store)
     assert len(decoded) == 1
     one, other = first.splits["train"], second.splits["train"]
-    assert torch.equal(one.images, other.images)
-    assert one.labels is not None
-    assert other.labels is not None
-    assert torch.equal(one.labels, other.labels)
+    assert torch.equal(one.images[:], other.images[:])
+    for name, values in {"labels": [0, 2, 3], "groups": [5, 7, 5], "rows": [0, 2, 3]}.items():
+        assert getattr(one, name).tolist() == getattr(other, name).tolist() == values
     assert one.full_resolution is not None
     assert other.full_resolution is not None
-    assert torch.equal(one.full_resolution.pixels, other.full_resolution.pixels)
+    assert all(map(np.array_equal, one.full_resolution.images(), other.full_resolution.images()))
     assert (first.key, first.bad_files) == (second.key, second.bad_files)
 
 
-def test_bad_files_are_skipped_with_their_groups(tmp_path: Path) -> None:
-    split = replace(_source().splits["train"], groups=np.array([5, 6, 7, 5]))
-    for _ in ("written", "read again"):
-        cached = _cached(tmp_path, replace(_source(), splits={"train": split}))
-        assert cached.splits["train"].groups is not None
-        assert cached.splits["train"].groups.tolist() == [5, 7, 5]
-    assert _cached(tmp_path, _source("two")).splits["train"].groups is None
-
-
-def test_bad_files_are_skipped_with_their_labels_and_recorded(tmp_path: Path) -> None:
-    cached = _cached(tmp_path)
-    assert [(bad.path, bad.reason) for bad in cached.bad_files] == [
-        ("picture 1", "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image")
-    ]
-    assert cached.splits["train"].labels is not None
-    assert cached.splits["train"].labels.tolist() == [0, 2, 3]
-    assert cached.splits["train"].images.shape == (3, 3, 4, 8)
-
-
 def test_bad_files_are_named_by_the_current_source(tmp_path: Path) -> None:
-    _cached(tmp_path)
-    moved = _source()
-    split = dataclasses.replace(moved.splits["train"], image_name=lambda i: f"moved {i}")
-    cached = _cached(tmp_path, dataclasses.replace(moved, splits={"train": split}))
-    assert [bad.path for bad in cached.bad_files] == ["moved 1"]
+    for name in ("picture", "moved"):
+        [bad] = _cached(tmp_path, _source(name=name)).bad_files
+        assert (bad.path, bad.reason) == (f"{name} 1", "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image")
 
 
-def test_the_key_depends_on_content_and_preprocessing(tmp_path: Path) -> None:
-    keys = {
-        _cached(tmp_path).key,
-        _cached(tmp_path, _source("two")).key,
-        _cached(tmp_path, full_side=None).key,
-        _cached(tmp_path, rows=5).key,
-    }
-    assert len(keys) == 4
-
-
-def test_another_pillow_has_a_key_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = _cached(tmp_path).key
+def test_the_key_depends_on_content_preprocessing_store_and_pillow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [
+        _cached(tmp_path),
+        _cached(tmp_path, store="encoded"),
+        _cached(tmp_path, _source("two")),
+        _cached(tmp_path, full_side=None),
+        _cached(tmp_path, rows=5),
+    ]
     monkeypatch.setattr(PIL, "__version__", "0.0")
-    assert _cached(tmp_path).key != key
-
-
-def test_files_are_plain_npy(tmp_path: Path) -> None:
-    cached = _cached(tmp_path)
-    images = np.load(tmp_path / cached.key / "train.images.npy")
-    assert np.array_equal(images, cached.splits["train"].images.numpy())
+    found.append(_cached(tmp_path))
+    assert len({each.key for each in found}) == 6
+    assert len({each.content_hash for each in found}) == 4
+    assert found[0].content_hash == found[1].content_hash == found[5].content_hash
 
 
 def _flip_a_bit(path: Path) -> None:
@@ -128,83 +103,68 @@ def _truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-COMMON = [MANIFEST_FILE, "train.hashes.npy", "train.shapes.npy"]
-FILES: dict[StoreName, list[str]] = {
-    "pixels": ["train.images.npy", "train.pixels.npy"],
-    "encoded": [f"train.{part}.{end}" for part in ("images", "full") for end in ("bin", "offsets.npy")],
-}
-
-
 @pytest.mark.parametrize("damage", [_flip_a_bit, _truncate, Path.unlink])
-@pytest.mark.parametrize(
-    ("store", "file"), [(store, file) for store, files in FILES.items() for file in [*COMMON, *files]]
-)
+@pytest.mark.parametrize("file", [MANIFEST_FILE, "train.images", "train.full", "train.npz"])
 def test_a_damaged_cache_is_written_anew(
-    tmp_path: Path,
-    decoded: list[SourceSplit],
-    damage: Callable[[Path], None],
-    store: StoreName,
-    file: str,
+    tmp_path: Path, decoded: list[SourceSplit], damage: Callable[[Path], None], file: str
 ) -> None:
-    images = _cached(tmp_path, store=store).splits["train"].images[:].clone()
+    images = _cached(tmp_path).splits["train"].images[:].clone()
     damage(next(tmp_path.glob(f"*/{file}")))
-    assert torch.equal(_cached(tmp_path, store=store).splits["train"].images[:], images)
-    assert len(decoded) == 2
-
-
-def test_the_files_of_a_store_are_these(tmp_path: Path) -> None:
-    for store, files in FILES.items():
-        folder = tmp_path / store / _cached(tmp_path / store, store=store).key
-        assert sorted(path.name for path in folder.iterdir()) == sorted([*COMMON, *files])
-
-
-def test_stores_differ_in_their_folder_alone(tmp_path: Path) -> None:
-    pixels, encoded = (_cached(tmp_path, store=store) for store in ("pixels", "encoded"))
-    assert pixels.key != encoded.key
-    assert pixels.content_hash == encoded.content_hash
-    assert pixels.bad_files == encoded.bad_files
-    ours, theirs = encoded.splits["train"], pixels.splits["train"]
-    assert isinstance(ours.images, EncodedImages)
-    assert isinstance(theirs.images, torch.Tensor)
-    assert torch.equal(ours.images[:], theirs.images)
-    for name in ("hashes", "labels"):
-        assert torch.equal(getattr(ours, name), getattr(theirs, name))
-    assert ours.full_resolution is not None
-    assert theirs.full_resolution is not None
-    both = zip(ours.full_resolution.images(), theirs.full_resolution.images(), strict=True)
-    assert all(np.array_equal(*pair) for pair in both)
-    assert ours.nbytes == theirs.nbytes
-
-
-def test_a_changed_manifest_is_not_trusted(tmp_path: Path, decoded: list[SourceSplit]) -> None:
-    _cached(tmp_path)
-    manifest = next(tmp_path.glob(f"*/{MANIFEST_FILE}"))
-    manifest.write_text(manifest.read_text().replace("not a JPEG", "hot a JPEG"))
-    assert _cached(tmp_path).bad_files[0].reason.startswith("not a JPEG")
+    assert torch.equal(_cached(tmp_path).splits["train"].images[:], images)
     assert len(decoded) == 2
 
 
 def test_writing_to_the_tensors_never_reaches_the_cache(tmp_path: Path, decoded: list[SourceSplit]) -> None:
-    _cached(tmp_path).splits["train"].images.fill_(0)
-    assert _cached(tmp_path).splits["train"].images.any()
+    images = _cached(tmp_path).splits["train"].images
+    assert isinstance(images, torch.Tensor)
+    images.fill_(0)
+    assert _cached(tmp_path).splits["train"].images[:].any()
     assert len(decoded) == 1
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, ValueError])
-def test_a_failure_before_anything_is_saved_leaves_no_images(
+def test_one_writes_and_another_waits_for_it(tmp_path: Path, decoded: list[SourceSplit]) -> None:
+    threads = [threading.Thread(target=_cached, args=(tmp_path,)) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(decoded) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [_cached(tmp_path).key]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, OSError])
+def test_a_failure_leaves_no_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    def fail(split: SourceSplit, config: PreprocessConfig, encode: Encode, *, start: int) -> object:
+    def fail(*_: object) -> object:
         raise error
 
-    monkeypatch.setattr(cache, "preprocess", fail)
-    with pytest.raises(error):
-        _cached(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "preprocess", fail)
+        with pytest.raises((error, RuntimeError)):
+            _cached(tmp_path)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+    assert _cached(tmp_path).splits["train"].images.shape == (3, 3, 4, 8)
 
 
 def test_a_cache_that_cannot_be_written_ends_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert refusal(_cached, tmp_path / "file", kind=RuntimeError) == (
-        f"image cache {tmp_path}/file cannot be written (File exists); set ISOPIX_CACHE to another folder"
+        f"image cache {tmp_path}/file cannot be written (File exists); set ISOPIX_CACHE to another one"
     )
+
+
+@pytest.mark.parametrize(
+    ("least", "free", "expected"),
+    [(600, 10**9, False), (100, 1200, True), (100, 10**9, False), (600, 1200, False)],
+)
+def test_auto_encodes_what_is_large_and_takes_much_of_the_free_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, free: int, expected: bool
+) -> None:
+    """Four images of 3 x (4 x 8 + 4 x 4) = 144 bytes."""
+    assert (cache.MIN_ENCODED, cache.MAX_DISK_FRACTION) == (4 * 2**30, 0.25), "as documented"
+    monkeypatch.setattr(cache, "MIN_ENCODED", least)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(free))
+    assert _cached(tmp_path, store="auto").splits["train"].is_decoded != expected
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9 if expected else 0))
+    assert _cached(tmp_path, store="auto").splits["train"].is_decoded != expected, "the cache has it"

@@ -10,13 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.data.crop_boxes import (
-    CropBoxes,
-    average_each,
-    average_together,
-    random_boxes,
-)
-from isopix.data.full_resolution import FullResolution
+from isopix.data.augment import CropBoxes, average_each, average_together, random_boxes
+from isopix.data.store import FullResolution
 from tests.unit.data.pictures import noise, smooth, whole
 
 Average = Callable[[FullResolution, CropBoxes, int, int], Images]

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isopix.data.full_resolution import FullResolution
 from isopix.data.splits import Split, held_out_indices, split_sizes
+from isopix.data.store import FullResolution
 
 
 @pytest.mark.parametrize(
@@ -166,20 +166,16 @@ def _wide_split(sizes: list[tuple[int, int]], first: int) -> Split:
     areas = 3 * heights * widths
     pixels = torch.arange(first, first + int(areas.sum())).to(torch.uint8)
     images = torch.zeros(len(sizes), 3, 2, 2, dtype=torch.uint8)
-    return Split(
-        images, torch.arange(len(sizes)), FullResolution(pixels, areas.cumsum(0) - areas, heights, widths)
-    )
+    rows = areas.cumsum(0) - areas
+    full = FullResolution((pixels,), torch.zeros_like(rows), rows, heights, widths)
+    return Split(images, torch.arange(len(sizes)), full)
 
 
 def test_joined_splits_keep_every_whole_picture() -> None:
     one, other = _wide_split([(2, 3), (1, 2)], first=0), _wide_split([(2, 2)], first=100)
     both = one.concat(other).select(torch.tensor([2, 0]))
     assert both.full_resolution is not None
-    start, height, width = (
-        int(values[0])
-        for values in (both.full_resolution.starts, both.full_resolution.heights, both.full_resolution.widths)
-    )
-    assert both.full_resolution.pixels[start : start + 3 * height * width].tolist() == list(range(100, 112))
+    assert _images(both.full_resolution) == [list(range(100, 112)), list(range(18))]
     assert both.labels is not None
     assert both.labels.tolist() == [0, 0]
 
@@ -197,10 +193,7 @@ SHAPES = [(2, 3), (1, 2), (2, 2), (3, 1)]  # 18, 6, 12 and 9 bytes
 
 
 def _images(wide: FullResolution) -> list[list[int]]:
-    return [
-        wide.pixels[start : start + size].tolist()
-        for start, size in zip(wide.starts.tolist(), wide.sizes.tolist(), strict=True)
-    ]
+    return [each.flatten().tolist() for each in wide.images() if each is not None]
 
 
 @pytest.mark.parametrize("index", [[0, 1, 2, 3], [1, 2], [0, 2, 3], [3, 0, 1, 1], []])
@@ -209,7 +202,7 @@ def test_packing_keeps_the_images_and_nothing_else(index: list[int]) -> None:
     assert split.full_resolution is not None
     packed = split.full_resolution.packed(torch.device("cpu"))
     assert _images(packed) == _images(split.full_resolution)
-    assert len(packed.pixels) == split.full_resolution.nbytes
+    assert [len(file) for file in packed.files] == [split.full_resolution.nbytes]  # type: ignore[arg-type]
 
 
 def test_part_of_a_split_counts_only_its_own_images() -> None:
@@ -222,13 +215,11 @@ def test_part_of_a_split_counts_only_its_own_images() -> None:
 def test_a_device_gets_the_pixels_of_the_split_and_no_sizes() -> None:
     wide = _wide_split(SHAPES, first=0).select(torch.arange(2)).to(torch.device("meta")).full_resolution
     assert wide is not None
-    assert (wide.pixels.device.type, len(wide.pixels)) == ("meta", 24)
-    assert {sizes.device.type for sizes in (wide.starts, wide.heights, wide.widths)} == {"cpu"}
+    assert (wide.device.type, wide.files[0].shape) == ("meta", (24,))  # type: ignore[union-attr]
+    assert {sizes.device.type for sizes in (wide.rows, wide.heights, wide.widths)} == {"cpu"}
 
 
 def test_on_the_device_where_they_are_images_are_shared() -> None:
     split = _wide_split(SHAPES, first=0)
     moved = split.to(torch.device("cpu"))
-    assert split.full_resolution is not None
-    assert moved.full_resolution is not None
-    assert moved.full_resolution.pixels.data_ptr() == split.full_resolution.pixels.data_ptr()
+    assert moved.full_resolution is split.full_resolution

@@ -1,28 +1,42 @@
-"""Evaluation of a fine-tuned run: its best weights, its own classes, and masks by number."""
+"""Evaluation of a fine-tuned run: best weights, own classes, masks by number; metrics of scikit-learn."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import confusion_matrix, log_loss, top_k_accuracy_score
 
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning import evaluate as evaluating
-from isopix.finetuning.evaluate import default_masks, evaluate_finetuned, predict_logits
+from isopix.finetuning.evaluate import (
+    VOTE_BATCH_SIZE,
+    default_masks,
+    evaluate_finetuned,
+    evaluate_predictions,
+    majority_vote,
+    predict_logits,
+)
 from isopix.probing.features import draw_masks
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.storage import log
-from tests.finetuned import FineTunedModel, load_finetuned
+from tests.finetuned import load_finetuned
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "batch_size=16", "steps=60", "evaluate_every=20", "data.augment=none"]
 WORDS += ["data.limit=150", "lr=0.03", "generative_weight=0.1"]
+CLASSES = 7
+DRAW = torch.Generator().manual_seed(0)
+LABELS = torch.randint(CLASSES, (400,), generator=DRAW)
+LOGITS = torch.randn(3, 400, CLASSES, generator=DRAW)
+LOGITS[:, torch.arange(400), LABELS] += 1.0
 
 
 def finetuned(folder: Path, name: str, *words: str) -> Path:
@@ -159,24 +173,6 @@ def test_a_run_trained_on_codes_alone_is_refused(tmp_path: Path) -> None:
         load_finetuned(run, device=CPU)
 
 
-@pytest.mark.parametrize(
-    ("classes", "difference"),
-    [
-        (tuple("012345678"), "it lacks 9$"),
-        (tuple("0123456789abcdefg"), "the run does not know a, b, c, d, e ...$"),
-        (tuple("012345678x"), "it lacks 9 and the run does not know x$"),
-        (tuple("1023456789"), "their order differs, 1, 0, 2, 3, 4 ...$"),
-    ],
-)
-def test_other_classes_are_refused_by_name(
-    causal: Path, data: ImageDataset, classes: tuple[str, ...], difference: str
-) -> None:
-    made: FineTunedModel = load_finetuned(causal, device=CPU)
-    other = replace(data, classes=classes)
-    with pytest.raises(ValueError, match=f"dataset 'digits' has other classes than the run: {difference}"):
-        evaluate_finetuned(made.model, made.classes, other, masks=0, seed=0, precision="fp32")
-
-
 def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: Path) -> None:
     labels, draw = np.arange(40) % 10, np.random.default_rng(0)
     train, test = draw.integers(0, 255, (2, 40, 12, 12, 3)).astype(np.uint8)
@@ -185,3 +181,75 @@ def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: 
     assert metrics_of(causal, other, 0).num_images == 30
     with pytest.raises(ValueError, match="dataset 'set' has no test images to evaluate on"):
         metrics_of(causal, replace(other, test=other.test.sample(0)), 0)
+
+
+def test_other_classes_are_refused_by_name(causal: Path, data: ImageDataset) -> None:
+    for classes, difference in (
+        ("012345678x", "it lacks 9 and the run does not know x$"),
+        ("1023456789", "their order differs, 1, 0, 2, 3, 4 ...$"),
+    ):
+        with pytest.raises(ValueError, match=f"has other classes than the run: {difference}"):
+            metrics_of(causal, replace(data, classes=tuple(classes)), 0)
+
+
+def test_metrics_of_one_mask_are_scikit_learns() -> None:
+    found = evaluate_predictions(LOGITS[:1], LABELS, seed=0)
+    predictions, probabilities = LOGITS[0].argmax(-1).numpy(), LOGITS[0].double().softmax(-1).numpy()
+    assert [list(row) for row in found.confusion_matrix] == confusion_matrix(LABELS, predictions).tolist()
+    assert found.cross_entropy == pytest.approx(log_loss(LABELS, probabilities))
+    assert found.top5_accuracy == pytest.approx(top_k_accuracy_score(LABELS, probabilities, k=5))
+    for label, accuracy in enumerate(found.per_class_accuracy):
+        own = LABELS.numpy() == label
+        assert accuracy == pytest.approx((predictions[own] == label).mean())
+
+
+def test_several_masks_are_voted_on_and_averaged_as_by_a_naive_loop() -> None:
+    found = evaluate_predictions(LOGITS, LABELS, seed=0)
+    predictions, probabilities = LOGITS.argmax(-1), LOGITS.double().softmax(-1)
+    sure = tied = averaged = 0
+    for image, label in enumerate(LABELS.tolist()):
+        counts = Counter(predictions[:, image].tolist())
+        first = [kind for kind, count in counts.items() if count == max(counts.values())]
+        sure += first == [label]
+        tied += len(first) > 1 and label in first
+        sums = [sum(float(probabilities[k, image, kind]) for k in range(3)) for kind in range(CLASSES)]
+        averaged += sums.index(max(sums)) == label
+    assert tied
+    assert sure <= round(found.accuracy * 400) <= sure + tied
+    assert found.ensemble.mean_probability == pytest.approx(averaged / 400)
+    singles = [evaluate_predictions(LOGITS[k : k + 1], LABELS, seed=0) for k in range(3)]
+    assert found.ensemble.single_mask == pytest.approx(sum(each.accuracy for each in singles) / 3)
+    assert found.cross_entropy == pytest.approx(sum(each.cross_entropy for each in singles) / 3)
+
+
+def test_ties_are_broken_evenly_and_by_the_seed() -> None:
+    pairs = torch.tensor([1, 4])[:, None].expand(2, 8 * VOTE_BATCH_SIZE).contiguous()
+    chosen = majority_vote(pairs, seed=0)
+    assert set(chosen.tolist()) == {1, 4}
+    assert abs((chosen == 1).double().mean().item() - 0.5) < 0.06
+    assert torch.equal(chosen, majority_vote(pairs, seed=0))
+    assert not torch.equal(chosen, majority_vote(pairs, seed=1))
+
+
+def test_five_classes_have_no_top5_and_a_class_without_images_has_no_accuracy() -> None:
+    labels = LABELS.clamp(max=3)
+    found = evaluate_predictions(LOGITS[:1, :, :5], labels, seed=0)
+    assert found.top5_accuracy is None
+    assert found.per_class_accuracy[4] is None
+    assert found.confusion_matrix[4] == (0, 0, 0, 0, 0)
+    assert sum(map(sum, found.confusion_matrix)) == found.num_images == 400
+
+
+def test_the_interval_resamples_groups_of_images() -> None:
+    """Three copies of each image are no more images."""
+    copies, groups = LOGITS[:1].repeat(1, 3, 1), torch.arange(400).repeat(3)
+    once, thrice, plain = (
+        evaluate_predictions(logits, labels, groups, seed=0)
+        for logits, labels, groups in (
+            (LOGITS[:1], LABELS, None),
+            (copies, LABELS.repeat(3), groups),
+            (copies, LABELS.repeat(3), None),
+        )
+    )
+    assert thrice.interval == pytest.approx(once.interval)
+    assert plain.interval[1] - plain.interval[0] < 0.8 * (once.interval[1] - once.interval[0])

@@ -17,8 +17,8 @@ from isopix.data.dataset import DataConfig
 from isopix.generate.complete import PartialCompletions, Prompt, complete_images, completion_steps
 from isopix.generate.config import DEFAULT_PASSES, Order, Passes, SamplingConfig
 from isopix.generate.filling import num_known_nearby, remaining_after
-from isopix.objectives import Autoregressive, Masked
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
+from isopix.objectives.objectives import Autoregressive, Masked
 from tests.laws import cases
 
 COLORS, POSITIONS = 3, 4

@@ -9,8 +9,8 @@ from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images
-from isopix.objectives import Masked
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 

@@ -16,8 +16,8 @@ from isopix.generate.config import SamplingConfig
 from isopix.generate.mask import completion_mask
 from isopix.generate.sample import probabilities, require, sample_codes, sample_images
 from isopix.model.heads import NoHeadSpec, RegressionHeadSpec
-from isopix.objectives import NoObjective
 from isopix.objectives.base import PretrainModel
+from isopix.objectives.objectives import NoObjective
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 

@@ -86,9 +86,8 @@ def field(number: int, value: int | bytes) -> bytes:
     return varint(number << 3) + varint(value)
 
 
-def header(shards: int, *, endianness: int = 0, producer: int = 1, min_consumer: int = 0) -> bytes:
-    version = field(1, producer) + (field(2, min_consumer) if min_consumer else b"")
-    return field(1, shards) + (field(2, endianness) if endianness else b"") + field(3, version)
+def header(shards: int, *, endianness: int = 0) -> bytes:
+    return field(1, shards) + (field(2, endianness) if endianness else b"") + field(3, field(1, 1))
 
 
 @dataclass(frozen=True)
@@ -134,46 +133,18 @@ def stored(contents: bytes, compression: int = 0) -> bytes:
     return whole + struct.pack("<I", masked(crc32c(whole)))
 
 
-@dataclass
-class Regions:
-    """Where in an index file its parts begin and end, for damage."""
-
-    data: list[tuple[int, int]]
-    meta: tuple[int, int]
-    index: tuple[int, int]
-    footer: tuple[int, int]
-
-
-def table(
-    items: list[Item], *, per_block: int = 4, restart: int = 3, **odd: int | str
-) -> tuple[bytes, Regions]:
-    """A sorted table of these items, in their order, sorted or not."""
-    parts = [items[begin : begin + per_block] for begin in range(0, len(items), per_block)]
-    return assembled([(part[-1][0], block(part, restart=restart)) for part in parts], **odd)
-
-
-def assembled(blocks: list[Item], *, compression: int = 0, gap: str = "") -> tuple[bytes, Regions]:
-    """A table of these blocks, each behind its last key; a stray byte stands before the `gap`."""
-
-    def stray(what: str) -> bytes:
-        return b"?" if gap == what else b""
-
-    out, handles, spans = stray("data"), [], []
-    for last, contents in blocks:
-        handles.append((last, varint(len(out)) + varint(len(contents))))
-        spans.append((len(out), len(out) + len(contents) + 5))
+def table(items: list[Item], *, per_block: int = 4, restart: int = 3, compression: int = 0) -> bytes:
+    """A sorted table of these items."""
+    out, handles, places = b"", [], []
+    for begin in range(0, len(items), per_block):
+        part = items[begin : begin + per_block]
+        contents = block(part, restart=restart)
+        handles.append((part[-1][0], varint(len(out)) + varint(len(contents))))
         out += stored(contents, compression)
-    places = []
-    for what, contents in (("meta", block([])), ("index", block(handles, restart=1))):
-        out += stray(what)
-        places.append((len(out), len(contents)))
+    for contents in (block([]), block(handles, restart=1)):  # the meta-index, and the index
+        places += [len(out), len(contents)]
         out += stored(contents)
-    out += stray("footer")
-    handle_bytes = b"".join(varint(number) for place in places for number in place)
-    end = len(out)
-    out += handle_bytes.ljust(40, b"\0") + struct.pack("<Q", MAGIC)
-    meta, index = ((offset, offset + size + 5) for offset, size in places)
-    return out, Regions(spans, meta, index, (end, len(out)))
+    return out + b"".join(map(varint, places)).ljust(40, b"\0") + struct.pack("<Q", MAGIC)
 
 
 @dataclass(frozen=True)
@@ -193,12 +164,10 @@ class Layout:
     def with_place(self, name: str, **changes: object) -> "Layout":
         return replace(self, places={**self.places, name: replace(self.places[name], **changes)})
 
-    def write(self, prefix: Path, **options: int) -> Regions:
-        index, regions = table(self.items(), **options)
-        index_of(prefix).write_bytes(index)
+    def write(self, prefix: Path, **options: int) -> None:
+        index_of(prefix).write_bytes(table(self.items(), **options))
         for number, data in enumerate(self.shards):
             shard_of(prefix, number, len(self.shards)).write_bytes(data)
-        return regions
 
 
 def layout(
@@ -227,8 +196,6 @@ def shard_of(prefix: Path, number: int, count: int) -> Path:
     return prefix.with_name(f"{prefix.name}.data-{number:05d}-of-{count:05d}")
 
 
-def write(
-    prefix: Path, tensors: Mapping[str, Array], *, shards: int = 1, big_endian: bool = False
-) -> Regions:
+def write(prefix: Path, tensors: Mapping[str, Array], *, shards: int = 1, big_endian: bool = False) -> None:
     """A sound checkpoint of these tensors."""
-    return layout(tensors, shards=shards, big_endian=big_endian).write(prefix)
+    layout(tensors, shards=shards, big_endian=big_endian).write(prefix)

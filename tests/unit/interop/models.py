@@ -1,7 +1,6 @@
 """Small networks with random weights, and their folders as Hugging Face has them."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from isopix.interop.huggingface import convert as huggingface
+from isopix.interop import imagegpt
 from isopix.interop.imported_model import ImportedModel
 from isopix.model.network import Network
 from isopix.recipes import registry
-from tests.unit.data.refusal import refusal
 
 COLORS = 32
-SOON = 5  # seconds; each takes milliseconds, and a busy machine ten times as long
 Tensors = dict[str, Tensor]
 
 
@@ -43,7 +40,7 @@ def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> N
 
 def folder(path: Path, net: Network | None = None) -> Path:
     """The network's folder, as we write it."""
-    huggingface.export_imagegpt(net or network()).write(path, card="# A card\n")
+    imagegpt.export_imagegpt(net or network()).write(path, card="# A card\n")
     return path
 
 
@@ -69,14 +66,3 @@ def codes(net: Network, images: int = 3) -> Tensor:
     """Random codes [B N]."""
     draw = torch.Generator().manual_seed(1)
     return torch.randint(0, net.codec.vocab_size, (images, net.codec.grid.positions), generator=draw)
-
-
-def refused(source: Path, *words: str) -> str:
-    """The refusal to read, which comes soon, is one short line, and holds these words."""
-    begin = time.monotonic()
-    message = refusal(huggingface.read_imagegpt, source)
-    assert time.monotonic() - begin < SOON
-    assert len(message) < 500 + len(str(source))
-    for word in words:
-        assert word in message
-    return message

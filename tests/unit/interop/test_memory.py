@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from isopix.interop.openai import convert
-from isopix.interop.import_run import import_run
+from isopix.interop import openai
+from isopix.interop.imported_model import import_run
 
 
 def bytes_of(key):
@@ -27,8 +27,8 @@ def bytes_of(key):
 def adopted(name):
     colors = torch.cartesian_prod(*[torch.tensor([0.0, 255.0])] * 3)[:7]
     out = Path(f"{name}-run")
-    read = lambda: convert.read_checkpoint(Path(name), colors)
-    return import_run(read, out, data=None, command=[]).imported
+    read = lambda: openai.read_checkpoint(Path(name), colors)
+    return import_run(read, out, data=None)
 
 
 adopted(sys.argv[1])  # a small one: what torch loads when it is first used is not the model's

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isopix.interop.name_tables import (
-    HUGGING_FACE,
+    IMAGEGPT,
     OPENAI_START,
     WeightMapping,
     expand_layers,
@@ -22,7 +22,7 @@ def numbers(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "table", [HUGGING_FACE, (*openai_table(2), OPENAI_START)], ids=["hugging face", "openai"]
+    "table", [IMAGEGPT, (*openai_table(2), OPENAI_START)], ids=["hugging face", "openai"]
 )
 def test_each_parameter_of_a_network_has_one_mapping(table: tuple[WeightMapping, ...]) -> None:
     named = [name for row in expand_layers(table, 2) for name in row.target]

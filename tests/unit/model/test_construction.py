@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from isopix import parts
 from isopix.core.registry import kinds
-from isopix.core.types import Grid, PositionIndices, Tokens
+from isopix.core.types import Grid
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import parameters_on_meta, unsaved_tensors
 from isopix.recipes import registry
@@ -38,11 +38,8 @@ class Table(parts.PositionEmbedding):
         super().__init__()
         self.table = make(self)
 
-    def from_position(self, tokens: Tokens, start: int) -> Tokens:
-        return tokens + self.table()[start : start + tokens.shape[1]]
-
-    def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
-        return tokens + self.table()[positions]
+    def vectors(self) -> Tensor:
+        return self.table()
 
 
 def in_buffer(values: Tensor, module: nn.Module, *, persistent: bool) -> Callable[[], Tensor]:

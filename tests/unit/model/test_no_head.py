@@ -5,8 +5,8 @@ import torch
 
 from isopix.generate.reconstruct import reconstruct_images
 from isopix.model.heads import NoHeadSpec
-from isopix.objectives import Masked, NoObjective
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
+from isopix.objectives.objectives import Masked, NoObjective
 from isopix.recipes import registry
 from tests.unit.data.refusal import refusal
 

@@ -10,10 +10,10 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import LinearHeadSpec
-from isopix.objectives import Autoregressive, Masked
 from isopix.objectives.base import TrainingBatch
 from isopix.objectives.baselines import Baseline
 from isopix.objectives.masks import BernoulliMask
+from isopix.objectives.objectives import Autoregressive, Masked
 
 ROWS, COLS = 4, 5
 GRID = Grid(ROWS, COLS)

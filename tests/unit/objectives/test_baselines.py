@@ -10,9 +10,9 @@ from isopix.codecs.patch import GrayThumbnailSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import RegressionHeadSpec
-from isopix.objectives import Autoregressive
 from isopix.objectives.base import TrainingBatch
 from isopix.objectives.baselines import LeftNeighbor, PairBaseline, TopNeighbor, Unigram, code_map
+from isopix.objectives.objectives import Autoregressive
 from tests.unit.objectives.code_batches import (
     CODEC,
     COLS,

@@ -12,8 +12,8 @@ from isopix.codecs.bytes import BytesSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import LinearHeadSpec, RegressionHeadSpec
-from isopix.objectives import Autoregressive
 from isopix.objectives.file_baselines import LosslessFile, PNGFile, WebPFile
+from isopix.objectives.objectives import Autoregressive
 
 KINDS = [PNGFile, WebPFile]
 

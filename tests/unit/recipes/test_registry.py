@@ -1,10 +1,16 @@
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 
+import isopix
 from isopix.core.config import from_dict, to_dict
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
+from isopix.recipes.plan_result import PlanResult
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import Setting
 
 # iGPT table 2 and the released code, positions of the stated resolution counted (L and XL also at others).
 PARAMETERS = {
@@ -225,3 +231,27 @@ def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
         match=r"'model\.codec\.palette_file' of the option is no longer a setting after later overrides",
     ):
         registry.resolve("igpt.digits", options={"codec.palette_file": "x.npz"}, assignments=["codec=bytes"])
+
+
+def test_shown_settings_say_what_they_mean_and_where_a_changed_one_comes_from() -> None:
+    found = isopix.show_recipe("igpt.tiny", "depth=6")
+    depth = next(each for each in found.settings if each.path == "model.depth")
+    assert depth == Setting("model.depth", 6, "command line", 4, "Number of blocks.")
+    assert ["model.depth=6  (command line; recipe: 4)", "Number of blocks."] in [
+        list(row) for table in found.tables() for row in table.rows
+    ]
+    assert isopix.list_recipes().recipes.keys() >= {"igpt.tiny", "isotropic.tiny-BLOCK-ENCODING-DEPTH"}
+
+
+def test_a_plan_is_that_of_the_recipe_with_its_settings(tmp_path: Path) -> None:
+    found = isopix.plan("igpt.digits", "depth=1", "width=16", price=2.0, devices=("2xH100",), device="cpu")
+    recipe = registry.resolve("igpt.digits", assignments=["depth=1", "width=16"]).recipe
+    assert found.parameters == recipe_cost(recipe).parameters
+    assert found.seconds == pytest.approx(found.images / found.images_per_second)
+    assert [each.name for each in found.parallel if found.recommended(each)] == ["ddp"]
+    assert all(each.price == pytest.approx(2 * each.hours) for each in found.device_hours)
+    saved = found.saved(tmp_path / "plan.json")
+    assert PlanResult.read(tmp_path / "plan.json") == saved
+    huge = replace(found.parallel[0], memory_limit=1)
+    assert not huge.fits
+    assert replace(found, parallel=(huge, *found.parallel[1:])).remedies(huge)[:1] == ["recompute=true"]

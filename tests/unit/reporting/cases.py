@@ -13,12 +13,14 @@ from PIL import Image
 from isopix.codecs.patch import FullPatchSpec
 from isopix.core.config import to_dict
 from isopix.core.measurement import Measurement
+from isopix.generate.config import SamplingConfig
+from isopix.generate.results import CompletionResult, ReconstructionResult, SampleResult
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import LbfgsProbe
 from isopix.probing.results import FewLabels, LayerScore, LayerScores, LowDataResult, ProbeResult
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -117,7 +119,7 @@ def records() -> list[dict[str, Any]]:
 
 def regression() -> Recipe:
     """A network whose untrained prediction is not uniform."""
-    return tiny.digits_bert().updated(
+    return igpt.digits_bert().updated(
         codec=FullPatchSpec(patch_size=2),
         stem=PatchEmbedSpec(),
         head=RegressionHeadSpec(),
@@ -140,13 +142,13 @@ def baselines(split: str = "test") -> dict[str, Any]:
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     """A run that has just begun."""
     run = create_run(path)
-    run.recipe.write_text(json.dumps(to_dict(recipe or tiny.digits())))
+    run.recipe.write_text(json.dumps(to_dict(recipe or igpt.digits())))
     return run
 
 
 def whole(path: Path, recipe: Recipe | None = None, found: ProbeResult | None = None) -> RunFolder:
     """A run with every file."""
-    recipe = recipe or tiny.digits()
+    recipe = recipe or igpt.digits()
     run = bare(path, recipe)
     run.environment.write_text(
         json.dumps({"device": "cpu", "threads": 2, "commit": None, "command": ["isopix", "pretrain", "a b"]})
@@ -158,7 +160,7 @@ def whole(path: Path, recipe: Recipe | None = None, found: ProbeResult | None = 
         checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
     )
     probe(run, found or evidence())
-    for kind in ("samples", "completions") if recipe.objective.causal else ("reconstructions",):
+    for kind in ("sample", "complete") if recipe.objective.causal else ("reconstruct",):
         drawing(run, kind)
     return run
 
@@ -168,12 +170,29 @@ def probe(run: RunFolder, found: ProbeResult, name: str = "probe", **facts: Any)
     replace(found, call={**CALL, **call}, **facts).saved(run.probes / f"{name}.json")
 
 
-def drawing(run: RunFolder, kind: str, step: int = 100, **facts: Any) -> Path:
-    path = run.samples / f"{kind}-{step}.png"
+def drawing(run: RunFolder, verb: str, step: int = 100, data: str = "photos") -> Path:
+    path = run.samples / f"{verb}-{step}.png"
     Image.new("RGBA", (64, 32)).save(path)
-    values = {"kind": kind, "step": step, "seed": 3, "count": 8, "temperature": 0.9, "rows": 4, "each": 2}
-    values |= {"accuracy": 0.25} | facts
-    path.with_suffix(".json").write_text(json.dumps(values))
+    call = {"verb": verb, "arguments": {}}
+    measured = Measurement(data=data, split="test", images=8, available=8, images_hash="")
+    common: dict[str, Any] = {"call": call, "measurement": measured, "step": step, "seed": 3}
+    sampling = SamplingConfig(temperature=0.9)
+    results = {
+        "sample": lambda: SampleResult(**common, count=8, sampling=sampling),
+        "complete": lambda: CompletionResult(
+            **common,
+            mask="rows:4",
+            mask_hash="",
+            hidden_fraction=(0.5,),
+            each=2,
+            passes=None,
+            sampling=sampling,
+            likelihood="raster",
+            log_likelihood=((-9.0, -8.0),),
+        ),
+        "reconstruct": lambda: ReconstructionResult(**common, accuracy=0.25),
+    }
+    results[verb]().saved(path)
     return path
 
 

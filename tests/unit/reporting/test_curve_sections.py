@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isopix.data.dataset import DataConfig
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 from isopix.reporting import page
 from isopix.reporting.curve_sections import loss_section, probe_curve
@@ -47,9 +47,9 @@ def test_a_run_with_one_probe_has_no_line(tmp_path: Path) -> None:
 def test_several_runs_share_a_chart_if_their_images_are_the_same(
     tmp_path: Path, other: str, shown: bool
 ) -> None:
-    elsewhere = replace(tiny.digits(), data=DataConfig(source="cifar10", rows=8, cols=8))
+    elsewhere = replace(igpt.digits(), data=DataConfig(source="cifar10", rows=8, cols=8))
     runs = {
-        "probed": lambda path: probed(path, recipe=tiny.digits_bert()),
+        "probed": lambda path: probed(path, recipe=igpt.digits_bert()),
         "other images": lambda path: probed(path, recipe=elsewhere),
         "not": whole,
     }
@@ -61,7 +61,7 @@ def test_several_runs_share_a_chart_if_their_images_are_the_same(
 
 
 def test_the_page_shows_one_of_each_run_and_one_of_all(tmp_path: Path) -> None:
-    one, other = probed(tmp_path / "one"), probed(tmp_path / "other", recipe=tiny.digits_bert())
+    one, other = probed(tmp_path / "one"), probed(tmp_path / "other", recipe=igpt.digits_bert())
     assert page.build([one, other]).count("Linear-probe accuracy of the best layer") == 3
     assert page.build([one]).count("Linear-probe accuracy of the best layer") == 1
     assert "Loss and probe accuracy" not in page.build([whole(tmp_path / "bare")])

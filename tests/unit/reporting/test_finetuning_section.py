@@ -9,9 +9,9 @@ import torch
 
 from isopix.core.stats import wilson_interval
 from isopix.finetuning.config import FineTuneConfig
-from isopix.finetuning.metrics import evaluate_predictions
+from isopix.finetuning.evaluate import evaluate_predictions
 from isopix.finetuning.results import EvaluationResult
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.reporting import page
 from isopix.reporting.baselines import baseline_rows, baselines_section
 from isopix.reporting.headline import headline
@@ -28,7 +28,7 @@ ABOUT = "64 test images; majority class 12.5\u00a0%."
 
 
 def fine_tuned(path: Path, *, tested: bool = True, finetune: FineTuneConfig = JOINT) -> RunFolder:
-    run = bare(path, replace(tiny.digits(), finetune=finetune))
+    run = bare(path, replace(igpt.digits(), finetune=finetune))
     pretrained = {"run": "runs/pre", "step": 400}
     write_json(run.environment, {"pretrained": pretrained, "majority": 0.125, "command": ["isopix"]})
     written = log.RunLog(run.log)

@@ -12,7 +12,7 @@ from isopix.core.config import to_dict
 from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
 from isopix.probing.results import Gain
-from isopix.recipes import registry, tiny
+from isopix.recipes import igpt, registry
 from isopix.reporting import headline as headlines
 from isopix.reporting.baselines import baseline_rows
 from isopix.reporting.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
@@ -219,7 +219,7 @@ def test_a_bad_line_of_the_log_does_not_hide_the_images_seen(tmp_path: Path) -> 
     run.log.write_text("no record\n" + run.log.read_text())
     assert images_seen(read_run(run)) == 800
     run.log.write_text("no record\n")
-    assert images_seen(read_run(run)) == 100 * tiny.digits().train.batch_size
+    assert images_seen(read_run(run)) == 100 * igpt.digits().train.batch_size
 
 
 def test_a_run_without_results_claims_nothing(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import yaml
 from PIL import Image
 
 from isopix.data.dataset import DataConfig
-from isopix.interop.huggingface import convert as huggingface
-from isopix.recipes import registry, tiny
+from isopix.recipes import igpt, registry
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.model_card import Library, model_card
 from isopix.reporting.run_reader import read_run
@@ -20,6 +19,7 @@ from isopix.reporting.run_record import RunRecord
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.storage.run_folder import RunFolder
+from isopix.verbs import convert as huggingface
 from tests.unit.reporting.cases import bare, baselines, evidence, probe, regression, whole
 
 
@@ -48,7 +48,7 @@ def test_the_front_matter_is_yaml_that_the_hub_knows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("recipe", "tags"),
     [
-        (tiny.digits_bert(), ["image-gpt", "imagegpt"]),
+        (igpt.digits_bert(), ["image-gpt", "imagegpt"]),
         (regression(), []),
         (registry.find("isotropic.tiny-conv-pix2vec-1"), []),
     ],
@@ -125,7 +125,7 @@ def test_files_that_cannot_be_read_are_listed(tmp_path: Path) -> None:
 
 
 def test_no_folder_of_its_maker_is_published(tmp_path: Path) -> None:
-    recipe = replace(tiny.digits(), data=DataConfig(source="/home/me/secret/photos", rows=8, cols=8))
+    recipe = replace(igpt.digits(), data=DataConfig(source="/home/me/secret/photos", rows=8, cols=8))
     run = whole(tmp_path / "run", recipe)
     command = [
         "isopix",
@@ -145,7 +145,7 @@ def test_no_folder_of_its_maker_is_published(tmp_path: Path) -> None:
 
 def test_names_are_escaped(tmp_path: Path) -> None:
     run = whole(
-        tmp_path / "run", replace(tiny.digits(), data=DataConfig(source="<b>[x](y)|_z_", rows=8, cols=8))
+        tmp_path / "run", replace(igpt.digits(), data=DataConfig(source="<b>[x](y)|_z_", rows=8, cols=8))
     )
     text = written(tmp_path, read_run(run))
     assert "<b>" not in text.replace("\\<b", "")
@@ -153,13 +153,13 @@ def test_names_are_escaped(tmp_path: Path) -> None:
 
 
 def test_a_masked_run_is_not_for_transformers(tmp_path: Path) -> None:
-    masked = read_run(whole(tmp_path / "run", tiny.digits_bert()))
+    masked = read_run(whole(tmp_path / "run", igpt.digits_bert()))
     with pytest.raises(ValueError, match="Vision Transformers only; the objective of this one is masked"):
         written(tmp_path, masked)
     assert "nats per masked pixel" in written(tmp_path, masked, library="isopix")
 
 
-@pytest.mark.parametrize("recipe", [tiny.digits(), tiny.digits_bert()], ids=["autoregressive", "masked"])
+@pytest.mark.parametrize("recipe", [igpt.digits(), igpt.digits_bert()], ids=["autoregressive", "masked"])
 def test_our_own_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: Recipe) -> None:
     run = tmp_path / "run"
     settled = recipe.updated(
@@ -187,7 +187,7 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: tuple[float, ...]
 ) -> None:
     pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
-    recipe = tiny.digits()
+    recipe = igpt.digits()
     run = whole(tmp_path / "run", recipe, evidence(trained))
     grey = torch.arange(17)[:, None].expand(-1, 3) * 15.0
     net = recipe.build(recipe.model.codec.build(recipe.grid, grey))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import isopix
-from isopix.recipes import registry, tiny
+from isopix.recipes import igpt, registry
 from isopix.reporting import page
 from tests.unit.reporting.cases import bare, drawing, evidence, probe, records, regression, whole, words
 
@@ -46,7 +46,7 @@ class Outline(HTMLParser):
 def both(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of an autoregressive and a masked run."""
     folder = tmp_path_factory.mktemp("runs")
-    return page.build([whole(folder / "ar"), whole(folder / "bert", tiny.digits_bert())])
+    return page.build([whole(folder / "ar"), whole(folder / "bert", igpt.digits_bert())])
 
 
 def test_the_page_is_well_formed(both: str) -> None:
@@ -104,7 +104,7 @@ def test_names_cannot_write_into_the_page(tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>"
     run = whole(tmp_path / name)
     probe(run, evidence(), data=name)
-    drawing(run, "samples", data=name)
+    drawing(run, "sample", data=name)
     run.environment.write_text(json.dumps({"device": name, "command": [name], name: name}))
     text = page.build([run, whole(tmp_path / "other")])
     assert "<img src=x" not in text
@@ -119,7 +119,7 @@ def test_what_is_missing_names_the_command_that_makes_it(tmp_path: Path) -> None
 
 
 def test_a_masked_run_is_not_asked_for_samples(tmp_path: Path) -> None:
-    text = words(page.build([bare(tmp_path / "run", tiny.digits_bert())]))
+    text = words(page.build([bare(tmp_path / "run", igpt.digits_bert())]))
     assert "isopix reconstruct" in text
     assert "isopix sample" not in text
 
@@ -132,10 +132,10 @@ def test_an_autoregressive_run_is_not_asked_for_reconstructions(tmp_path: Path) 
 def test_the_newest_pictures_are_shown_and_older_ones_counted(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
     for step in (10, 20, 30):
-        drawing(run, "samples", step)
+        drawing(run, "sample", step)
     text = words(page.build([run]))
-    assert "Step 30, seed 3" in text
-    assert "Step 20" not in text
+    assert "step 30, seed 3" in text
+    assert "step 20" not in text
     assert "2 of earlier steps are in" in text
 
 
@@ -156,20 +156,20 @@ def test_a_recipe_of_unknown_parts_has_a_page(tmp_path: Path) -> None:
     run.recipe.write_text(json.dumps(values))
     text = words(page.build([run]))
     assert "objective.kindrotation" in text.replace(" ", "")
-    assert "sampled pixel by pixel" in text
+    assert "8 samples; step 100, seed 3" in text
     assert "Files that could not be read: recipe.json: " in text
 
 
 def test_a_run_over_bytes_has_a_page_without_a_palette(tmp_path: Path) -> None:
     run = bare(tmp_path / "run", registry.find("isotropic.tiny-mixer-fourier-3"))
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
-    drawing(run, "reconstructions")
+    drawing(run, "reconstruct")
     text = words(page.build([run]))
     assert "depth × width3 × 32" in text
     assert "MLP-Mixer" in text
     assert "nats per masked sub-pixel" in text
     assert "Uniform prediction of 256 values: ln 256 = 5.545 nats per masked sub-pixel" in text
-    assert "masked pixels in gray-violet. Prediction: the most likely value of each masked sub-pixel" in text
+    assert "masked positions in gray-violet. Prediction: the most likely value of each masked code" in text
     assert "shown decoded" not in text
     assert "alette" not in text
 
@@ -249,7 +249,7 @@ def test_no_run_is_refused() -> None:
 
 
 def test_depth_and_width_are_on_the_page(tmp_path: Path) -> None:
-    recipe = tiny.digits().updated(
+    recipe = igpt.digits().updated(
         depth=1,
     )
     assert "depth × width1 × 64" in words(page.build([bare(tmp_path / "run", recipe)]))

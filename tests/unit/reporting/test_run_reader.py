@@ -22,7 +22,7 @@ def test_a_whole_run_is_read(tmp_path: Path) -> None:
     assert (run.weights.step, run.weights.parameters) == (100, 12)
     assert run.weights.colors is not None
     assert run.weights.colors[:, 0].tolist() == [15.0 * level for level in range(GRAYS)]
-    assert [each.facts["kind"] for each in run.images] == ["completions", "samples"]
+    assert [each.result.title for each in run.images] == ["Completions", "Samples"]
     assert len(run.probes) == 1
     assert not run.problems
 
@@ -36,8 +36,8 @@ def test_a_run_that_has_just_begun_is_read(tmp_path: Path) -> None:
 def test_images_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
     for step in (100, 20):
-        drawing(run, "samples", step)
-    assert [each.facts["step"] for each in read_run(run).images] == [20, 100]
+        drawing(run, "sample", step)
+    assert [each.result.step for each in read_run(run).images] == [20, 100]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_images_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
         ("log.jsonl", "no record\n"),
         ("probes/probe.json", '{"network": {"layers": []}, "baselines": {}}'),
         ("probes/probe.json", "[1]"),
-        ("samples/samples-100.json", "{"),
-        ("samples/samples-100.png", "no picture"),
+        ("samples/sample-100.json", "{"),
+        ("samples/sample-100.png", "no picture"),
         ("checkpoints/step-00000100/model.safetensors", "short"),
     ],
 )

@@ -17,7 +17,7 @@ from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.storage import checkpoint, log
-from isopix.train.schedule import ConstantSchedule
+from isopix.train.optim import ConstantSchedule
 
 CPU = torch.device("cpu")
 SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]

@@ -77,7 +77,7 @@ def unmeasured(values: Any, where: str, measured: bool = False) -> Iterator[str]
 
 def has_record(values: dict[str, Any]) -> bool:
     """Whether there is a record, or a table of records."""
-    found = [values["measurement"]] if "measurement" in values else []
+    found = [values["measurement"]] if values.get("measurement") else []
     found += [each for row in values.get("measurements", ()) for each in row]
     return all(Measurement.from_dict(each).images > 0 for each in found) and bool(found)
 

@@ -39,14 +39,14 @@ class WeightNorm(EvaluatorSpec):
         return evaluate
 '''
 RECIPE = '''
-from isopix.recipes import tiny
+from isopix.recipes import igpt
 from isopix.recipes.registry import recipe
 
 
 @recipe("my.digits")
 def digits():
     """Digits, in a smaller network."""
-    return tiny.digits().updated(name="my.digits", depth=1, width=16)
+    return igpt.digits().updated(name="my.digits", depth=1, width=16)
 '''
 WORDS = [
     *("depth=1", "width=16", "steps=4", "batch_size=8", "log_every=2", "evaluate_every=3"),

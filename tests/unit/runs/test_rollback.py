@@ -12,7 +12,7 @@ from isopix.runs.finetune import prepare_finetune
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.storage.log import read_log
-from isopix.train.early_stopping import has_val_accuracy
+from isopix.train.stopping import has_val_accuracy
 from isopix.train.train_step import TrainStep
 
 WORDS = ["depth=1", "width=16", "steps=8", "batch_size=4", "checkpoint_every=2", "data.limit=64"]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from isopix.api import study
+import isopix
 from isopix.studies import slurm
 
 
@@ -70,4 +70,4 @@ def test_a_result_may_be_late_but_not_that_of_a_canceled_job(
 def test_a_trial_is_one_process(name: str, tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     with pytest.raises(ValueError, match=f"{name} is 2; a trial is one process"):
-        study.inductive_bias(out=tmp_path / "study", trials="conv-continuous-1", slurm=[f"{name}=2"])
+        isopix.study_inductive_bias(out=tmp_path / "study", trials="conv-continuous-1", slurm=[f"{name}=2"])

@@ -15,7 +15,7 @@ from isopix.train.evaluator import (
     HeldOutLoss,
     Metrics,
 )
-from isopix.train.schedule import WarmupCosineSchedule
+from isopix.train.optim import WarmupCosineSchedule
 from isopix.train.tasks import PretrainTask
 from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases

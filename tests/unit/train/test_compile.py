@@ -51,9 +51,10 @@ for lacks in (own, lambda: True, lambda: False):
 
 SAMPLE = """
 import torch
-from isopix.generate.complete import complete_images, make_prompt
+from isopix.generate.complete import Prompt, complete_images
+from isopix.generate.config import SamplingConfig
+from isopix.generate.mask import completion_mask
 from isopix.generate.sample import sample_images
-from isopix.generate.sampling_config import SamplingConfig
 from tests.laws import cases
 
 recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
@@ -64,7 +65,7 @@ for count, precision in ((1, "fp32"), (3, "fp32"), (3, "bf16")):
     for compiled in (False, True):
         sampling = SamplingConfig(compile=compiled, precision=precision)
         found += [sample_images(model, count, sampling=sampling, batch_size=count)]
-        prompt = make_prompt(images, model.network.codec, rows=2, mask=None, each=count, seed=0)
+        prompt = Prompt(images, completion_mask("rows:2", model.network.codec, len(images)), count)
         found += [complete_images(model, prompt, sampling=sampling).images]
     print(torch.equal(found[0], found[2]), torch.equal(found[1], found[3]))
 counters = torch._dynamo.utils.counters

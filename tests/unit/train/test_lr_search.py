@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from isopix.train.divergence import DivergenceDetector
 from isopix.train.lr_search import LRSearch, LRTrial, continue_search, lr_grid
+from isopix.train.stopping import DivergenceDetector
 
 CHANCE, STEPS = 3.0, 500
 KNOWN = 0.01  # stable below 2 / 150; at 0.003 the flat direction has not come down after 500 steps

@@ -52,7 +52,6 @@ def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() ->
     [
         (16, 1, 3, "batch_size 16 is not a multiple of 3 processes"),
         (12, 2, 4, "batch_size 12 is not a multiple of 4 processes x accumulate 2"),
-        (4, 1, 8, "batch_size 4 is not a multiple of 8 processes"),
     ],
 )
 def test_a_batch_that_cannot_be_shared_is_refused(batch: int, accumulate: int, count: int, told: str) -> None:
@@ -137,9 +136,3 @@ def test_without_torchrun_there_is_one_process(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MASTER_ADDR", "localhost")
     monkeypatch.setattr(ranks, "PARENT", 1 << 30)
     assert ranks.is_abandoned()
-
-
-def test_the_settings_of_a_recipe_know_the_strategies() -> None:
-    assert registry.find("igpt.tiny").train.parallel == "ddp"
-    with pytest.raises(ValueError, match="ddp, fsdp"):
-        registry.resolve("igpt.tiny", assignments=["parallel=deepspeed"])

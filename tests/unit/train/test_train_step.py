@@ -62,14 +62,6 @@ def test_an_infinite_gradient_of_a_finite_loss_is_not_applied() -> None:
     assert one.nonfinite_steps()[0] == 2
 
 
-@pytest.mark.parametrize("recipe", [cases.CASES[0], cases.CASES[1]], ids=cases.title)
-def test_accumulation_changes_rounding_alone(recipe) -> None:
-    whole, pieces = make_step(recipe=recipe), make_step(4, recipe=recipe)
-    for step in range(1, 4):
-        losses = [one(batch(one, step, recipe), step=step, lr_factor=1.0) for one in (whole, pieces)]
-        torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("accumulate", [2, 4])
 @pytest.mark.parametrize("recipe", [cases.CASES[0], cases.CASES[1]], ids=cases.title)
 def test_the_gradients_of_all_chunks_are_those_of_the_batch(recipe, accumulate: int) -> None:

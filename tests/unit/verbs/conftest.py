@@ -1,4 +1,4 @@
-"""Tiny runs on digits for the tests of verbs."""
+"""The tiny runs of the tests of verbs."""
 
 from tests.unit.api.conftest import copy_of, pristine
 

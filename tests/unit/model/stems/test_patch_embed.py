@@ -104,7 +104,7 @@ def test_a_norm_has_at_least_four_channels_per_group() -> None:
     ],
 )
 def test_impossible_stems_are_refused(kind: type, values: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"must be at least 1|allowed: 1 to 65536"):
+    with pytest.raises(ValueError, match=r"allowed: at least one|allowed: 1 to 65536"):
         from_dict(kind, values)
 
 
@@ -117,12 +117,3 @@ def test_pixels_are_normalized_channel_by_channel() -> None:
         levels = images()[:, channel].double() / 255
         assert torch.allclose(found[:, channel], (levels - mean[channel]) / std[channel], atol=1e-5)
     assert torch.equal(plain.normalize(images().float()), images().float() / 127.5 - 1)  # bit for bit
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [({"mean": (0.5,)}, "mean has 1 values; allowed: 3"), ({"std": (0.5, 0.0, 0.5)}, "must be above 0")],
-)
-def test_normalizations_have_three_channels(values: dict[str, tuple[float, ...]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PatchEmbedSpec(**values)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.studies.inductive_bias import regime
-from isopix.studies.inductive_bias.claims import CLAIMS, claim_results
+from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
+from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, NOT_BELOW
+from isopix.studies.inductive_bias.evidence import StudyEvidence
 from tests.unit.studies.inductive_bias.true_claims import RANK, STEP, WORLDS, blocks, flat, mixers
 from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, World, pool_probes, probed, world
 
@@ -42,7 +43,7 @@ def test_networks_no_better_than_their_baselines_cannot_show_accuracies(letter: 
     raised = [
         replace(each, probes={"mean": pool_probes(each.probes["mean"].network, 0.99)}) for each in made.trials
     ]
-    assert World(raised, made.measurements).verdicts()[letter] == "cannot be judged"
+    assert World(raised).verdicts()[letter] == "cannot be judged"
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,11 @@ def test_networks_that_predict_frequencies_cannot_show_losses(letter: str, unit:
     made = WORLDS[letter](1)
     assert made.verdicts()[letter] == "holds"
     lowest = min(each.loss for each in made.trials)
-    for trial in made.trials:
-        own = {**made.measurements[trial.architecture, trial.seed], "unigram": lowest - 0.1}
-        made.measurements[trial.architecture, trial.seed] = own
+    made.trials = [
+        replace(each, measurements={**each.measurements, "unigram": lowest - 0.1}) for each in made.trials
+    ]
     found = [each for each in made.results()[letter].contrasts if each.unit == unit]
-    assert {(each.verdict, each.regime) for each in found} == {("cannot be judged", regime.NOT_BELOW)}
+    assert {(each.verdict, each.regime) for each in found} == {("cannot be judged", NOT_BELOW)}
 
 
 @pytest.mark.parametrize("letter", "bcde")
@@ -78,7 +79,7 @@ def test_networks_of_one_depth_are_judged_by_their_own_baselines() -> None:
         for each in made.trials
     ]
     result = made.results()["g"]
-    assert {each.regime for each in result.contrasts} == {regime.NOT_ABOVE}
+    assert {each.regime for each in result.contrasts} == {NOT_ABOVE}
 
 
 def test_a_block_that_has_learned_can_be_compared_with_one_that_has_not() -> None:
@@ -157,7 +158,7 @@ def test_test_images_that_are_shared_widen_every_interval() -> None:
         )
         for each in few.trials
     ]
-    contrast = World(shared, few.measurements).results()["a"].contrasts[1]
+    contrast = World(shared).results()["a"].contrasts[1]
     assert contrast.estimate is not None
     images = {each.name: each.standard_error for each in contrast.estimate.sources}["images"]
     assert images == pytest.approx(100 * math.sqrt(2 * 0.25 / 200), rel=0.1)
@@ -250,7 +251,6 @@ def test_the_pool_decides_which_probes_are_read() -> None:
         for index, each in enumerate(made.trials)
     ]
     found = {
-        pool: claim_results(both, made.measurements, pool, effects=EFFECTS)[0].verdict
-        for pool in ("mean", "grid4")
+        pool: evaluate_claims(StudyEvidence(both, pool, EFFECTS))[0].verdict for pool in ("mean", "grid4")
     }
     assert found == {"mean": "holds", "grid4": "does not hold"}

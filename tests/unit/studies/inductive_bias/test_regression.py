@@ -10,7 +10,7 @@ from scipy import stats
 
 from isopix.studies.inductive_bias import regression
 from isopix.studies.inductive_bias.evidence import StudyEvidence
-from isopix.studies.inductive_bias.trials import Trial
+from isopix.studies.inductive_bias.results import Trial, unpack_correct
 from tests.unit.studies.inductive_bias.worlds import EFFECTS, probed, trial
 
 BLOCKS = {"conv": 0.5, "mixer": 0.42, "transformer-1": 0.3}
@@ -30,7 +30,7 @@ def study(noise: float, seed: int = 0, images: int = 0) -> list[Trial]:
 
 
 def evidence(trials: Sequence[Trial]) -> StudyEvidence:
-    return StudyEvidence(trials, {}, "mean", EFFECTS)
+    return StudyEvidence(trials, "mean", EFFECTS)
 
 
 def test_without_noise_the_encodings_worth_and_the_slope_are_found_exactly() -> None:
@@ -69,8 +69,6 @@ def test_a_slope_within_one_block_and_encoding_is_scipys() -> None:
 
 def test_test_images_add_their_error_by_the_weight_of_each_network() -> None:
     """Against the bootstrap over the images that all networks share."""
-    from isopix.studies.inductive_bias.trials import unpack_correct  # noqa: PLC0415
-
     trials = study(0.01, images=800)
     found = regression.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate
     assert found is not None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isopix.studies.inductive_bias.trials import Architecture
+from isopix.studies.inductive_bias.results import Architecture
 from tests.unit.studies.inductive_bias.worlds import World, world
 
 RANK = {"conv": 2, "mixer": 1, "transformer-1": 0}

@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 
 from isopix.recipes.isotropic import ENCODINGS
-from isopix.studies.claim_tests import ClaimResult
-from isopix.studies.inductive_bias.claims import claim_results
-from isopix.studies.inductive_bias.trials import (
-    Architecture,
-    PoolProbes,
-    ProbedLayers,
-    Trial,
-    pack_correct,
-)
+from isopix.studies.claims import ClaimResult
+from isopix.studies.inductive_bias.claims import evaluate_claims
+from isopix.studies.inductive_bias.evidence import StudyEvidence
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial, pack_correct
 
 BLOCKS = ("conv", "mixer", "transformer-1")
 CELLS = [(block, encoding, depth) for block in BLOCKS for encoding in ENCODINGS for depth in (1, 3, 6)]
@@ -45,22 +40,27 @@ def pool_probes(network: ProbedLayers, baseline: float = 0.2) -> PoolProbes:
 
 
 def trial(
-    architecture: Architecture, seed: int, loss: float, network: ProbedLayers, baseline: float = 0.2
+    architecture: Architecture,
+    seed: int,
+    loss: float,
+    network: ProbedLayers,
+    baseline: float = 0.2,
+    measurements: Mapping[str, Any] | None = None,
 ) -> Trial:
     """A finished trial under the mean."""
-    return Trial(*architecture, seed=seed, loss=loss, probes={"mean": pool_probes(network, baseline)})
+    probes = {"mean": pool_probes(network, baseline)}
+    return Trial(*architecture, seed=seed, loss=loss, probes=probes, measurements=measurements or {})
 
 
 @dataclass
 class World:
-    """Trials, and what was measured of them."""
+    """Trials with their measurements."""
 
     trials: list[Trial] = field(default_factory=list)
-    measurements: dict[tuple[Architecture, int], Mapping[str, Any]] = field(default_factory=dict)
 
     def results(self) -> dict[str, ClaimResult]:
         """The results of the claims by letter."""
-        found = claim_results(self.trials, self.measurements, effects=EFFECTS)
+        found = evaluate_claims(StudyEvidence(self.trials, "mean", EFFECTS))
         return {each.letter: each for each in found}
 
     def verdicts(self) -> dict[str, str]:
@@ -93,16 +93,10 @@ def world(
             test = np.array(accuracy(architecture)) + draw.normal(0, noise)
             network = probed(test.tolist(), images=images, seed=1000 * seed + number)
             noisy = loss(architecture) + draw.normal(0, noise)
-            found.trials.append(trial(architecture, seed, noisy, network, baseline))
             preservation, error, histogram, misplaced = np.array(measured(architecture)) + draw.normal(
                 0, noise, 4
             )
-            found.measurements[architecture, seed] = {
-                "distance_preservation": [preservation] * 3,
-                "color_error": {
-                    "mean_absolute": error,
-                    "histogram": histogram,
-                    "misplaced_fraction": misplaced,
-                },
-            }
+            errors = {"mean_absolute": error, "histogram": histogram, "misplaced_fraction": misplaced}
+            measured_here = {"distance_preservation": [preservation] * 3, "color_error": errors}
+            found.trials.append(trial(architecture, seed, noisy, network, baseline, measured_here))
     return found

@@ -1,0 +1,183 @@
+"""Results of `sample`, `complete` and `reconstruct`: a picture, its numbers and, in Python, the arrays."""
+
+import base64
+import importlib
+import io
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from isopix.core.table import Table
+from isopix.generate.config import Passes, SamplingConfig
+from isopix.storage.result import Result, Unsaved, unsaved
+
+BASELINE = "Nearest visible: each hidden pixel as the nearest visible one, without learning."
+LIKELIHOODS = {
+    "raster": "Log-likelihood in nats: the sum over the filled-in codes of ln p(code | codes before it), at "
+    "temperature 1",
+    "path": "Log-probability in nats of the path, given its order: the sum over the filled-in codes of "
+    "ln p(code | known codes and those of earlier passes), at temperature 1",
+}
+
+
+class PictureResult(Result):
+    """A grid of images, a PNG at `path`, and shown below the cell of a notebook whose last value it is."""
+
+    step: int
+    seed: int
+    picture: Unsaved[Any] = unsaved()
+
+    @property
+    def title(self) -> str:
+        """The section of the report that shows the picture."""
+        raise NotImplementedError
+
+    @property
+    def caption(self) -> str:
+        """What the picture shows."""
+        raise NotImplementedError
+
+    def show(self) -> None:
+        """Show the picture: in a notebook below the cell, elsewhere in the system's viewer."""
+        ipython = sys.modules.get("IPython")
+        if ipython is not None and ipython.get_ipython() is not None:
+            importlib.import_module("IPython.display").display(self.picture)
+        else:
+            self.picture.show()
+
+    def _repr_html_(self) -> str:
+        if self.picture is None:
+            return super()._repr_html_()
+        content = io.BytesIO()
+        self.picture.save(content, format="PNG")
+        source = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+        return f'<img src="{source}">{super()._repr_html_()}'
+
+    @property
+    def _count(self) -> str:
+        return self.measurement.count if self.measurement else ""
+
+    def _when(self, sampling: SamplingConfig | None = None) -> str:
+        names = {"temperature": "temperature", "top_k": "top-k", "top_p": "top-p"}
+        given = [(name, getattr(sampling, key, None)) for key, name in names.items()]
+        settings = [f"{name} {value:g}" for name, value in given if value is not None]
+        return ", ".join([f"step {self.step:,}", f"seed {self.seed}", *settings])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearestTraining:
+    """The distance of each sample to the nearest of `num_training` images: the root mean square difference of
+    levels (0..255). `held_out` are such distances of held-out images, as the network reads them: samples of a
+    model that repeats its training images are nearer.
+    """
+
+    num_training: int
+    distances: tuple[float, ...]
+    held_out: tuple[float, ...]
+
+
+class SampleResult(PictureResult):
+    """Sampled images, uint8 [count 3 H W]; on request the training images that are nearest to them."""
+
+    count: int
+    sampling: SamplingConfig
+    nearest: NearestTraining | None = None
+    images: Unsaved[Any] = unsaved()
+    nearest_images: Unsaved[Any] = unsaved()
+
+    @property
+    def title(self) -> str:
+        return "Nearest training images" if self.nearest else "Samples"
+
+    @property
+    def caption(self) -> str:
+        beside = ""
+        if self.nearest:
+            beside = (
+                f", each beside the nearest of {self.nearest.num_training:,} training images; samples that "
+                "are much nearer than held-out images repeat training images"
+            )
+        return f"{self.count} samples{beside}; {self._when(self.sampling)}."
+
+    def tables(self) -> list[Table]:
+        """Return the median distances to the nearest training image, if they were asked for."""
+        if self.nearest is None:
+            return []
+        distances = {"samples": self.nearest.distances, "held-out images": self.nearest.held_out}
+        rows = [(name, len(each), f"{median(each):.1f}") for name, each in distances.items() if each]
+        caption = (
+            f"Distance to the nearest of {self.nearest.num_training:,} training images, in levels (0..255)"
+        )
+        return [Table(caption, ["images", "count", "median"], rows)]
+
+
+class CompletionResult(PictureResult):
+    """Completions of `inputs` [B 3 H W]: `images` [B each 3 H W] where `hidden` [B H W] is True.
+
+    `log_likelihood` is the sum over the filled-in codes of ln p(code) in nats, by the model at temperature 1:
+    given all codes before it (`raster`), or the known codes and those of earlier passes (`path`).
+    """
+
+    mask: str
+    mask_hash: str
+    hidden_fraction: tuple[float, ...]
+    each: int
+    passes: Passes | None
+    sampling: SamplingConfig
+    likelihood: Literal["raster", "path"]
+    log_likelihood: tuple[tuple[float, ...], ...]
+    images: Unsaved[Any] = unsaved()
+    inputs: Unsaved[Any] = unsaved()
+    hidden: Unsaved[Any] = unsaved()
+
+    @property
+    def title(self) -> str:
+        return "Completions"
+
+    @property
+    def caption(self) -> str:
+        passes = f"; order {self.passes.order}, {self.passes.iterations} passes" if self.passes else ""
+        mean = sum(self.hidden_fraction) / len(self.hidden_fraction)
+        return (
+            f"{self._count}, of which {mean:.0%} are hidden ({Path(self.mask).name}), in gray-violet; "
+            f"{self.each} of each{passes}; {self._when(self.sampling)}. {BASELINE}"
+        )
+
+    def tables(self) -> list[Table]:
+        """Return the log-likelihood of each completion."""
+        pairs = zip(self.hidden_fraction, self.log_likelihood, strict=True)
+        rows = [
+            (image, f"{hidden:.0%}", "  ".join(f"{each:,.1f}" for each in nats))
+            for image, (hidden, nats) in enumerate(pairs)
+        ]
+        return [Table(LIKELIHOODS[self.likelihood], ["image", "hidden", "completions"], rows)]
+
+
+class ReconstructionResult(PictureResult):
+    """Images with masked positions: `accuracy` is the fraction of masked codes that are predicted exactly.
+
+    `reconstruction` has the original images, those with the target codes and with the predicted ones, and the
+    mask.
+    """
+
+    accuracy: float
+    reconstruction: Unsaved[Any] = unsaved()
+
+    @property
+    def title(self) -> str:
+        return "Reconstructions"
+
+    @property
+    def caption(self) -> str:
+        return (
+            f"{self._count}, masked positions in gray-violet. Prediction: the most likely value of each "
+            f"masked code, exact for {self.accuracy:.1%}; {self._when()}. {BASELINE}"
+        )
+
+    def tables(self) -> list[Table]:
+        """Return the exact matches of the model and of predictions without learning."""
+        baselines = self.measurement.baselines if self.measurement else {}
+        rows = [(name, f"{each:.1%}") for name, each in {"prediction": self.accuracy, **baselines}.items()]
+        return [Table(f"Exact matches of masked codes, on {self._count}", ["", "exact"], rows)]

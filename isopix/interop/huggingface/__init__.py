@@ -1,1 +1,0 @@
-"""Hugging Face's ImageGPT folders, read and written."""

@@ -1,0 +1,102 @@
+"""Import OpenAI's Image GPT checkpoints, autoregressive and masked, without TensorFlow.
+
+Depth, width, heads, positions and number of colors are inferred from the shapes of the variables. A
+checkpoint with a start token (`sos`) is autoregressive, one without is masked.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from jaxtyping import Float
+from torch import Tensor
+
+from isopix.codecs.palette import Palette
+from isopix.core.types import Grid
+from isopix.interop.imported_model import ImportedModel, Shapes, convert_tensors, grid_of, igpt_recipe
+from isopix.interop.name_tables import OPENAI_START, Naming, expand_layers, openai_table
+from isopix.interop.tf_checkpoint import TFCheckpoint
+from isopix.interop.weights import WeightFiles
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.objectives.objectives import Autoregressive, Masked
+
+# Variables that are not part of the model: a pattern of one component of the name, and the reason.
+SKIPPED = (
+    (r"(.*/)?clf(/.*)?", "classifier head"),
+    (
+        r"(.*/)?(adam_[mv]|Adam(_\d+)?|AdamWeightDecayOptimizer(_\d+)?|beta[12]_power(_\d+)?)(/.*)?",
+        "optimizer state",
+    ),
+    (r"(.*/)?(global_step|_step)(/.*)?", "step counter"),
+)
+LAYER = re.compile(r"h(\d+)/")
+STEP = re.compile(r"-(\d{1,12})$")
+
+
+def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | None = None) -> ImportedModel:
+    """Import the model of a checkpoint, given by its prefix, its `.index` file or its folder.
+
+    `colors` is its palette, levels of 0..255. Tensors are read one mapping at a time, so that memory stays
+    close to the size of the model. The checkpoint does not state the image shape: without `grid` it is
+    square. Raises ValueError that names the file, and the variable that is missing, unknown, damaged or
+    of another shape.
+    """
+    checkpoint = TFCheckpoint.open(prefix)
+    try:
+        return _import(checkpoint, colors, grid)
+    except ValueError as error:
+        raise ValueError(f"checkpoint {checkpoint.prefix}: {error}") from None
+
+
+def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid | None) -> ImportedModel:
+    given = {name: entry.shape for name, entry in checkpoint.entries.items()}
+    naming = Naming("OpenAI", "", SKIPPED)
+    naming = naming._replace(prefix=_scope(name for name in given if not naming.skip_reason(name)))
+    shapes = {name.removeprefix(naming.prefix): shape for name, shape in given.items()}
+    count, width = _shape(shapes, "wte", 2)
+    positions, _ = _shape(shapes, "wpe", 2)
+    heads, *_ = _shape(shapes, "h0/attn/q_proj", 3)
+    depth = len(
+        {match[1] for name in shapes if (match := LAYER.match(name)) and not naming.skip_reason(name)}
+    )
+    if count != len(colors):
+        raise ValueError(f"it has {count} colors; the palette has {len(colors)}")
+    causal = "sos" in shapes
+    grid = grid_of(positions, grid)
+    recipe = igpt_recipe(
+        depth,
+        width,
+        grid=grid,
+        block=TransformerSpec(heads=heads),
+        objective=Autoregressive() if causal else Masked(),
+        num_colors=count,
+    )
+    table = (*openai_table(heads), *([OPENAI_START] if causal else []))
+    stored, mappings = WeightFiles(given, checkpoint.read), tuple(expand_layers(table, depth))
+    tensors, reports = convert_tensors(stored, naming, mappings, recipe.outline().tensors())
+    step = STEP.search(checkpoint.prefix.name)
+    return ImportedModel(
+        origin=f"OpenAI {checkpoint.prefix.name}",
+        recipe=recipe,
+        codec=Palette(colors, grid),
+        step=int(step[1]) if step else 0,
+        tensors=tensors,
+        tensor_reports=reports,
+    )
+
+
+def _scope(names: Iterable[str]) -> str:
+    """Return the prefix of every name: `model/` in the released checkpoints."""
+    scopes = [name.removesuffix("wte") for name in names if name.split("/")[-1] == "wte"]
+    if len(scopes) != 1:
+        found = ", ".join(map(repr, scopes[:5])) or "none"
+        raise ValueError(f"it has {len(scopes)} variables 'wte' (in scopes: {found}); an Image GPT has one")
+    return scopes[0]
+
+
+def _shape(shapes: Shapes, name: str, dimensions: int) -> tuple[int, ...]:
+    """Return the shape of a variable without superfluous leading dimensions of 1."""
+    shape = shapes.get(name, ())
+    if len(shape) < dimensions:
+        raise ValueError(f"variable {name!r} is missing, or has shape {shape} of too few dimensions")
+    return shape[len(shape) - dimensions :]

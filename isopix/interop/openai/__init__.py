@@ -1,1 +1,0 @@
-"""OpenAI's Image GPT checkpoints in TensorFlow's format, read without TensorFlow."""

@@ -1,0 +1,59 @@
+"""The results of `isopix convert` and `isopix publish`."""
+
+from collections.abc import Mapping
+
+from isopix.core.table import Table
+from isopix.core.text import command_line
+from isopix.storage.result import Result
+
+
+class ConversionResult(Result):
+    """A converted model: the tensors that were loaded, the number that each rule has `skipped`, and of those
+    `rounded` to float32. `classes` are those of its class head; `model_class` is that of `transformers` which
+    loads an exported model.
+    """
+
+    origin: str
+    step: int
+    depth: int
+    width: int
+    image_size: tuple[int, int]  # rows and columns, in pixels
+    parameters: int
+    tensors: int
+    skipped: Mapping[str, int]
+    rounded: int = 0
+    predicts_codes: bool
+    classes: tuple[str, ...] = ()
+    model_class: str = ""
+
+    def tables(self) -> list[Table]:
+        """Return what became of the tensors."""
+        rows = [
+            ("loaded", self.tensors),
+            *((f"skipped, {rule}", count) for rule, count in self.skipped.items()),
+        ]
+        if self.rounded:
+            rows.append(("rounded from float64 to float32", self.rounded))
+        rows_cols = "×".join(map(str, self.image_size))
+        size = f"depth {self.depth}, width {self.width}, {self.parameters:,} parameters, {rows_cols} pixels"
+        return [Table(f"{self.origin}, step {self.step}: {size}", ["tensors", "number"], rows)]
+
+    def notes(self) -> list[str]:
+        """Return how to go on."""
+        lines = super().notes()
+        if self.model_class:
+            return [*lines, f"load with: transformers.{self.model_class}.from_pretrained('{self.path}')"]
+        verbs = {"verify": self.predicts_codes, "evaluate": bool(self.classes), "probe": True}
+        commands = [f"{command_line(name, self.path)} --data …" for name, fits in verbs.items() if fits]
+        return [*lines, f"next: {' ; '.join(commands)}"]
+
+
+class PublicationResult(Result):
+    """A published model: its URL, and the step of its weights."""
+
+    url: str
+    step: int
+
+    def notes(self) -> list[str]:
+        """Return where it is."""
+        return [f"published step {self.step}: {self.url}"]

@@ -1,0 +1,214 @@
+"""Read TensorFlow checkpoints of format version 2 without TensorFlow.
+
+`PREFIX.index` is a sorted string table (LevelDB): blocks of entries whose keys share prefixes, each block
+followed by its compression type and a masked CRC-32C, a block that lists the others, and a footer of 48
+bytes. The empty key holds a header; every other key is the name of a tensor, whose value is a protocol buffer
+with its place in one of the files `PREFIX.data-XXXXX-of-YYYYY`. The bytes of a tensor are checked when it is
+read.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import google_crc32c
+import numpy as np
+import torch
+from torch import Tensor
+
+from isopix.interop.weights import mmap_alloc
+
+MAGIC, FOOTER = 0xDB4775248B80FB57, 48
+CHUNK = 2**22  # bytes read and checked at a time
+DTYPES = {  # by TensorFlow's numbers; tensors of other types are listed all the same
+    1: torch.float32,
+    2: torch.float64,
+    3: torch.int32,
+    4: torch.uint8,
+    5: torch.int16,
+    6: torch.int8,
+    9: torch.int64,
+    14: torch.bfloat16,
+    19: torch.float16,
+}
+
+
+class TensorEntry(NamedTuple):
+    """Index entry of one tensor."""
+
+    dtype: int  # TensorFlow's number
+    shape: tuple[int, ...]
+    shard: int
+    offset: int  # bytes from the start of the shard
+    size: int  # bytes
+    crc: int  # masked CRC-32C of the bytes
+
+
+@dataclass(frozen=True)
+class TFCheckpoint:
+    """An open checkpoint: its entries by name, and `read`, which returns one tensor."""
+
+    prefix: Path
+    shards: int
+    big_endian: bool
+    entries: Mapping[str, TensorEntry]
+
+    @classmethod
+    def open(cls, given: Path) -> "TFCheckpoint":
+        """Open a checkpoint by its prefix, its `.index` file, or its folder if that holds no other.
+
+        Raises ValueError, naming the file, if there is none, or if its index is damaged.
+        """
+        prefix = find_prefix(given)
+        index = _index_path(prefix)
+        try:
+            items = dict(_table(index.read_bytes()))
+            header = _message(items.pop(b""))
+            entries = {name.decode(): _entry(_message(value)) for name, value in items.items()}
+        except (KeyError, IndexError, UnicodeDecodeError, AttributeError, TypeError):
+            raise ValueError(f"checkpoint index {index} is not one of TensorFlow") from None
+        except ValueError as error:
+            raise ValueError(f"checkpoint index {index}: {error}") from None
+        return cls(prefix, _int(header, 1), _int(header, 2) == 1, entries)
+
+    def read(self, name: str) -> Tensor:
+        """Read a tensor from its shard directly into its own memory, little or big endian.
+
+        Raises ValueError for an unsupported type, a missing or truncated shard or a wrong checksum.
+        """
+        entry = self.entries[name]
+        if entry.dtype not in DTYPES:
+            raise ValueError(f"tensor {name!r} has TensorFlow's type {entry.dtype}, which is not supported")
+        tensor = mmap_alloc(entry.shape, DTYPES[entry.dtype])
+        if tensor.nbytes != entry.size:
+            raise ValueError(
+                f"tensor {name!r} has {entry.size} bytes; shape {entry.shape} needs {tensor.nbytes}"
+            )
+        raw = tensor.view(-1).view(torch.uint8).numpy()
+        self._fill(name, entry, raw.data)
+        if self.big_endian and tensor.itemsize > 1:
+            raw.view(np.dtype(f"u{tensor.itemsize}")).byteswap(inplace=True)
+        return tensor
+
+    def _fill(self, name: str, entry: TensorEntry, memory: memoryview) -> None:
+        crc, number = 0, f"{entry.shard:05d}-of-{self.shards:05d}"
+        path = self.prefix.with_name(f"{self.prefix.name}.data-{number}")
+        if not path.is_file():
+            raise ValueError(f"checkpoint shard {path} does not exist; all {self.shards} shards are needed")
+        with path.open("rb") as file:
+            file.seek(entry.offset)
+            for start in range(0, entry.size, CHUNK):
+                chunk = memory[start : start + CHUNK]
+                if file.readinto(chunk) < len(chunk):
+                    raise ValueError(f"checkpoint shard {path} is truncated: it ends inside tensor {name!r}")
+                crc = google_crc32c.extend(crc, bytes(chunk))
+        if mask_crc(crc) != entry.crc:
+            raise ValueError(f"checkpoint shard {path}: tensor {name!r} is damaged; its checksum differs")
+
+
+def find_prefix(given: Path) -> Path:
+    """Return the prefix of a checkpoint. Raises ValueError if there is none, or more than one."""
+    prefix = given.with_suffix("") if given.suffix == ".index" else given
+    if prefix.name and _index_path(prefix).is_file():
+        return prefix
+    if not given.is_dir():
+        raise ValueError(
+            f"checkpoint index {_index_path(prefix)} does not exist; give the PREFIX of PREFIX.index"
+        )
+    found = sorted(path for path in given.glob("*.index") if path.is_file())
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found[:10]) or "none"
+        raise ValueError(f"folder {given} holds {len(found)} checkpoints ({names}); give the prefix of one")
+    return found[0].with_suffix("")
+
+
+def mask_crc(crc: int) -> int:
+    """Return the masked form in which TensorFlow stores a CRC-32C."""
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _index_path(prefix: Path) -> Path:
+    return prefix.parent / f"{prefix.name}.index"
+
+
+def _table(file: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a table. Raises ValueError for another or a damaged file."""
+    if len(file) < FOOTER or int.from_bytes(file[-8:], "little") != MAGIC:
+        raise ValueError("it does not end with the magic number of a table")
+    _, _, at = _handle(file, len(file) - FOOTER)  # of the meta-index, which is empty
+    for _, place in _block(file, *_handle(file, at)[:2]):
+        yield from _block(file, *_handle(place, 0)[:2])
+
+
+def _handle(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the offset and the size of a block, and the offset after them."""
+    offset, at = _varint(data, at)
+    size, at = _varint(data, at)
+    return offset, size, at
+
+
+def _block(file: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a block; each key is a prefix of the previous key and its own suffix."""
+    stored = file[offset : offset + size + 5]
+    if mask_crc(google_crc32c.value(stored[:-4])) != int.from_bytes(stored[-4:], "little"):
+        raise ValueError(f"the block at byte {offset} is damaged; its checksum differs")
+    if stored[size]:
+        raise ValueError(f"the block at byte {offset} is compressed, which is not supported")
+    restarts = int.from_bytes(stored[size - 4 : size], "little")
+    key, at, end = b"", 0, size - 4 * restarts - 4
+    while at < end:
+        shared, at = _varint(stored, at)
+        own, at = _varint(stored, at)
+        length, at = _varint(stored, at)
+        key = key[:shared] + stored[at : at + own]
+        yield key, stored[at + own : at + own + length]
+        at += own + length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return an integer (7 bits per byte, the lowest first) and the offset after it."""
+    value = shift = 0
+    while data[at] & 0x80:
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return value | data[at] << shift, at + 1
+
+
+Message = Mapping[int, list[int | bytes]]
+
+
+def _message(data: bytes) -> Message:
+    """Return the values of the fields of a protocol buffer."""
+    fields: defaultdict[int, list[int | bytes]] = defaultdict(list)
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        kind, value = tag & 7, 0
+        if kind == 0:
+            value, at = _varint(data, at)
+            fields[tag >> 3].append(value)
+            continue
+        size, at = _varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+        part, at = data[at : at + size], at + size
+        fields[tag >> 3].append(part if kind == 2 else int.from_bytes(part, "little"))
+    return fields
+
+
+def _int(fields: Message, field: int) -> int:
+    """Return a field; 0, the format's default, if absent."""
+    (value,) = fields.get(field, [0])
+    assert isinstance(value, int)
+    return value
+
+
+def _inner(fields: Message, field: int) -> list[Message]:
+    return [_message(value) for value in fields.get(field, []) if isinstance(value, bytes)]
+
+
+def _entry(fields: Message) -> TensorEntry:
+    if 7 in fields:
+        raise ValueError("it holds slices of partitioned variables, which are not supported")
+    shape = tuple(_int(size, 1) for part in _inner(fields, 2) for size in _inner(part, 2))
+    return TensorEntry(_int(fields, 1), shape, *(_int(fields, field) for field in (3, 4, 5, 6)))

@@ -1,1 +1,0 @@
-"""Vision Transformers of Hugging Face and timm, read and written."""

@@ -1,0 +1,122 @@
+"""The files of other people's models: their config, and their weights, of which no code is executed."""
+
+import math
+import mmap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import torch
+from pydantic import BaseModel, ValidationError
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from isopix.storage.atomic import read_json
+
+CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
+INDEX = ".index.json"
+SINGLE = ("model.safetensors", "pytorch_model.bin")  # the safer format first
+MMAP_THRESHOLD = 2**16  # bytes from which a tensor gets its own pages
+
+C = TypeVar("C", bound=BaseModel)
+
+
+class WeightFiles(NamedTuple):
+    """Tensors in one file or several: their shapes, and a function that reads one."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    read: Callable[[str], Tensor]
+
+
+def read_config(folder: Path, name: str, kind: type[C]) -> C:
+    """Return a JSON file of a model folder. Raises ValueError that names a setting which is not supported."""
+    if not (folder / name).is_file():
+        raise ValueError(f"{name} is missing; it is not the folder of a model, written by save_pretrained")
+    try:
+        return kind.model_validate(read_json(folder / name))
+    except ValidationError as error:
+        first = error.errors()[0]
+        setting = ".".join(map(str, first["loc"])) or name
+        raise ValueError(f"{setting} is {first['input']!r:.100}; {first['msg']}") from None
+
+
+def open_weights(folder: Path) -> WeightFiles:
+    """Open `model.safetensors` or `pytorch_model.bin`, in one file or in the shards that an index lists.
+
+    Raises ValueError, starting with the file's name, if a file is missing, damaged or holds anything but
+    tensors.
+    """
+    for name in SINGLE:
+        if (folder / name).is_file():
+            return _open_file(folder / name)
+        if (folder / f"{name}{INDEX}").is_file():
+            return _open_sharded(folder / f"{name}{INDEX}")
+    raise ValueError(f"there is no {' or '.join(SINGLE)}, and no {INDEX} of either")
+
+
+def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return an uninitialized CPU tensor in memory pages of its own, which return to the system as soon as
+    they are freed, for tensors that are held while a model is converted.
+
+    The C library keeps freed memory between tensors that stay, in pieces too small for others: with its
+    allocator, an import peaked at up to 1.7 times the size of the model.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    if size < MMAP_THRESHOLD:
+        return torch.empty(shape, dtype=dtype)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(pages, dtype=dtype).view(shape)
+
+
+def _open_file(path: Path) -> WeightFiles:
+    try:
+        return _open_pickle(path) if path.suffix == ".bin" else _open_safetensors(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path.name} is not a safetensors file: {' '.join(str(error).split())}") from None
+
+
+def _open_safetensors(path: Path) -> WeightFiles:
+    """Open a safetensors file; it is reopened for each tensor, so that nothing read stays in memory."""
+    with safe_open(path, framework="pt") as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in list(file.keys())}
+
+    def read(name: str) -> Tensor:
+        with safe_open(path, framework="pt") as file:
+            tensor: Tensor = file.get_tensor(name)
+            return tensor
+
+    return WeightFiles(shapes, read)
+
+
+def _open_pickle(path: Path) -> WeightFiles:
+    """Open a file of `torch.save`, memory-mapped; it may hold tensors only."""
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # a damaged or hostile pickle can raise anything
+        raise ValueError(
+            f"{path.name} is damaged or holds more than tensors ({type(error).__name__}); no code was run"
+        ) from None
+    if not isinstance(values, dict) or not all(isinstance(each, Tensor) for each in values.values()):
+        raise ValueError(f"{path.name} holds something else than tensors by name")
+    return WeightFiles({str(name): tuple(each.shape) for name, each in values.items()}, values.__getitem__)
+
+
+def _open_sharded(index: Path) -> WeightFiles:
+    """Open all shards, which are files beside the index, never paths.
+
+    Raises ValueError if they do not hold exactly what the index lists.
+    """
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict):
+        raise ValueError(f"{index.name} has no weight_map")
+    shards = {}
+    for file in sorted(set(map(str, places.values()))):
+        if Path(file).name != file or not (index.parent / file).is_file():
+            raise ValueError(f"{index.name} lists {file!r:.100}, which is not a file beside it")
+        shards[file] = _open_file(index.parent / file)
+    held = {(name, file) for file, weights in shards.items() for name in weights.shapes}
+    for name, file in sorted(held ^ places.items()):
+        wrong = "holds {!r}, which {} does not list there" if (name, file) in held else "lacks {!r}; see {}"
+        raise ValueError(f"{file} {wrong.format(name, index.name)}")
+    shapes = {name: shards[file].shapes[name] for name, file in places.items()}
+    return WeightFiles(shapes, lambda name: shards[places[name]].read(name))

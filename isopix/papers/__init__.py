@@ -1,1 +1,0 @@
-"""Published results of the papers and of their authors' code and blogs, with the protocol of each number."""

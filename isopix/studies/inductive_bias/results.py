@@ -1,0 +1,298 @@
+"""The result of `isopix study inductive-bias`, without PyTorch: claims, and a row for each trial."""
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import groupby
+from statistics import mean, stdev
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool
+
+from isopix.core.choices import Pool
+from isopix.core.table import Table
+from isopix.core.text import format_duration
+from isopix.storage.result import Result
+from isopix.studies.results import ClaimRecord, ContrastRecord
+from isopix.train.lr_search import LRTrial
+
+Architecture = tuple[str, str, int]  # block, encoding, depth
+Correct = Bool[np.ndarray, " B"]
+
+MISSING = "–"
+POOL_DESCRIPTIONS = {
+    "mean": "mean of the features over positions, the likely protocol of the paper",
+    "grid4": "means of 4 × 4 cells, which keep the position of features",
+}
+BIASES = (  # title, measurement, layer or channel, decimals
+    ("translation", "translation_error", -1, 3),
+    ("permutation", "permutation_error", -1, 3),
+    ("receptive field, positions", "receptive_field_mean", -1, 1),
+    ("95 % radius", "receptive_field_radius_95", -1, 1),
+    ("distance preservation", "distance_preservation", 0, 2),
+    ("effective rank", "effective_rank", 0, 1),
+)
+
+
+@dataclass(frozen=True)
+class ProbedLayers:
+    """Probes of some layers; accuracies in [0, 1].
+
+    `correct` says of each of `num_images` test images whether a layer classifies it correctly, as
+    `pack_correct` writes it: of every layer of a trained network, of the best layer of a baseline.
+    """
+
+    test_accuracies: tuple[float, ...]
+    validation_accuracies: tuple[float, ...]  # everything is chosen by these alone
+    best_layer: int
+    correct: tuple[str, ...] = ()
+    num_images: int = 0
+
+    @property
+    def test_accuracy(self) -> float:
+        """The test accuracy of the best layer."""
+        return self.test_accuracies[self.best_layer]
+
+    @property
+    def validation_accuracy(self) -> float:
+        """The validation accuracy of the best layer."""
+        return self.validation_accuracies[self.best_layer]
+
+    def correct_images(self, layer: int) -> Correct | None:
+        """Return whether a layer classifies each test image correctly; None if that is not known."""
+        if not self.correct:
+            return None
+        return unpack_correct(self.correct[layer if len(self.correct) > 1 else 0], self.num_images)
+
+
+@dataclass(frozen=True)
+class PoolProbes:
+    """The probes of a network and of its baselines under one pool; `pixel_components` are as many principal
+    components of the pixels as the network has features, None if these are not fewer than the pixels.
+    """
+
+    network: ProbedLayers
+    untrained: ProbedLayers
+    raw_pixels: ProbedLayers
+    pixel_components: ProbedLayers | None
+    majority: float
+
+    @property
+    def baselines(self) -> dict[str, ProbedLayers]:
+        """What an accuracy that is learned from pixels must exceed: as many features, or more."""
+        found = {"untrained": self.untrained, "raw pixels, PCA": self.pixel_components}
+        known = {name: probed for name, probed in found.items() if probed is not None}
+        return known if self.pixel_components else {**known, "raw pixels": self.raw_pixels}
+
+    def summary(self) -> "PoolProbes":
+        """Return the probes without what is known of single test images."""
+        probed = {name: each for name, each in vars(self).items() if isinstance(each, ProbedLayers)}
+        plain: dict[str, Any] = {name: replace(each, correct=()) for name, each in probed.items()}
+        return replace(self, **plain)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trained and probed network; loss in nats per masked sub-pixel."""
+
+    block: str  # conv, mixer, transformer-1, ...
+    encoding: str  # pix2vec, fourier, continuous
+    depth: int
+    seed: int
+    loss: float  # on validation images at the end of training; nothing is chosen by it
+    probes: Mapping[Pool, PoolProbes] = field(default_factory=dict)
+    measurements: Mapping[str, Any] = field(default_factory=dict)
+    """What `measure` measures, and `unigram`, the loss of predicting the frequencies of levels."""
+
+    @property
+    def architecture(self) -> Architecture:
+        """Block, encoding and depth."""
+        return self.block, self.encoding, self.depth
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """Encoding and depth: what networks of different blocks have in common."""
+        return self.encoding, self.depth
+
+
+def pack_correct(correct: Correct) -> str:
+    """Return a bit for each image in base 64."""
+    return base64.b64encode(np.packbits(correct).tobytes()).decode()
+
+
+@cache
+def unpack_correct(packed: str, num_images: int) -> Correct:
+    """Return what `pack_correct` packed."""
+    bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
+    return np.unpackbits(bits, count=num_images).astype(bool)
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """The status of a trial: its run folder, the learning rates that were tried (the last one is that of a
+    finished trial), and its metrics. Seconds are wall-clock time.
+
+    It is all that the claims and the page of a study need of the trial: the run folder may be elsewhere.
+    """
+
+    status: Literal["not run", "done", "failed"] = "not run"
+    reason: str = ""  # of a failure
+    traceback: str = ""
+    run: str = ""
+    lr_trials: tuple[LRTrial, ...] = ()
+    training_seconds: float = 0.0
+    probing_seconds: float = 0.0
+    trial: Trial | None = None  # the losses and accuracies of a finished trial
+    metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
+    environment: dict[str, Any] = field(default_factory=dict)  # versions, device and fingerprint of the data
+    test_groups: tuple[int, ...] = ()  # of the test images that were probed; empty if each is its own
+
+    @property
+    def seconds(self) -> float:
+        """The time of training and probes."""
+        return self.training_seconds + self.probing_seconds
+
+    @property
+    def text(self) -> str:
+        """The losses and accuracies, or the failure."""
+        if self.trial is None:
+            return f"{self.status}: {self.reason}"
+        accuracies = [f"{pool} {each.network.test_accuracy:.1%}" for pool, each in self.trial.probes.items()]
+        return f"loss {self.trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}"
+
+    def measured(self) -> Trial:
+        """Return the finished trial with its measurements."""
+        assert self.trial is not None, "the trial is done"
+        unigram = self.metrics["loss_measurement"]["baselines"]
+        return replace(self.trial, measurements={**self.metrics["measurements"], **unigram})
+
+    def summary(self) -> "TrialResult":
+        """Return the result without what is known of single test images."""
+        if self.trial is None:
+            return self
+        probes = {pool: each.summary() for pool, each in self.trial.probes.items()}
+        return replace(self, trial=replace(self.trial, probes=probes), test_groups=())
+
+
+class StudyResult(Result):
+    """The ten claims under each pool of the features, and all trials."""
+
+    facts: Mapping[str, str]
+    claims: Mapping[Pool, tuple[ClaimRecord, ...]]
+    trials: Mapping[str, TrialResult]
+
+    @property
+    def failed(self) -> dict[str, TrialResult]:
+        """The trials that failed."""
+        return {name: trial for name, trial in self.trials.items() if trial.status == "failed"}
+
+    def verdict_counts(self, pool: Pool) -> str:
+        """Return how many claims hold under a pool, as `pool mean: holds 3, not decided 7`."""
+        counts = Counter(claim.verdict for claim in self.claims[pool])
+        return f"pool {pool}: " + ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
+
+    def tables(self) -> list[Table]:
+        """Return the claims with their contrasts, the networks, and what they have in common."""
+        claims = [_claims_table(pool, found) for pool, found in self.claims.items()]
+        return [*claims, self._networks(), self._biases(), Table("Study", ["", ""], list(self.facts.items()))]
+
+    @property
+    def failure(self) -> str:
+        """How many trials failed, and why the first did."""
+        if not self.failed:
+            return ""
+        name, first = next(iter(self.failed.items()))
+        count = f"{len(self.failed)} of {len(self.trials)} trials failed; the same command retries them"
+        return f"{count}; {name}: {first.reason}"
+
+    def _networks(self) -> Table:
+        caption = (
+            "Networks, mean ± standard deviation over seeds: validation loss (nats per masked sub-pixel), "
+            "test accuracy (%) of the layer chosen on validation images, and of the untrained network"
+        )
+        columns = ["network", "loss"]
+        for pool in self.claims:
+            columns += [f"accuracy, {pool}", "untrained"]
+        return Table(
+            caption, [*columns, "best layers", "learning rate", "time", "done"], self._rows(_network_row)
+        )
+
+    def _biases(self) -> Table:
+        caption = (
+            "Inductive biases of the last layer, encoding of red, and errors of reconstructed levels in % of "
+            "their range, means over seeds"
+        )
+        columns = ["network", *(title for title, *_ in BIASES), "error", "misplaced"]
+        return Table(caption, columns, [row for row in self._rows(_bias_row) if len(row) > 1])
+
+    def _rows(self, row: Callable[[Sequence[TrialResult]], list[str]]) -> list[list[str]]:
+        """Return a row for the trials of each architecture."""
+        named = groupby(self.trials.items(), key=lambda item: item[0].partition("-seed-")[0])
+        return [[name, *row([trial for _, trial in same])] for name, same in named]
+
+
+def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
+    caption = (
+        f"Claims of the paper, pool {pool} ({POOL_DESCRIPTIONS[pool]}): positive differences support them"
+    )
+    rows = list[tuple[str, ...]]()
+    for claim in claims:
+        rows.append((claim.letter, claim.claim, "", "", claim.verdict))
+        rows += [("", each.text, _number(each), _interval(each), _note(each)) for each in claim.contrasts]
+    return Table(caption, ["claim", "contrast", "mean", "95 % interval", "verdict"], rows)
+
+
+def _network_row(trials: Sequence[TrialResult]) -> list[str]:
+    done = [each.trial for each in trials if each.trial]
+    count = f"{len(done)} of {len(trials)}"
+    if not done:
+        return [*[MISSING] * (4 + 2 * len(POOL_DESCRIPTIONS)), count]
+    accuracies = [
+        _spread([100 * getattr(trial.probes[pool], name).test_accuracy for trial in done], 1)
+        for pool in done[0].probes
+        for name in ("network", "untrained")
+    ]
+    layers = ["/".join(str(each.network.best_layer) for each in trial.probes.values()) for trial in done]
+    rates = dict.fromkeys(f"{each.lr_trials[-1].lr:g}" for each in trials if each.trial)
+    time = format_duration(mean(each.seconds for each in trials if each.trial))
+    losses = _spread([trial.loss for trial in done], 3)
+    return [losses, *accuracies, ", ".join(layers), ", ".join(rates), time, count]
+
+
+def _bias_row(trials: Sequence[TrialResult]) -> list[str]:
+    measured = [each.metrics["measurements"] for each in trials if each.trial]
+    if not measured:
+        return []
+    cells = [f"{mean(each[name][index] for each in measured):.{n}f}" for _, name, index, n in BIASES]
+    errors = ("mean_absolute", "misplaced_fraction")
+    return [*cells, *(f"{100 * mean(each['color_error'][name] for each in measured):.1f}" for name in errors)]
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    std = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{std}"
+
+
+def _number(contrast: ContrastRecord) -> str:
+    return MISSING if contrast.mean is None else f"{_signed(contrast.mean)} {contrast.unit}".strip()
+
+
+def _interval(contrast: ContrastRecord) -> str:
+    if contrast.interval is None:
+        return "not run" if contrast.mean is None else "one seed"
+    return " to ".join(map(_signed, contrast.interval))
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def _note(contrast: ContrastRecord) -> str:
+    """Return the verdict of a contrast, and what hinders a decision."""
+    if not contrast.counted:
+        return "not part of the verdict"
+    hindrance = contrast.regime or contrast.needed
+    return f"{contrast.verdict}: {hindrance}" if hindrance else contrast.verdict

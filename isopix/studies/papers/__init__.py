@@ -1,0 +1,1 @@
+"""The experiments behind the tables and figures of the papers."""

@@ -1,0 +1,102 @@
+"""The networks of the Image GPT protocols at each scale, and how they are probed and fine-tuned."""
+
+from dataclasses import replace
+
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.objectives.objectives import Masked
+from isopix.probing.evaluators import LinearProbe
+from isopix.recipes import igpt
+from isopix.recipes.published import FEATURES, IR, PARAMETERS
+from isopix.recipes.recipe import Recipe
+from isopix.studies.papers.setup import Setup, slug
+from isopix.studies.papers.trials import FineTune, Pretrain, Probe, network_cost
+from isopix.train.lr_search import lr_grid
+from isopix.train.optim import Adam
+
+CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkpoint of figure 3
+
+
+def _tiny(depth: int, width: int, side: int = 14) -> Recipe:
+    recipe = igpt.digits().updated(
+        depth=depth, width=width, steps=600, batch_size=64, evaluate_every=100, evaluate_images=450
+    )
+    return replace(
+        recipe, name=f"igpt.digits, {depth} blocks", data=replace(recipe.data, rows=side, cols=side)
+    )
+
+
+def _small(depth: int, width: int, side: int = 32) -> Recipe:
+    recipe = igpt.tiny().updated(depth=depth, width=width, block=TransformerSpec(heads=2))
+    data = replace(recipe.data, rows=side, cols=side)
+    return replace(recipe, name=f"igpt.tiny, {depth} blocks", data=data)
+
+
+def _bert(recipe: Recipe) -> Recipe:
+    return recipe.updated(name=f"{recipe.name}, BERT", objective=Masked())
+
+
+def _at_48(recipe: Recipe) -> Recipe:
+    """Table 5: iGPT-L at 48x48 is trained with another learning rate."""
+    return recipe.updated(data=replace(recipe.data, rows=48, cols=48), optimizer=Adam(lr=0.01))
+
+
+# The networks by name, at each scale: tiny, small and paper.
+NETWORKS = {
+    "igpt-s": (_tiny(2, 32), _small(2, 64), igpt.s()),
+    "igpt-m": (_tiny(3, 48), _small(3, 96), igpt.m()),
+    "igpt-l": (_tiny(4, 64), _small(4, 128), igpt.l()),
+    "igpt-l-48": (_tiny(4, 64, 16), _small(4, 128, 40), _at_48(igpt.l())),
+    "igpt-xl": (_tiny(5, 96, 18), _small(5, 192, 48), igpt.xl()),
+}
+NETWORKS["igpt-l-bert"] = (_bert(_tiny(4, 64)), _bert(_small(4, 128)), igpt.l_bert())
+
+
+def igpt_network(setup: Setup, name: str) -> Pretrain:
+    """Return a network, probed in pre-training for figure 3 unless its images may have no labels."""
+    small, medium, paper = NETWORKS[name]
+    network = setup.network(name, setup.choose(tiny=small, small=medium, paper=paper))
+    if setup.pretrain_data is not None or network.given is not None:
+        return network
+    images = setup.choose(tiny=1000, small=2000, paper=50_000)
+    every = max(1, round(CHECKPOINT * network.recipe.train.steps))
+    probe = LinearProbe(every=every, num_train=images, num_val=images // 2)
+    return replace(network, recipe=network.recipe.updated(evaluators=(probe,)))
+
+
+def igpt_probe(setup: Setup, network: Pretrain, data: str, **options: object) -> Probe:
+    """Return a probe of every layer; `options` as in `isopix.probe`."""
+    how = "-".join(option.replace("_", "-") for option in options)
+    name = f"probe-{network.name}-{slug(data)}{'-' * bool(how)}{how}"
+    return Probe(name, network, setup.probe_data(network, data), options)
+
+
+def igpt_finetune(
+    setup: Setup, network: Pretrain, data: str, *settings: str, masks: int | None = None
+) -> FineTune:
+    """Fine-tuning with a search for the learning rate."""
+    lr = network.recipe.train.optimizer.lr
+    grid = lr_grid(lr, setup.choose(tiny=0.09, small=0.009, paper=0.009) * lr)
+    steps, every = setup.choose(tiny=(200, 25), small=(1000, 50), paper=(300_000, 1000))
+    return FineTune(
+        f"finetune-{network.name}-{slug(data)}",
+        network,
+        setup.finetune_settings(data, f"steps={steps}", f"evaluate_every={every}", *settings),
+        tuple((f"optimizer.lr={each}",) for each in grid),
+        sequential=True,
+        refit=True,
+        mask_ensemble=masks,
+    )
+
+
+def image_size_of(network: Pretrain) -> str:
+    """Return rows × columns of the images in pixels."""
+    return f"{network.recipe.data.rows}×{network.recipe.data.cols}"
+
+
+def model_sizes(network: Pretrain, layers: int = 1) -> dict[str, str]:
+    """Return the columns of table 2 that describe the model."""
+    return {
+        IR: image_size_of(network),
+        PARAMETERS: f"{network_cost(network.recipe).parameters / 1e6:,.2f}",
+        FEATURES: f"{layers * network.recipe.model.width:,}",
+    }

@@ -1,0 +1,170 @@
+"""When a training ends early: its loss has risen and does not recover, or its accuracy no longer rises."""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any
+
+from isopix.core.types import Labels
+from isopix.data.batches import steps_per_epoch
+from isopix.data.dataset import ImageDataset
+from isopix.train.config import TrainConfig
+
+WINDOW = 0.01  # of the run's steps: shorter rises are noise
+MIN_LOSSES = 5  # in the window
+MIN_LOST_FRACTION = 0.25  # of the decrease so far: smaller rises are the noise of a high learning rate
+MIN_RISE = 0.1  # of the initial loss: smaller rises are noise on the initial plateau
+MIN_NOISE = 2.0  # standard deviations of a single loss: what the lowest of many medians of five may be below
+MEDIAN_DIFFERENCE = 0.954  # of two normally distributed losses, in standard deviations
+DIFFERENCES = 256  # of successive losses, from which the noise is estimated
+PATIENCE = 0.2  # of the run's steps: a rise that ends within them is a recovery
+
+NUM_DEVIATIONS = 2  # standard deviations of the accuracy of a constant prediction
+CAUSES = (
+    "a learning rate that is too high or too low (optimizer.lr; try a third of it, and three times as much), "
+    "labels that do not match their images, or unsuitable augmentation (try data.augment=none)"
+)
+
+
+class DivergedError(RuntimeError):
+    """The training loss has risen and does not recover; since `step` it has been high."""
+
+    def __init__(self, step: int, loss: float, lowest: float):
+        super().__init__(
+            f"the training has diverged: since step {step} the loss has not come back (now {loss:.4g}, "
+            f"lowest {lowest:.4g}); try a lower optimizer.lr"
+        )
+        self.step = step
+
+
+class DivergenceDetector:
+    """Reads the training losses of a run in order; `diverged` once they have been high for too long.
+
+    The smoothed loss is the median over the last 1 % of the run, at least five losses. It is high while it
+    exceeds its minimum so far by a quarter of the decrease so far (the initial loss minus that minimum), by a
+    tenth of the initial loss, and by twice the standard deviation of single losses, estimated from the median
+    difference of successive ones before the rise. A run has diverged when its smoothed loss has been high for
+    a fifth of the run without a break.
+
+    The paper speaks of "an irrecoverable loss spike early on in training" (iGPT, appendix) and gives no rule;
+    these thresholds are ours, chosen so that a run that may still be the best is very rarely stopped.
+    """
+
+    def __init__(self, steps: int, *, initial_loss: float):
+        """Detect the divergence of a run of `steps` steps, whose loss before the first is `initial_loss`."""
+        self.steps, self.initial_loss, self.lowest = steps, initial_loss, initial_loss
+        self.recent: deque[tuple[int, float]] = deque()
+        self.differences: deque[float] = deque(maxlen=DIFFERENCES)
+        self.high_since: int | None = None
+        self.diverged = False
+
+    def update(self, step: int, loss: float) -> None:
+        """Add the training loss at a step; a run that has diverged stays so. A loss that is not finite, whose
+        step was skipped, does not count.
+        """
+        if self.diverged or not math.isfinite(loss):
+            return
+        if self.recent and self.high_since is None:
+            self.differences.append(abs(loss - self.recent[-1][1]))
+        self.recent.append((step, loss))
+        while len(self.recent) > MIN_LOSSES and self.recent[0][0] <= step - WINDOW * self.steps:
+            self.recent.popleft()
+        if len(self.recent) < MIN_LOSSES:
+            return
+        smoothed = median(loss for _, loss in self.recent)
+        threshold = max(
+            MIN_LOST_FRACTION * (self.initial_loss - self.lowest),
+            MIN_RISE * abs(self.initial_loss),
+            MIN_NOISE * median(self.differences) / MEDIAN_DIFFERENCE,
+        )
+        if smoothed <= self.lowest + threshold:
+            self.high_since, self.lowest = None, min(self.lowest, smoothed)
+            return
+        self.high_since = step if self.high_since is None else self.high_since
+        self.diverged = step - self.high_since >= PATIENCE * self.steps
+
+
+def has_val_accuracy(record: Mapping[str, Any]) -> bool:
+    """Return whether a log record is an evaluation with a validation accuracy."""
+    return record["kind"] == "evaluation" and record["split"] == "validation" and "accuracy" in record
+
+
+def best_evaluation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the first evaluation with the highest validation accuracy; None if there is none."""
+    return max(filter(has_val_accuracy, records), key=lambda record: float(record["accuracy"]), default=None)
+
+
+class EarlyStopping:
+    """The best validation accuracy so far, its step, and the number of evaluations since."""
+
+    def __init__(self, patience: int):
+        self.patience = patience
+        self.best_accuracy, self.best_step, self.evaluations_since_best = -1.0, 0, 0
+
+    def update(self, record: Mapping[str, Any]) -> bool:
+        """Add a log record; return whether it is an evaluation better than all before."""
+        if not has_val_accuracy(record):
+            return False
+        better = bool(record["accuracy"] > self.best_accuracy)
+        if better:
+            self.best_accuracy, self.best_step = record["accuracy"], record["step"]
+        self.evaluations_since_best = 0 if better else self.evaluations_since_best + 1
+        return better
+
+    def replay(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Add the records of an earlier process."""
+        for record in records:
+            self.update(record)
+
+    def rewind(self, step: int, records: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Forget the evaluations after a step but the best one, whose weights are saved; `records` are those
+        up to the step. Return a note if the best one was later.
+        """
+        best_accuracy, best_step = self.best_accuracy, self.best_step
+        self.best_accuracy, self.best_step, self.evaluations_since_best = -1.0, 0, 0
+        self.replay(records)
+        if best_step <= step:
+            return []
+        self.best_accuracy, self.best_step = best_accuracy, best_step
+        return [
+            f"the best weights stay those of step {best_step} from before, with validation accuracy "
+            f"{best_accuracy:.1%}, until an evaluation is better"
+        ]
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether patience has run out (iGPT section 3.4: early stopping by validation accuracy)."""
+        return self.evaluations_since_best >= self.patience
+
+
+def chance_level_note(
+    record: Mapping[str, Any], config: TrainConfig, data: ImageDataset, *, exhausted: bool
+) -> str:
+    """Return the warning of `chance_level_warning` for a log record that is the first validation after an
+    epoch and half of the steps, or the last one, with patience `exhausted`; empty otherwise.
+    """
+    if not has_val_accuracy(record):
+        return ""
+    epoch = steps_per_epoch(len(data.train), config.batch_size)
+    needed, step = min(config.steps, max(config.steps // 2, epoch)), record["step"]
+    previous = (step - 1) // config.evaluate_every * config.evaluate_every  # validation before this one
+    labels = data.validation.sample(record["images"]).labels
+    assert labels is not None, "it has a validation accuracy"
+    due = exhausted or previous < needed <= step
+    return chance_level_warning(record["accuracy"], labels) if due else ""
+
+
+def chance_level_warning(accuracy: float, labels: Labels) -> str:
+    """Return a warning with likely causes if the accuracy is not significantly above the majority class's
+    fraction; empty otherwise.
+    """
+    count = len(labels)
+    majority = labels.bincount().max().item() / count
+    noise = NUM_DEVIATIONS * math.sqrt(majority * (1 - majority) / count)
+    if accuracy > majority + noise:
+        return ""
+    return (
+        f"validation accuracy {accuracy:.1%} on {count:,} images is not above chance level (majority class "
+        f"{majority:.1%}); likely causes: {CAUSES}"
+    )

@@ -1,0 +1,46 @@
+"""`isopix compare`: paired differences of test accuracy between groups of fine-tuned runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from pydantic import BeforeValidator
+
+from isopix.core.verb import verb
+from isopix.studies.results import ComparisonResult
+
+Groups = Annotated[
+    str | Path,
+    Parameter(
+        help="Folders of runs or quoted patterns ('runs/vit-*'), each a group; run folders are one group."
+    ),
+]
+Baseline = Annotated[
+    tuple[str | Path, ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
+    Parameter(
+        consume_multiple=True,
+        negative="",
+        help="Runs to compare with. Default: those from scratch, for the fine-tuned ones of the same group.",
+    ),
+]
+Out = Annotated[Path | None, Parameter(help="JSON file to write.")]
+
+
+@verb()
+def compare(*groups: Groups, baseline: Baseline = (), out: Out = None) -> ComparisonResult:
+    """Compare fine-tuned runs with a baseline: paired differences of test accuracy.
+
+    Each run is compared with the one of the same seed, labels and test images. The 95 % interval covers
+    other seeds and other draws of the labels; that for new images covers other test images too.
+
+    Example: isopix compare runs/vit-finetuned --baseline runs/vit-scratch
+    """
+    from isopix.studies.comparison import compare_with, groups_of
+
+    if not groups:
+        raise ValueError("groups is empty; give run folders, folders of runs or patterns")
+    found = groups_of([str(each) for each in groups])
+    others = [str(each) for each in baseline]
+    result = ComparisonResult(comparisons=tuple(compare_with(each, others) for each in found))
+    return result if out is None else result.saved(out)

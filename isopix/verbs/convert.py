@@ -1,0 +1,235 @@
+"""`isopix convert`: convert checkpoints from and to Hugging Face, and from OpenAI and timm."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from isopix.core.choices import Count
+from isopix.core.verb import verb
+from isopix.interop.results import ConversionResult
+
+if TYPE_CHECKING:
+    from isopix.core.types import Grid
+    from isopix.interop.imported_model import ImportedModel
+
+Source = Annotated[
+    str | os.PathLike[str],
+    Parameter(help="Folder with the model's config and weights, or a repository on the Hub (owner/name)."),
+]
+Out = Annotated[str | os.PathLike[str], Parameter(help="Folder to create; it must be new or empty.")]
+Rows = Annotated[Count | None, Parameter(help="Image rows, where no file states them; with --cols.")]
+Cols = Annotated[Count | None, Parameter(help="Image columns, where no file states them; with --rows.")]
+Data = Annotated[
+    str | None, Parameter(help="Dataset that the model was trained on, if known: a name or a path.")
+]
+Classes = Annotated[
+    str | os.PathLike[str] | None,
+    Parameter(help="Text file with a class name per line, in the order of the logits; default: the model's."),
+]
+
+
+@verb(command="convert huggingface")
+def convert_huggingface(
+    source: Source,
+    out: Out,
+    *,
+    palette: Annotated[
+        str | os.PathLike[str] | None, Parameter(help="Palette file to use instead of the model's own.")
+    ] = None,
+    rows: Rows = None,
+    cols: Cols = None,
+    squash: Annotated[
+        bool, Parameter(help="Resize images as the image processor does, bilinearly, regardless of aspect.")
+    ] = False,
+    data: Data = None,
+) -> ConversionResult:
+    """Convert a Hugging Face ImageGPT, in a local folder or on the Hub, to a run folder.
+
+    Weights may be safetensors or pickled tensors; a pickle with anything but tensors is rejected.
+
+    Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
+    """
+    from isopix.codecs.palette_file import read_palette
+    from isopix.interop.imagegpt import read_imagegpt
+    from isopix.interop.imported_model import squashed
+
+    colors, grid = None if palette is None else read_palette(Path(palette)).colors, _grid(rows, cols)
+
+    def read(folder: Path) -> "ImportedModel":
+        imported = read_imagegpt(folder, colors, grid=grid)
+        return squashed(imported) if squash else imported
+
+    return _from_hub(source, out, read, data)
+
+
+@verb(command="convert openai")
+def convert_openai(
+    prefix: Annotated[
+        str | os.PathLike[str],
+        Parameter(help="Checkpoint path without file suffixes: model.ckpt-1 for model.ckpt-1.index."),
+    ],
+    out: Out,
+    *,
+    palette: Annotated[
+        str | os.PathLike[str], Parameter(help="Its palette: OpenAI's kmeans_centers.npy, or a palette file.")
+    ],
+    rows: Rows = None,
+    cols: Cols = None,
+    data: Data = None,
+) -> ConversionResult:
+    """Convert an OpenAI image-gpt checkpoint, autoregressive or BERT, to a run folder, without TensorFlow.
+
+    Example: isopix convert openai igpt-s/model.ckpt-1000000 runs/igpt-s --palette kmeans_centers.npy
+    """
+    from isopix.codecs.palette_file import read_palette
+    from isopix.interop.openai import read_checkpoint
+
+    colors, grid = read_palette(Path(palette)).colors, _grid(rows, cols)
+    return _imported(lambda: read_checkpoint(Path(prefix), colors, grid=grid), out, data)
+
+
+@verb(command="convert huggingface-vit")
+def convert_huggingface_vit(
+    source: Source, out: Out, *, classes: Classes = None, data: Data = None
+) -> ConversionResult:
+    """Convert a Hugging Face ViT, in a local folder or on the Hub, to a run folder.
+
+    A model with a class head becomes a fine-tuned run, which isopix evaluate tests.
+
+    Example: isopix convert huggingface-vit google/vit-base-patch16-224 runs/vit
+    """
+    from isopix.interop.vit_read import read_huggingface_vit
+
+    return _from_hub(source, out, lambda folder: read_huggingface_vit(folder, _names(classes)), data)
+
+
+@verb(command="convert mae")
+def convert_mae(source: Source, out: Out, *, data: Data = None) -> ConversionResult:
+    """Convert the encoder of a Hugging Face ViTMAE, in a local folder or on the Hub, to a run folder.
+
+    The decoder is not converted: the run cannot reconstruct images.
+
+    Example: isopix convert mae facebook/vit-mae-base runs/mae
+    """
+    from isopix.interop.vit_read import read_mae
+
+    return _from_hub(source, out, read_mae, data)
+
+
+@verb(command="convert timm")
+def convert_timm(source: Source, out: Out, *, classes: Classes = None, data: Data = None) -> ConversionResult:
+    """Convert a Vision Transformer of timm, in a local folder or on the Hub, to a run folder.
+
+    A model with a class head becomes a fine-tuned run, which isopix evaluate tests.
+
+    Example: isopix convert timm timm/vit_base_patch16_224.augreg_in21k_ft_in1k runs/vit
+    """
+    from isopix.interop.timm import read_timm
+
+    return _from_hub(source, out, lambda folder: read_timm(folder, _names(classes)), data)
+
+
+@verb(command="convert to-huggingface")
+def convert_to_huggingface(
+    run: Annotated[str | os.PathLike[str], Parameter(help="Run folder, or a folder written by isopix.save.")],
+    out: Out,
+) -> ConversionResult:
+    """Convert a run to a folder that transformers loads, with image processor and model card.
+
+    An autoregressive model of pixels becomes an ImageGPT, without a class head. A network of patches
+    becomes a ViTModel or, if it was fine-tuned on classes, a ViTForImageClassification.
+
+    Example: isopix convert to-huggingface runs/ar exported
+    """
+    from collections import Counter
+
+    from isopix.interop.export import exported_model
+    from isopix.pretrained.run import load_network
+    from isopix.reporting.model_card import model_card
+    from isopix.reporting.run_reader import read_run_or_model
+    from isopix.runs.shipped import find_model
+
+    path, folder = Path(out), find_model(Path(run))
+    loaded = load_network(folder, "cpu")
+    exported = exported_model(loaded)
+    exported.write(path, card=model_card(read_run_or_model(folder), name=path.name, library="transformers"))
+    own = loaded.network.tensors()
+    tensors = [name for name in own if not name.startswith("codec.") and name not in exported.skipped]
+    data = loaded.recipe.data
+    return ConversionResult(
+        origin=os.fspath(run),
+        step=loaded.step,
+        depth=loaded.recipe.model.depth,
+        width=loaded.recipe.model.width,
+        image_size=(data.rows, data.cols),
+        parameters=sum(own[name].numel() for name in tensors),
+        tensors=len(tensors),
+        skipped=Counter(exported.skipped.values()),
+        predicts_codes=loaded.recipe.predicts_codes,
+        model_class=exported.model_class,
+        path=path,
+    )
+
+
+def _grid(rows: int | None, cols: int | None) -> "Grid | None":
+    from isopix.core.types import Grid
+
+    if (rows is None) != (cols is None):
+        raise ValueError("both rows and cols are needed, or neither")
+    return None if rows is None or cols is None else Grid(rows, cols)
+
+
+def _names(file: str | os.PathLike[str] | None) -> tuple[str, ...]:
+    """Return the lines of a file. Raises ValueError if there are fewer than two, or equal ones."""
+    if file is None:
+        return ()
+    names = tuple(filter(None, map(str.strip, Path(file).read_text(encoding="utf-8").splitlines())))
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ValueError(f"{file} must name two or more different classes, one in each line")
+    return names
+
+
+def _from_hub(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    read: Callable[[Path], "ImportedModel"],
+    data: str | None,
+) -> ConversionResult:
+    """Import a local folder, or a model on the Hub, which is then the origin."""
+    from dataclasses import replace
+
+    from isopix.interop import hub
+
+    def read_source() -> "ImportedModel":
+        imported = read(hub.resolve_path(source, "model folder"))
+        return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
+
+    return _imported(read_source, out, data)
+
+
+def _imported(
+    read: Callable[[], "ImportedModel"], out: str | os.PathLike[str], data: str | None
+) -> ConversionResult:
+    from collections import Counter
+
+    from isopix.interop.imported_model import import_run
+
+    imported = import_run(read, Path(out), data=data)
+    recipe, reports = imported.recipe, imported.tensor_reports
+    return ConversionResult(
+        origin=imported.origin,
+        step=imported.step,
+        depth=recipe.model.depth,
+        width=recipe.model.width,
+        image_size=(recipe.data.rows, recipe.data.cols),
+        parameters=sum(tensor.numel() for tensor in imported.tensors.values()),
+        tensors=sum(not each.skipped for each in reports),
+        skipped=Counter(each.skipped for each in reports if each.skipped),
+        rounded=sum(bool(each.rounded) for each in reports),
+        predicts_codes=recipe.predicts_codes,
+        classes=imported.classes,
+        path=Path(out),
+    )

@@ -1,0 +1,207 @@
+"""Both stores, and files so large that selections of them are numbers, give the same images."""
+
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, features
+
+from isopix.core.images import StoredImages, concat_images, image_batches, select_images
+from isopix.core.overrides import override, parse
+from isopix.data import store
+from isopix.data.augment import ScaleCrop
+from isopix.data.cache import cached_source
+from isopix.data.content_hash import content_hash
+from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.preprocess import PreprocessConfig
+from isopix.data.sources.base import Source, SourceSplit
+from isopix.data.splits import Split
+from isopix.data.store import FileImages, FullResolution, encode_pixels
+from tests.unit.data.refusal import refusal
+
+COUNT, CPU = 21, torch.device("cpu")
+PICTURES = [
+    np.random.default_rng(i).integers(0, 256, (14 + i % 5, 40 - i, 3), dtype=np.uint8) for i in range(COUNT)
+]
+INDICES = [
+    slice(None),
+    slice(2, 100, 3),
+    slice(4, 4),
+    slice(-3, None),
+    torch.tensor([8, 0, 0, -1]),
+    torch.tensor([], dtype=torch.int64),
+]
+
+
+def cached(folder: Path, name: str) -> Split:
+    """The pictures in a store, at 6x8 and with whole ones; `mapped` are pixels of a large file."""
+    split = SourceSplit(COUNT, lambda start, stop: iter(PICTURES[start:stop]), str, np.arange(COUNT))
+    config = PreprocessConfig(rows=6, cols=8, resample="area", crop_seed=None, full_side=14)
+    choice = "encoded" if name == "encoded" else "pixels"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "COPIED_BYTES", 0 if name == "mapped" else 2**30)
+        found = cached_source(
+            Source("noise", {"train": split}, (), "hash"), {"train": config}, folder, choice
+        )
+    return found.splits["train"]
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Split]:
+    folder = tmp_path_factory.mktemp("cache")
+    return {name: cached(folder, name) for name in ("pixels", "mapped", "encoded")}
+
+
+@pytest.fixture(scope="module", params=["mapped", "encoded"])
+def stored(request: pytest.FixtureRequest, splits: Mapping[str, Split]) -> Split:
+    return splits[request.param]
+
+
+def test_small_files_of_pixels_are_tensors_and_others_are_not(splits: Mapping[str, Split]) -> None:
+    assert isinstance(splits["pixels"].images, torch.Tensor)
+    assert isinstance(splits["mapped"].images, FileImages)
+    assert {name: split.is_decoded for name, split in splits.items()} == {
+        "pixels": True,
+        "mapped": True,
+        "encoded": False,
+    }
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_indexing_selecting_and_joining_are_those_of_tensors(
+    stored: Split, splits: Mapping[str, Split], index: slice | torch.Tensor
+) -> None:
+    whole, images = splits["pixels"].images, stored.images
+    assert isinstance(images, StoredImages)
+    assert (len(images), images.shape, images.device) == (COUNT, whole.shape, CPU)
+    assert torch.equal(images[index], whole[index])
+    order = torch.tensor([20, 3, 11, 25, 8, 9, 22, 1, 19])
+    chosen = [
+        select_images(concat_images(select_images(each, torch.arange(15, 2, -1)), each), order)
+        for each in (images, whole)
+    ]
+    assert isinstance(chosen[0], FileImages)
+    assert torch.equal(chosen[0][index], chosen[1][index])
+    assert torch.equal(concat_images(images, whole), torch.cat([whole, whole]))
+    batches = list(image_batches(images, 8))
+    assert [len(batch) for batch in batches] == [8, 8, 5]
+    assert torch.equal(torch.cat(batches), whole)
+
+
+def test_a_selection_reads_nothing(stored: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileImages, "__getitem__", lambda images, index: pytest.fail("it reads"))
+    split = stored.select(torch.tensor([4, 2, 7])).concat(stored).sample(5).to(CPU)
+    assert (len(split), split.nbytes > 5 * 3 * 48) == (5, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda full: full,
+        lambda full: full.select(torch.tensor([3, 1, 2, 2])),
+        lambda full: full.concat(full.select(torch.tensor([2, 0]))),
+        lambda full: full.concat(full).to(CPU) if not full.is_decoded else full.concat(full).packed(CPU),
+        lambda full: full.only(torch.tensor([1, 2])),
+    ],
+    ids=["whole", "selected", "joined", "packed", "only"],
+)
+def test_whole_images_are_those_of_pixels(
+    stored: Split, splits: Mapping[str, Split], change: Callable[[FullResolution], FullResolution]
+) -> None:
+    assert stored.full_resolution is not None
+    assert splits["pixels"].full_resolution is not None
+    found, expected = change(stored.full_resolution), change(splits["pixels"].full_resolution)
+    assert all(map(np.array_equal, found.images(), expected.images()))
+    assert [each.tolist() for each in (found.heights, found.widths)] == [
+        each.tolist() for each in (expected.heights, expected.widths)
+    ]
+    assert found.nbytes == expected.nbytes == int(found.sizes.sum())
+
+
+def test_the_decoded_whole_images_are_the_pictures(splits: Mapping[str, Split]) -> None:
+    full = splits["pixels"].full_resolution
+    assert full is not None
+    for image, picture in zip(full.images(), PICTURES, strict=True):
+        if len(picture) == 14:  # others are reduced
+            assert np.array_equal(image, picture.transpose(2, 0, 1))
+
+
+def test_png_serves_where_webp_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = np.zeros((3, 1, 20_000), np.uint8)  # wider than a WebP may be
+    small = PICTURES[0].transpose(2, 0, 1)
+    assert encode_pixels(wide, None)[:4].tobytes() == b"\x89PNG"
+    assert encode_pixels(small, None)[:4].tobytes() == b"RIFF"
+    monkeypatch.setattr(features, "check", lambda name: False)
+    content = encode_pixels(small, None).tobytes()
+    assert content[:4] == b"\x89PNG"
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(content))), PICTURES[0])
+
+
+def test_pickled_images_are_paths_and_numbers(tmp_path: Path, splits: Mapping[str, Split]) -> None:
+    images = splits["encoded"].images
+    data = pickle.dumps(images)
+    assert torch.equal(pickle.loads(data)[:], splits["pixels"].images)
+    assert isinstance(images, FileImages)
+    assert images.files[0].path.read_bytes()[:100] not in data  # type: ignore[union-attr]
+
+
+def test_a_damaged_image_ends_in_one_line_that_says_what_to_delete(tmp_path: Path) -> None:
+    images = cached(tmp_path, "encoded").images
+    path = next(tmp_path.glob("*/train.images"))
+    path.write_bytes(bytes(path.stat().st_size))
+    text = refusal(lambda: images[:1], kind=RuntimeError)
+    assert text.startswith(f"an image in {path} is damaged (")
+    assert text.endswith(f"); delete {path.parent}, which is then written anew")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [[], ["crop=random"], ["train_on_validation=true"], ["limit=7"], ["labels_per_class=2", "subset=1"]],
+    ids=str,
+)
+def test_both_stores_give_the_same_dataset(classes: Path, tmp_path: Path, changes: list[str]) -> None:
+    crop = ScaleCrop(min_side=12, max_side=16, crop=10)
+    config = override(DataConfig(source=str(classes), rows=4, cols=4, augment=crop, seed=3), parse(changes))
+    stores = [replace(config, store=name) for name in ("pixels", "encoded")]
+    pixels, encoded = (load_dataset(each, cache=tmp_path / "cache") for each in stores)
+    assert (pixels.train.is_decoded, encoded.train.is_decoded) == (True, False)
+    assert (pixels.fingerprint, content_hash(pixels)) == (encoded.fingerprint, content_hash(encoded))
+    for name in ("train", "validation", "test"):
+        ours, theirs = getattr(encoded, name), getattr(pixels, name)
+        assert torch.equal(ours.images[:], theirs.images[:])
+        assert torch.equal(ours.labels, theirs.labels)
+        assert torch.equal(ours.hashes, theirs.hashes)
+        assert torch.equal(ours.rows, theirs.rows)
+
+
+def _photo(folder: Path, number: int, size: tuple[int, int], **options: object) -> bytes:
+    """Write a smooth JPEG of this width and height, and return its content."""
+    noise = np.random.default_rng(number).integers(0, 256, (5, 5, 3), dtype=np.uint8)
+    path = folder / f"{number}.jpg"
+    Image.fromarray(noise).resize(size).save(path, **options)
+    return path.read_bytes()
+
+
+def test_jpeg_files_that_are_not_resized_are_kept_as_they_are(tmp_path: Path) -> None:
+    """Upright, lying, rotated by EXIF, gray and larger ones have the pixels of the other store."""
+    folder, exif = tmp_path / "photos", Image.Exif()
+    folder.mkdir()
+    exif[0x0112] = 6
+    small = [_photo(folder, i, size) for i, size in enumerate([(20, 30), (30, 20), (21, 21)])]
+    small += [_photo(folder, 3, (22, 30), exif=exif), _photo(folder, 4, (25, 25), quality=30)]
+    large = [_photo(folder, 5, (80, 60)), _photo(folder, 6, (400, 300))]
+    crop = ScaleCrop(min_side=12, max_side=16, crop=10)  # keeps a shorter side of 26
+    config = DataConfig(source=str(folder), rows=8, cols=8, augment=crop, holdout=0.0)
+    stores = [replace(config, store=name) for name in ("pixels", "encoded")]
+    pixels, encoded = (load_dataset(each, cache=tmp_path / "cache").train for each in stores)
+    contents = [path.read_bytes() for path in (tmp_path / "cache").glob("*/train.full")]
+    assert all(any(each in content for content in contents) for each in small)
+    assert not any(each in content for content in contents for each in large)
+    assert pixels.full_resolution is not None
+    assert encoded.full_resolution is not None
+    assert all(map(np.array_equal, encoded.full_resolution.images(), pixels.full_resolution.images()))

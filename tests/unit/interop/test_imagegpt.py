@@ -1,0 +1,204 @@
+"""ImageGPT folders in and out: nothing is lost, nothing half written, and what ours cannot be is refused."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from isopix.codecs.palette import Palette
+from isopix.core.types import Grid
+from isopix.interop.imagegpt import export_imagegpt, exported_config, processor_config, read_imagegpt
+from isopix.model.masking import sum_components
+from isopix.model.network import without_start_token
+from isopix.storage import atomic
+from tests.unit.data.refusal import refusal
+from tests.unit.interop import models
+from tests.unit.interop.models import change_json, change_weights, folder, load_file, network, revived
+
+HEAD, FC = "lm_head.weight", "transformer.h.0.mlp.c_fc"
+EVERY = ["block.heads=4", "width=24", "block.mlp.expansion=2", "block.mlp.activation=gelu"]
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "words", [[], [*EVERY, "block.norm.epsilon=1e-6"], ["depth=1", "data.rows=4", "data.cols=9"]]
+)
+def test_export_and_import_are_inverse(tmp_path: Path, words: list[str]) -> None:
+    net = network(*words)
+    again = revived(read_imagegpt(folder(tmp_path / "a", net)))
+    assert again.tensors().keys() == net.tensors().keys()
+    assert all(torch.equal(again.tensors()[name], tensor) for name, tensor in net.tensors().items())
+    assert exported_config(again) == exported_config(net)
+    assert again.codec.fingerprint() == net.codec.fingerprint()
+    assert files(folder(tmp_path / "b", again)) == files(tmp_path / "a")
+
+
+def test_any_palette_is_kept_to_the_resolution_of_the_codec(tmp_path: Path) -> None:
+    clusters = torch.rand(models.COLORS, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    theirs = folder(tmp_path / "a")
+    change_json(theirs / "preprocessor_config.json", clusters=clusters.tolist())
+    net = revived(read_imagegpt(theirs))
+    written = torch.tensor(processor_config(net)["clusters"], dtype=torch.float64)
+    assert (written - clusters).abs().max() <= 1 / 131072 / 127.5
+    assert revived(read_imagegpt(folder(tmp_path / "b", net))).codec.fingerprint() == net.codec.fingerprint()
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_every_tensor_is_reported(source: Path, prefix: bool) -> None:
+    def change(tensors: models.Tensors) -> None:
+        tensors["transformer.h.1.attn.bias"] = torch.ones(1, 1, 48, 48, dtype=torch.uint8).tril()
+        tensors["transformer.h.1.attn.masked_bias"] = torch.tensor(-1e4)
+        for name in [] if prefix else list(tensors):
+            tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+
+    plain = read_imagegpt(source)
+    change_weights(source, change)
+    imported = read_imagegpt(source)
+    assert all(torch.equal(imported.tensors[name], tensor) for name, tensor in plain.tensors.items())
+    reports = {report.source: report for report in imported.tensor_reports}
+    assert reports.keys() == load_file(source / "model.safetensors").keys()
+    assert all(bool(report.target) != bool(report.skipped) for report in reports.values())
+    assert {name for report in reports.values() for name in report.target} == imported.tensors.keys()
+    skipped = {report.skipped for report in reports.values()}
+    assert skipped == {"", "zero bias", "causal mask"}
+
+
+def test_a_file_without_biases_is_one_whose_biases_are_zero(source: Path, tmp_path: Path) -> None:
+    change_weights(source, lambda tensors: [tensors.pop(name) for name in list(tensors) if "bias" in name])
+    assert read_imagegpt(source).tensors.keys() == read_imagegpt(folder(tmp_path / "b")).tensors.keys()
+
+
+SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
+    "another model": ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
+    "another activation": ({"activation_function": "relu"}, "activation_function is 'relu'"),
+    "unscaled attention": ({"scale_attn_weights": False}, "scale_attn_weights is False"),
+    "scaled by layer": ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
+    "cross-attention": ({"add_cross_attention": True}, "add_cross_attention is True"),
+    "tied tables": ({"tie_word_embeddings": True}, "tie_word_embeddings is True"),
+    "hidden layer": ({"n_inner": 33}, "n_inner is 33; it must be a multiple of n_embd 16"),
+    "heads": ({"n_head": 3}, "heads"),
+    "layers": ({"n_layer": 3}, "tensor 'h.2."),
+    "fewer layers": ({"n_layer": 1}, "'transformer.h.1."),
+    "width": ({"n_embd": 32}, "has shape"),
+    "positions": ({"n_positions": 49}, "tensor 'wpe.weight' has shape (48, 16)"),
+    "no number": ({"n_layer": "two"}, "n_layer is 'two'"),
+    "palette": ({"vocab_size": 34}, "the palette has 32 colors; vocab_size 34 means 33 colors"),
+    "norm": ({"layer_norm_epsilon": 0}, "layer_norm_epsilon is 0"),
+}
+
+
+@pytest.mark.parametrize(("values", "message"), SETTINGS.values(), ids=list(SETTINGS))
+def test_unsupported_settings_are_refused_by_name(source: Path, values: dict[str, Any], message: str) -> None:
+    change_json(source / "config.json", **values)
+    assert message in refusal(read_imagegpt, source)
+
+
+def replaced(name: str, tensor: torch.Tensor | None = None) -> Callable[[models.Tensors], Any]:
+    """A change that sets one tensor, or deletes it."""
+    return lambda tensors: tensors.pop(name) if tensor is None else tensors.update({name: tensor})
+
+
+WEIGHTS: dict[str, tuple[Callable[[models.Tensors], Any], str]] = {
+    "bias": (lambda t: t[f"{FC}.bias"][3:4].add_(1e-8), f"tensor '{FC}.bias' is a bias that is not zero"),
+    "shape": (replaced(HEAD, torch.ones(3, 3)), f"tensor '{HEAD}' has shape (3, 3)"),
+    "missing": (replaced(f"{FC}.weight"), "tensor 'h.0.mlp.c_fc.weight' is missing"),
+    "unknown": (replaced("extra", torch.ones(1)), "tensor 'extra' is not part of"),
+    "base model": (replaced(HEAD), "this is a base model without lm_head.weight"),
+    "twice": (replaced("ln_f.weight", torch.ones(16)), "'transformer.ln_f.weight'"),
+    "integers": (replaced(HEAD, torch.ones(32, 16, dtype=torch.long)), "has dtype torch.int64"),
+    "not finite": (lambda t: t[HEAD].fill_(float("nan")), "has elements that are not finite"),
+    "too large": (lambda t: t.update({HEAD: t[HEAD].double() * 1e300}), "not finite"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), WEIGHTS.values(), ids=list(WEIGHTS))
+def test_unsupported_weights_are_refused_by_name(
+    source: Path, change: Callable[[models.Tensors], Any], message: str
+) -> None:
+    change_weights(source, change)
+    assert message in refusal(read_imagegpt, source)
+
+
+@pytest.mark.parametrize(
+    ("size", "grid"),
+    [
+        ({"height": 4, "width": 16}, Grid(4, 16)),
+        ({"height": 256, "width": 256}, Grid(8, 8)),
+        (32, Grid(8, 8)),
+    ],
+)
+def test_the_grid_is_a_size_that_fits_or_a_square(tmp_path: Path, size: object, grid: Grid) -> None:
+    source = folder(tmp_path / "a", network("data.cols=8"))
+    change_json(source / "preprocessor_config.json", size=size)
+    assert read_imagegpt(source).recipe.grid == grid
+
+
+def test_a_grid_can_be_given(source: Path) -> None:
+    change_json(source / "preprocessor_config.json", size=None)
+    line = refusal(read_imagegpt, source)
+    assert line.endswith("its 48 positions are not a square; give --rows and --cols")
+    assert read_imagegpt(source, grid=Grid(4, 12)).recipe.grid == Grid(4, 12)
+    assert "48 positions; a grid of 5 x 9 has 45" in refusal(lambda: read_imagegpt(source, grid=Grid(5, 9)))
+
+
+def test_a_palette_can_be_given(tmp_path: Path) -> None:
+    source = folder(tmp_path / "a", network("data.cols=8"))
+    change_json(source / "preprocessor_config.json", clusters=[[0, 0, 1.01]])
+    assert "clusters" in refusal(read_imagegpt, source)
+    (source / "preprocessor_config.json").unlink()
+    assert "with clusters is missing; give a palette file (--palette)" in refusal(read_imagegpt, source)
+    given = models.palette().flip(0)
+    found = read_imagegpt(source, given)
+    assert found.codec.fingerprint() == Palette(given, found.recipe.grid).fingerprint()
+    assert "the palette has 31 colors" in refusal(read_imagegpt, source, given[1:])
+
+
+OTHERS = {
+    "masked": ("igpt.digits_bert", [], "masked model"),
+    "layer norms": ("igpt.digits", ["block.norm.kind=layer_norm"], "norm1.bias' has no place in"),
+    "biases": ("igpt.digits", ["block.attention_bias=true"], "attention.out.bias' has no place in"),
+}
+
+
+@pytest.mark.parametrize(("name", "words", "message"), OTHERS.values(), ids=list(OTHERS))
+def test_networks_that_imagegpt_cannot_represent_are_refused_by_name(
+    name: str, words: list[str], message: str
+) -> None:
+    net = network(name=name) if name != "igpt.digits" else network(*words)
+    assert message in refusal(lambda: export_imagegpt(net))
+
+
+def test_only_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    names = {"README.md", "config.json", "model.safetensors", "preprocessor_config.json"}
+    assert set(files(folder(tmp_path))) == names
+    before = files(tmp_path)
+    assert "exists already" in refusal(folder, tmp_path)
+    assert files(tmp_path) == before
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_up(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "write_bytes", fill_up)
+    with pytest.raises(RuntimeError, match="no space left on device"):
+        folder(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_start_token_shares_weights_and_does_not_shift() -> None:
+    net = network()
+    images = net.codec.decode(models.codes(net)[..., None])
+    plain = without_start_token(net)
+    start = {id(net.backbone.masking.start)}
+    assert {id(p) for p in plain.parameters()} == {id(p) for p in net.parameters()} - start
+    inputs = net.inputs_of(images)
+    embedded = net.backbone.positions(sum_components(net.backbone.stem(inputs)))
+    assert torch.equal(plain.backbone.embed(inputs), embedded)
+    assert "only an autoregressive one has" in refusal(without_start_token, network(name="igpt.digits_bert"))

@@ -1,0 +1,202 @@
+"""Vision Transformers of Hugging Face and timm: what is imported, exported, and refused by name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from isopix.finetuning.config import FineTuneConfig
+from isopix.interop.exported_model import ExportedModel
+from isopix.interop.imported_model import ImportedModel
+from isopix.interop.timm import read_timm
+from isopix.interop.vit_export import export_vit
+from isopix.interop.vit_read import read_huggingface_vit, read_mae
+from isopix.interop.weights import open_weights
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.recipes import registry
+from tests.unit.data.refusal import refusal
+from tests.unit.interop.vits import change, huggingface_folder, timm_folder
+
+Words = dict[str, Any]
+Make = Callable[..., Path]
+Read = Callable[[Path], ImportedModel]
+KINDS: dict[str, tuple[Make, Read]] = {
+    "hugging face": (huggingface_folder, read_huggingface_vit),
+    "timm": (timm_folder, read_timm),
+}
+CONFIGS: list[tuple[str, Words, str]] = [
+    ("hugging face", {"model_type": "deit"}, "model_type is 'deit'; it must be vit"),
+    ("hugging face", {"hidden_act": "relu"}, "hidden_act is 'relu'"),
+    ("hugging face", {"num_channels": 1}, "num_channels is 1"),
+    ("hugging face", {"num_attention_heads": 3}, "heads"),
+    ("hugging face", {"intermediate_size": 17}, "width 17, which is not a multiple of 8"),
+    ("hugging face", {"num_hidden_layers": 3}, "tensor 'encoder.layer.2."),
+    ("hugging face", {"num_hidden_layers": 1}, "vit.encoder.layer.1"),
+    ("hugging face", {"hidden_size": "x"}, "hidden_size is 'x'"),
+    ("hugging face", {"layer_norm_eps": 0}, "layer_norm_eps is 0"),
+    ("hugging face", {"patch_size": 3}, "cannot be cut into patches of 3"),
+    ("hugging face", {"patch_size": [4, 2]}, "patches must be squares"),
+    ("hugging face", {"image_size": 16}, "size is"),
+    ("hugging face", {"id2label": {"0": "a"}}, "id2label has other classes than the 3 outputs"),
+    ("hugging face", {"qkv_bias": False}, "is not part of a supported model"),
+    ("hugging face", {"hidden_dropout_prob": 2}, "hidden_dropout_prob is 2"),
+    ("timm", {"architecture": "vit_base_patch16_rope_ape_224"}, "architecture is 'vit_base_patch16_rope"),
+    ("timm", {"architecture": "resnet50"}, "architecture is 'resnet50'"),
+    ("timm", {"global_pool": "avg"}, "global_pool is 'avg'"),
+    ("timm", {"model_args": {"in_chans": 1}}, "in_chans is 1"),
+    ("timm", {"model_args": {"pre_norm": True}}, "model_args.pre_norm is True"),
+    ("timm", {"model_args": {"num_heads": 3}}, "heads"),
+    ("timm", {"label_names": ["a"]}, "label_names has other classes"),
+]
+PROCESSORS: list[tuple[str, Words, str]] = [
+    ("hugging face", {"size": {"height": 8, "width": 9}}, "it must be height 8 and width 8"),
+    ("hugging face", {"resample": 1}, "resample is 1"),
+    ("hugging face", {"image_mean": [0.5]}, "image_mean"),
+    ("hugging face", {"image_std": [0.5, 0.0, 0.5]}, "std"),
+    ("hugging face", {"rescale_factor": 1.0}, "rescale_factor is 1.0"),
+    ("hugging face", {"do_rescale": False}, "do_rescale is False"),
+    ("hugging face", {"do_center_crop": True, "crop_size": 6, "size": {"shortest_edge": 9}}, "crop_size 6"),
+    ("timm", {"input_size": [3, 12, 12]}, "pos_embed"),
+    ("timm", {"crop_mode": "border"}, "crop_mode is 'border'"),
+    ("timm", {"interpolation": "lanczos"}, "interpolation is 'lanczos'"),
+    ("timm", {"crop_pct": 1.2}, "crop_pct is 1.2"),
+]
+TENSORS: list[tuple[str, Words, str]] = [
+    ("hugging face", {"vit__layernorm__weight": None}, "tensor 'layernorm.weight' is missing"),
+    ("hugging face", {"vit__layer_scale": torch.ones(8)}, "tensor 'vit.layer_scale' is not part of"),
+    ("hugging face", {"vit__layernorm__weight": torch.ones(7)}, "has shape (7,); this model needs (8,)"),
+    ("hugging face", {"vit__layernorm__weight": torch.full((8,), torch.nan)}, "not finite"),
+    ("hugging face", {"classifier__bias": torch.full((3,), torch.inf)}, "not finite"),
+    ("hugging face", {"vit__layernorm__weight": torch.ones(8, dtype=torch.long)}, "must be floating point"),
+    ("hugging face", {"layernorm__weight": torch.ones(8)}, "are the same"),
+    ("timm", {"fc_norm__weight": torch.ones(8)}, "is not part of a supported model of timm"),
+    ("timm", {"blocks__0__ls1__gamma": torch.ones(8)}, "is not part of a supported model of timm"),
+]
+
+
+@pytest.mark.parametrize(("kind", "config", "message"), CONFIGS)
+def test_unsupported_settings_are_refused(tmp_path: Path, kind: str, config: Words, message: str) -> None:
+    make, read = KINDS[kind]
+    assert message in refusal(read, make(tmp_path / "a", config=config))
+
+
+@pytest.mark.parametrize(("kind", "images", "message"), PROCESSORS)
+def test_unsupported_preprocessing_is_refused(tmp_path: Path, kind: str, images: Words, message: str) -> None:
+    make, read = KINDS[kind]
+    assert message in refusal(read, make(tmp_path / "a", **images))
+
+
+@pytest.mark.parametrize(("kind", "changes", "message"), TENSORS)
+def test_wrong_tensors_are_refused(tmp_path: Path, kind: str, changes: Words, message: str) -> None:
+    make, read = KINDS[kind]
+    source = make(tmp_path / "a")
+    change(source, **changes)
+    assert message in refusal(read, source)
+
+
+def test_the_image_processor_is_needed_and_the_kind_of_model_is_checked(tmp_path: Path) -> None:
+    source = huggingface_folder(tmp_path / "a")
+    (source / "preprocessor_config.json").unlink()
+    assert "preprocessor_config.json is missing" in refusal(read_huggingface_vit, source)
+    assert "it must be vit_mae" in refusal(read_mae, huggingface_folder(tmp_path / "b"))
+
+
+def test_names_in_memory_are_those_in_files(tmp_path: Path) -> None:
+    """transformers 5 renames its tensors when it saves them; a state dict has the other names."""
+    reference = read_huggingface_vit(huggingface_folder(tmp_path / "a"))
+    source = huggingface_folder(tmp_path / "b")
+    renamed = load_file(source / "model.safetensors")
+    for old, new in (
+        ("encoder.layer.", "layers."),
+        ("attention.attention.query", "attention.q_proj"),
+        ("attention.attention.key", "attention.k_proj"),
+        ("attention.attention.value", "attention.v_proj"),
+        ("attention.output.dense", "attention.o_proj"),
+        ("intermediate.dense", "mlp.fc1"),
+        ("output.dense", "mlp.fc2"),
+    ):
+        renamed = {name.replace(old, new): tensor for name, tensor in renamed.items()}
+    save_file(renamed, source / "model.safetensors")
+    found = read_huggingface_vit(source)
+    assert all(torch.equal(tensor, found.tensors[name]) for name, tensor in reference.tensors.items())
+
+
+def test_dropout_is_imported(tmp_path: Path) -> None:
+    """ViT drops embeddings, attention weights and both branches; the encoder of ViTMAE no embeddings."""
+    config = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
+    vit = huggingface_folder(tmp_path / "vit", config=config)
+    mae = huggingface_folder(tmp_path / "mae", config={**config, "model_type": "vit_mae"})
+    change(mae, classifier__weight=None, classifier__bias=None)
+    for found, embedding in ((read_huggingface_vit(vit), 0.2), (read_mae(mae), 0.0)):
+        model = found.recipe.model
+        assert isinstance(model.block, TransformerSpec)
+        dropouts = (model.embedding_dropout, model.block.dropout, model.block.attention_dropout)
+        assert dropouts == (embedding, 0.2, 0.3)
+
+
+def test_classes_and_preprocessing(tmp_path: Path) -> None:
+    crop = {"do_center_crop": True, "crop_size": {"height": 8, "width": 8}, "size": {"shortest_edge": 10}}
+    found = read_huggingface_vit(huggingface_folder(tmp_path / "a", **crop, do_normalize=False, resample=3))
+    data, stem = found.recipe.data, found.recipe.model.stem
+    assert (data.crop, data.crop_fraction, data.resample) == ("resized_center", 0.8, "bicubic")
+    assert (stem.mean, stem.std) == ((0, 0, 0), (1, 1, 1))
+    assert found.classes == ("a", "b", "c")
+    given = ("x", "y", "z")
+    assert read_huggingface_vit(huggingface_folder(tmp_path / "b"), given).classes == given
+    assert read_timm(timm_folder(tmp_path / "c")).classes == ("0", "1", "2")
+    named = timm_folder(tmp_path / "d", config={"label_names": list(given)}, crop_mode="squash")
+    assert (read_timm(named).classes, read_timm(named).recipe.data.crop) == (given, "squash")
+    change(named, head__weight=None, head__bias=None)
+    assert read_timm(named).classes == ()
+
+
+SMALL = ["depth=2", "width=16", "rows=16", "cols=16", "patch_size=8"]
+NOT_EXPORTED = {
+    "class_token=false": "model.class_token=true",
+    "tie_blocks=true": "model.tie_blocks=false",
+    "stem=conv_patch_embed": "model.stem=patch_embed",
+    "positions=factorized": "model.positions=learned or sincos",
+    "block.norm=rms_norm": "model.block.norm=layer_norm",
+    "attention_bias=false": "model.block.attention_bias=true",
+    "cols=24": "only squares, or data.crop=squash",
+}
+
+
+def exported(*words: str, head: dict[str, torch.Tensor] | None = None, **finetune: object) -> ExportedModel:
+    recipe = registry.resolve("vit.tiny", assignments=[*SMALL, *words]).recipe
+    recipe = recipe.updated(finetune=FineTuneConfig(**finetune) if finetune else None)
+    network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
+    return export_vit(network, recipe, head or {}, ("a", "b"))
+
+
+@pytest.mark.parametrize(("word", "message"), NOT_EXPORTED.items())
+def test_another_network_is_not_exported_for_its_setting(word: str, message: str) -> None:
+    assert message in refusal(lambda: exported(word))
+
+
+def test_what_has_no_place_in_vitmodel_is_listed_and_another_class_head_refused() -> None:
+    found = exported()
+    assert found.skipped == {"backbone.masking.token": "mask token", "head.project.weight": "head of codes"}
+    assert found.model_class == "ViTModel"
+    needed, head = "it needs finetune.pool=first, layer=2", {"weight": torch.ones(2, 16)}
+    assert needed in refusal(lambda: exported(head=head, pool="mean"))
+    assert needed in refusal(lambda: exported(head=head, pool="first", layer=1))
+
+
+def test_an_import_exports_the_tensors_that_it_read(tmp_path: Path) -> None:
+    source = huggingface_folder(tmp_path / "a")
+    imported = read_huggingface_vit(source)
+    head = {end: imported.tensors[f"classifier.{end}"] for end in ("weight", "bias")}
+    found = export_vit(imported.network(), imported.recipe, head, imported.classes)
+    assert found.files["config.json"]["id2label"] == {"0": "a", "1": "b", "2": "c"}
+    stored = open_weights(source)
+    assert found.tensors.keys() == stored.shapes.keys()
+    folded = {f"vit.embeddings.{name}" for name in ("cls_token", "position_embeddings")}
+    for name in stored.shapes.keys() - folded:
+        assert found.tensors[name].equal(stored.read(name)), name
+    token, positions = sorted(folded)
+    sums = [each(token)[0, 0] + each(positions)[0, 0] for each in (stored.read, found.tensors.__getitem__)]
+    assert sums[0].equal(sums[1])

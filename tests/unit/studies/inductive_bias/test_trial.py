@@ -1,0 +1,196 @@
+"""A trial gives the same numbers whether it is stopped, diverges or fails on the way."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from isopix.analysis.inductive_biases import measure_inductive_biases
+from isopix.core.random import generator
+from isopix.data.dataset import load_dataset
+from isopix.probing.probe import evaluate_probe
+from isopix.probing.splits import FeatureSplits
+from isopix.runs.load import load_run
+from isopix.runs.state import read_environment
+from isopix.storage.lock import exclusive_lock
+from isopix.storage.log import read_log
+from isopix.storage.run_folder import RunFolder
+from isopix.studies.inductive_bias import measure, trial
+from isopix.studies.inductive_bias.grid import Study, plan_study
+from isopix.studies.inductive_bias.measure import read_example
+from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
+
+SMALL = [
+    "steps=12",
+    "width=8",
+    "data.rows=8",
+    "data.cols=8",
+    "batch_size=16",
+    "evaluate_every=12",
+    "log_every=1",
+]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., TrialSpec]:
+    """`make(name, *settings)`: a convolution on digits, in a study of that name."""
+
+    def spec(name: str, *settings: str) -> TrialSpec:
+        words = [*SMALL, "checkpoint_every=4", *settings]
+        planned = plan_study("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
+        with Study.create(tmp_path / name, planned) as study:
+            (made,) = study.specs
+        return made._replace(probe_images={"train": 200, "validation": 100, "test": 100})
+
+    return spec
+
+
+def found_images(run: RunFolder) -> int:
+    """The validation images of the last evaluation in the log."""
+    return [each["images"] for each in read_log(run.log) if each.get("split") == "validation"][-1]
+
+
+def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
+    make: Callable[..., TrialSpec],
+) -> None:
+    spec = make("whole")
+    run_trial(spec, "cpu", 1)
+    found, run = spec.read(), RunFolder.open(spec.folder)
+    assert found.status == "done"
+    assert found.trial is not None
+    assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
+    assert set(found.trial.probes) == {"mean", "grid4"}
+    for pool, width in (("mean", 8), ("grid4", 128)):
+        probes = found.trial.probes[pool]
+        assert len(probes.network.test_accuracies) == len(probes.untrained.test_accuracies) == 2
+        for layer, accuracy in enumerate(probes.network.test_accuracies):
+            assert probes.network.correct_images(layer).mean() == pytest.approx(accuracy)
+        for baseline in probes.baselines.values():
+            assert baseline.correct_images(0).mean() == pytest.approx(baseline.test_accuracy)
+        assert (probes.pixel_components is None) == (width >= 192)
+    assert found.environment["data"] == read_environment(run).data
+    loss = found.metrics["loss_measurement"]
+    assert (loss["images"], loss["split"]) == (found_images(run), "validation")
+    assert loss["baselines"]["unigram"] > 0
+    assert set(found.metrics["measurements"]["color_error"]) == {
+        "mean_absolute",
+        "histogram",
+        "misplaced_fraction",
+        "exact_fraction",
+    }
+
+
+def test_pixels_are_reduced_to_as_many_features_as_each_pool_has(
+    make: Callable[..., TrialSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths, evaluate = list[int](), evaluate_probe
+
+    def spy(splits: FeatureSplits, *args: Any, **kwargs: Any) -> Any:
+        widths.append(splits.train.features.shape[2])
+        return evaluate(splits, *args, **kwargs)
+
+    monkeypatch.setattr(measure, "evaluate_probe", spy)
+    run_trial(make("whole", "width=3"), "cpu", 1)
+    # All pixels; then under each pool the trained and the untrained network, and as many components.
+    assert widths == [192, 3, 3, 3, 48, 48, 48]
+
+
+def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(
+    make: Callable[..., TrialSpec],
+) -> None:
+    spec = make("whole", "width=6")
+    run_trial(spec, "cpu", 1)
+    found, loaded = (
+        read_example(spec.example, spec.architecture),
+        load_run(spec.folder, device=torch.device("cpu")),
+    )
+    red = loaded.network.state_dict()["backbone.stem.tables.0.weight"].double()
+    red = red / red.norm(dim=1, keepdim=True)
+    np.testing.assert_allclose(found.encoding.similarity, red @ red.T, atol=2e-3)
+    images = load_dataset(loaded.recipe.data).test.sample(100).images
+    biases = measure_inductive_biases(loaded.network.eval(), images[:64], generator(0, "biases"))
+    field = biases.receptive_field[-1]
+    np.testing.assert_allclose(found.receptive_field.fractions, field.fractions, rtol=1e-6)
+    measured = spec.read().metrics["measurements"]
+    assert measured["translation_error"] == biases.translation_error
+    assert measured["permutation_error"] == biases.permutation_error
+    assert len(found.original) == 6
+
+
+def test_a_resumed_trial_has_the_same_numbers(
+    make: Callable[..., TrialSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, spec = make("whole"), make("stopped")
+    run_trial(whole, "cpu", 1)
+    asked = iter([False] * 5 + [True] * 100)
+    monkeypatch.setattr(trial, "_orphaned", lambda: next(asked))
+    run_trial(spec, "cpu", 1)
+    assert spec.read().status == "not run"
+    assert RunFolder(spec.folder).has_checkpoints
+    monkeypatch.undo()
+    run_trial(spec, "cpu", 1)
+    assert spec.read().metrics == whole.read().metrics
+
+
+def test_after_a_rate_that_diverges_the_next_one_is_tried(make: Callable[..., TrialSpec]) -> None:
+    spec = make("diverging")._replace(lrs=(1e30, 0.01))
+    run_trial(spec, "cpu", 1)
+    found = spec.read()
+    assert [(each.lr, each.status) for each in found.lr_trials] == [
+        (1e30, "non-finite"),
+        (0.01, "completed"),
+    ]
+    assert (found.status, found.run) == ("done", f"{spec.folder.name}-lr-0.01")
+
+
+def test_a_rate_that_diverged_is_not_tried_again(make: Callable[..., TrialSpec]) -> None:
+    spec = make("dying")._replace(lrs=(1e30,))
+    run_trial(spec, "cpu", 1)
+    found = spec.read()
+    assert (found.status, found.reason) == (
+        "failed",
+        "the loss diverged at every learning rate from 1e+30 down to 1e+30",
+    )
+    log = spec.folder / "log.jsonl"
+    before = log.stat().st_mtime_ns
+    run_trial(spec, "cpu", 1)
+    assert spec.read().reason == found.reason
+    assert log.stat().st_mtime_ns == before
+
+
+def test_a_failure_is_written_and_tried_again(
+    make: Callable[..., TrialSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make("failing")
+
+    def broken(*given: object) -> None:
+        raise RuntimeError("CUDA out of memory.\nTried to allocate")
+
+    monkeypatch.setattr(trial, "measure", broken)
+    run_trial(spec, "cpu", 1)
+    assert (spec.read().status, spec.read().reason) == ("failed", "CUDA out of memory.")
+    assert "in broken" in spec.read().traceback
+    monkeypatch.undo()
+    run_trial(spec, "cpu", 1)
+    assert (spec.read().status, spec.read().reason) == ("done", "")
+
+
+def test_a_trial_in_use_by_another_process_is_left_alone(make: Callable[..., TrialSpec]) -> None:
+    spec = make("taken")
+    spec.folder.mkdir()
+    begun = spec.folder / "log.jsonl"
+    begun.touch()
+    with exclusive_lock(spec.result.parent, "trial", name=f"{spec.name}.lock"):
+        run_trial(spec, "cpu", 1)
+    assert "is in use by process" in spec.read().reason
+    assert begun.exists()
+
+
+def test_a_damaged_result_file_is_reported_with_a_remedy(make: Callable[..., TrialSpec]) -> None:
+    spec = make("damaged")
+    spec.result.write_text("garbage")
+    with pytest.raises(ValueError, match=f"{spec.result} cannot be read: .*is not JSON.*; delete it"):
+        spec.read()

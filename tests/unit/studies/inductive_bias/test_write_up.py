@@ -1,0 +1,90 @@
+"""The record, the tables, the figures and the page of a study, from committed results."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from isopix.plots.comparisons import ForestRow, Mark
+from isopix.studies.inductive_bias.figures import claim_rows, group_trials, mean_std
+from isopix.studies.inductive_bias.grid import Study
+from isopix.studies.inductive_bias.results import StudyResult, Trial
+from isopix.studies.inductive_bias.write_up import write_up
+from isopix.studies.results import ClaimRecord, ContrastRecord
+from tests.unit.studies.inductive_bias.worlds import pool_probes, probed
+
+COMMITTED = Path(__file__).parents[4] / "bench" / "results" / "study-tiny"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+    """The committed tiny study, one of whose trials is missing and one of which failed."""
+    folder = tmp_path_factory.mktemp("study")
+    shutil.copytree(COMMITTED, folder, dirs_exist_ok=True)
+    (folder / "results" / "conv-pix2vec-1-seed-4.json").unlink()
+    failed = {"status": "failed", "reason": "out of memory"}
+    (folder / "results" / "conv-pix2vec-1-seed-3.json").write_text(json.dumps(failed))
+    return write_up(Study.open(folder))
+
+
+def test_the_record_is_read_back(found: StudyResult) -> None:
+    assert found.path is not None
+    assert StudyResult.read(found.path) == found
+    assert all(not each.network.correct for trial in found.trials.values() if trial.trial
+               for each in trial.trial.probes.values())  # fmt: skip
+
+
+def test_tables_have_every_claim_and_every_network(found: StudyResult) -> None:
+    mean, grid, networks, biases, _ = found.tables()
+    for table in (mean, grid):
+        assert [row[0] for row in table.rows if row[0]] == list("abcdefghij")
+    assert len(networks.rows) == len(biases.rows) == 18
+    own = dict(zip(networks.columns, next(row for row in networks.rows if row[0] == "conv-pix2vec-1"),
+                   strict=False))  # fmt: skip
+    assert own["done"] == "3 of 5"
+    trials = [each.trial for name, each in found.trials.items() if name.startswith("conv-pix2vec-1-")]
+    losses = mean_std([trial.loss for trial in trials if trial])
+    assert own["loss"] == f"{losses.mean:.3f} ± {losses.std:.3f}"
+
+
+def test_failures_end_the_command(found: StudyResult) -> None:
+    assert found.failure.startswith("1 of 90 trials failed; the same command retries them; conv-pix2vec-1-")
+    assert "out of memory" in found.failure
+
+
+def test_the_page_has_the_papers_figures_and_each_is_a_file(found: StudyResult) -> None:
+    assert found.path is not None
+    page = found.path.read_text()
+    for number in range(1, 8):
+        assert f"Figure {number}" in page
+        assert list((found.path.parent / "figures").glob(f"figure-{number}*.svg"))
+    assert "<script" not in page
+    numbers = json.loads((found.path.parent / "figures" / "figure-4.json").read_text())
+    assert set(numbers) == {"mean", "grid4"}
+
+
+def test_groups_are_means_over_the_seeds_of_an_architecture_in_order_of_appearance() -> None:
+    def trial(block: str, seed: int, loss: float, test: list[float]) -> Trial:
+        return Trial(block, "pix2vec", 1, seed, loss, {"mean": pool_probes(probed(test))})
+
+    trials = [trial("mixer", 0, 2.0, [0.2, 0.4]), trial("conv", 0, 1.0, [0.1, 0.2])]
+    trials.append(trial("mixer", 1, 3.0, [0.4, 0.6]))
+    mixer, conv = group_trials(trials, "mean")
+    assert (mixer.block, conv.block, conv.loss) == ("mixer", "conv", (1.0, 0.0, 1))
+    assert mixer.loss == (2.5, pytest.approx(0.5**0.5), 2)
+    assert mixer.accuracy.mean == pytest.approx(0.5)
+    assert [layer.mean for layer in mixer.layers] == pytest.approx([0.3, 0.5])
+
+
+def test_pools_that_agree_share_a_mark_and_what_is_missing_has_none() -> None:
+    def record(mean: float | None) -> ClaimRecord:
+        shared = ("loss", "nats", 0.1, (0.05, 0.15))
+        rest = ("holds", "", (), {}, 0.02, "", True, 1.0)
+        contrasts = [ContrastRecord(*shared, *rest), ContrastRecord("accuracy", "points", mean, None, *rest)]
+        return ClaimRecord("a", "One is more.", "figure 1", "holds", (), tuple(contrasts))
+
+    rows = claim_rows({"mean": [record(4.0)], "grid4": [record(None)]})
+    (loss,), (points,) = rows.values()
+    assert loss == ForestRow("a  loss", {"both pools": Mark(0.1, (0.05, 0.15))}, 0.02)
+    assert points.marks == {"mean pool": Mark(4.0, None)}

@@ -1,0 +1,199 @@
+"""A loss that has risen for good has diverged; the first best validation accuracy is selected."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from isopix.train.stopping import (
+    MIN_LOSSES,
+    PATIENCE,
+    DivergenceDetector,
+    EarlyStopping,
+    best_evaluation,
+    chance_level_warning,
+)
+
+STEPS, EVERY = 10_000, 10
+CHANCE = math.log(512)
+TIME = np.arange(EVERY, STEPS + 1, EVERY) / STEPS
+LEARNING = 2.3 + (CHANCE - 2.3) * np.exp(-TIME / 0.1)
+
+
+def noisy(losses: np.ndarray, deviation: float, seed: int = 0) -> np.ndarray:
+    return losses + deviation * np.random.default_rng(seed).standard_normal(len(losses))
+
+
+def detect(losses: np.ndarray) -> DivergenceDetector:
+    detector = DivergenceDetector(STEPS, initial_loss=CHANCE)
+    for time, loss in zip(TIME, losses, strict=True):
+        detector.update(round(time * STEPS), float(loss))
+    return detector
+
+
+def rise(at: float, height: float, lasts: float) -> np.ndarray:
+    """`height` nats from `at` on, gone with a time constant of `lasts` of the run."""
+    return np.where(at <= TIME, height * np.exp(-(TIME - at) / lasts), 0.0)
+
+
+NOT_DIVERGED = {
+    "a loss that falls": LEARNING,
+    "slow learning": CHANCE - 0.4 * TIME,
+    "a plateau at chance": np.full_like(TIME, CHANCE),
+    "a plateau of half the run before the fall": np.where(TIME < 0.5, CHANCE, 4.0),
+    "a fall that stops early": np.maximum(LEARNING, 5.5),
+    "a spike that recovers": LEARNING + rise(0.3, 4.0, 0.05),
+    "a spike to hundreds of nats that recovers": LEARNING + rise(0.05, 300.0, 0.02),
+    "many short spikes": LEARNING + sum(rise(at, 4.0, 0.02) for at in np.arange(0.1, 1, 0.15)),
+    "a high rate's noise, that decays with the rate": LEARNING + 0.5 * np.sin(np.pi * TIME),
+}
+DIVERGED = {
+    "back at chance": (np.where(TIME < 0.1, LEARNING, CHANCE), 0.1),
+    "back at the frequencies of the colors": (np.where(TIME < 0.2, LEARNING, 5.5), 0.2),
+    "above chance before anything was learnt": (np.where(TIME < 0.03, CHANCE, 9.0), 0.03),
+    "above chance from the first step on": (np.full_like(TIME, 40.0), 0.0),
+    "growing without end": (CHANCE * np.exp(TIME * 40), 0.0),
+    "a spike that recovers too late to be the best": (LEARNING + rise(0.3, 4.0, 0.9), 0.3),
+}
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.2])
+@pytest.mark.parametrize("curve", NOT_DIVERGED)
+def test_a_run_that_may_still_be_the_best_has_not_diverged(curve: str, deviation: float) -> None:
+    assert not detect(noisy(NOT_DIVERGED[curve], deviation)).diverged
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.2])
+@pytest.mark.parametrize("curve", DIVERGED)
+def test_a_loss_that_has_risen_for_good_has_diverged_from_its_rise_on(curve: str, deviation: float) -> None:
+    losses, rose = DIVERGED[curve]
+    found = detect(noisy(losses, deviation))
+    assert found.diverged
+    assert found.high_since == pytest.approx(rose * STEPS, abs=0.015 * STEPS)
+
+
+def test_divergence_is_detected_a_fifth_of_the_run_after_the_rise_and_no_sooner() -> None:
+    detector = DivergenceDetector(STEPS, initial_loss=CHANCE)
+    losses = np.where(TIME <= 0.1, 3.0, CHANCE)
+    diverged = []
+    for time, loss in zip(TIME, losses, strict=True):
+        detector.update(round(time * STEPS), float(loss))
+        diverged.append(detector.diverged)
+    assert detector.high_since is not None
+    assert diverged.index(True) == (detector.high_since + PATIENCE * STEPS) / EVERY - 1
+
+
+def test_a_run_that_has_diverged_stays_so() -> None:
+    assert detect(np.where((TIME > 0.1) & (TIME < 0.5), CHANCE, 3.0)).diverged
+
+
+def test_a_short_run_needs_a_minimum_of_losses() -> None:
+    detector = DivergenceDetector(20, initial_loss=CHANCE)
+    for step in range(1, MIN_LOSSES):
+        detector.update(step, 100.0)
+        assert detector.high_since is None
+    for step in range(MIN_LOSSES, MIN_LOSSES + 5):
+        detector.update(step, 100.0)
+    assert detector.diverged
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_the_rule_does_not_depend_on_the_unit(scale: float) -> None:
+    for losses, diverged in (
+        (NOT_DIVERGED["a spike that recovers"], False),
+        (DIVERGED["back at chance"][0], True),
+    ):
+        detector = DivergenceDetector(STEPS, initial_loss=scale * CHANCE)
+        for time, loss in zip(TIME, losses, strict=True):
+            detector.update(round(time * STEPS), float(scale * loss))
+        assert detector.diverged == diverged
+
+
+@pytest.mark.parametrize(
+    ("initial", "final", "deviation"), [(0.69, 0.6, 0.15), (2.3, 2.0, 0.25), (1.0, 0.8, 0.2)]
+)
+def test_the_noise_of_small_batches_is_rarely_a_rise(initial: float, final: float, deviation: float) -> None:
+    """The lowest of many medians is far below the mean: 2 classes, 10 classes, a regression."""
+    diverged = 0
+    for seed in range(100):
+        noise = deviation * np.random.default_rng(seed).standard_normal(100)
+        detector = DivergenceDetector(100, initial_loss=initial)
+        for step, each in enumerate(noise, 1):
+            detector.update(step, float(final + (initial - final) * math.exp(-step / 10) + each))
+        diverged += detector.diverged
+    assert diverged <= 2
+
+
+def test_a_rise_is_detected_in_the_noise_of_small_batches() -> None:
+    for seed in range(20):
+        noise = 0.2 * np.random.default_rng(seed).standard_normal(100)
+        detector = DivergenceDetector(100, initial_loss=0.69)
+        for step, each in enumerate(noise, 1):
+            detector.update(step, float((0.6 if step < 50 else 3.0) + 5 * each * (step >= 50) + each))
+        assert detector.diverged
+
+
+def record(step: int, accuracy: float, split: str = "validation") -> dict[str, object]:
+    return {"kind": "evaluation", "step": step, "split": split, "accuracy": accuracy}
+
+
+def test_the_first_of_equally_good_evaluations_is_kept() -> None:
+    early = EarlyStopping(patience=2)
+    assert [early.update(record(step, each)) for step, each in enumerate([0.1, 0.3, 0.3])] == [
+        True,
+        True,
+        False,
+    ]
+    assert (early.best_accuracy, early.best_step, early.should_stop) == (0.3, 1, False)
+    assert not early.update(record(3, 0.2))
+    assert early.should_stop
+
+
+def test_the_test_split_and_training_records_are_ignored() -> None:
+    early = EarlyStopping(patience=1)
+    early.replay([record(0, 0.2), record(1, 0.9, "test"), {"kind": "train", "step": 2, "loss_nats": 1.0}])
+    assert (early.best_accuracy, early.evaluations_since_best) == (0.2, 0)
+
+
+def test_a_rewind_keeps_the_best_weights_that_are_saved() -> None:
+    """Those of a later step have replaced the earlier ones: a worse evaluation must not replace them."""
+    early = EarlyStopping(patience=2)
+    early.replay([record(0, 0.1), record(2, 0.3), record(4, 0.5)])
+    [note] = early.rewind(2, [record(0, 0.1), record(2, 0.3)])
+    assert "step 4 from before, with validation accuracy 50.0%" in note
+    assert (early.best_accuracy, early.best_step, early.evaluations_since_best) == (0.5, 4, 0)
+    assert not early.update(record(4, 0.4))
+    assert early.update(record(6, 0.6))
+
+
+def test_a_rewind_to_the_best_step_or_later_forgets_what_came_after() -> None:
+    early = EarlyStopping(patience=2)
+    early.replay([record(0, 0.1), record(2, 0.3), record(4, 0.2), record(6, 0.2)])
+    assert early.rewind(4, [record(0, 0.1), record(2, 0.3), record(4, 0.2)]) == []
+    assert (early.best_accuracy, early.best_step, early.evaluations_since_best) == (0.3, 2, 1)
+
+
+def test_the_best_of_a_log_is_that_of_its_records_one_by_one() -> None:
+    records = [
+        record(0, 0.1),
+        record(2, 0.3),
+        record(4, 0.9, "test"),
+        record(6, 0.3),
+        {"kind": "note", "step": 7},
+    ]
+    early = EarlyStopping(patience=9)
+    early.replay(records)
+    assert best_evaluation(records) == records[1]
+    assert (early.best_step, early.best_accuracy) == (2, 0.3)
+    assert best_evaluation(records[2:3]) is None
+
+
+@pytest.mark.parametrize(("right", "silent"), [(50, False), (59, False), (61, True)])
+def test_an_accuracy_not_significantly_above_chance_is_warned_of(right: int, silent: bool) -> None:
+    """Half of 100 images are of one class: two standard deviations are 10 points."""
+    text = chance_level_warning(right / 100, torch.arange(100) % 2)
+    assert (text == "") == silent
+    if not silent:
+        assert f"validation accuracy {right}.0% on 100 images is not above chance level" in text
+        assert "optimizer.lr" in text

@@ -1,0 +1,178 @@
+"""`sample`, `complete` and `reconstruct`: what they draw, of which images, and what they write."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import isopix
+from isopix.core.random import generator
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.measurement import images_hash
+from isopix.generate.config import Passes, SamplingConfig
+from isopix.generate.results import CompletionResult, ReconstructionResult, SampleResult
+from isopix.pretrained.model import PretrainedModel
+from tests.unit.data.refusal import refusal
+
+CPU: dict[str, Any] = {"device": "cpu"}
+
+
+def load(folder: Path, **options: Any) -> PretrainedModel:
+    return isopix.load(folder, **CPU, **options)
+
+
+@pytest.fixture(scope="module")
+def digits() -> ImageDataset:
+    return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
+
+
+def test_a_sample_is_drawn_by_the_model_and_its_record_says_how(copy_of: Any) -> None:
+    run = copy_of("ar", "run")
+    settings = {"temperature": 0.9, "top_k": 5, "seed": 2}
+    found = isopix.sample(run, 3, **settings, **CPU)
+    assert torch.equal(found.images, load(run).sample(3, **settings))
+    assert found.sampling == SamplingConfig(temperature=0.9, top_k=5, precision="fp32")
+    assert (found.count, found.step, found.seed, found.nearest) == (3, 4, 2, None)
+    assert found.path.parent == run / "samples"
+    assert SampleResult.read(found.path) == found
+    assert found.path != isopix.sample(run, 3, **{**settings, "seed": 3}, **CPU).path
+    assert isopix.sample(run, 3, **settings, **CPU).path == found.path
+    assert len(list((run / "samples").iterdir())) == 4
+
+
+def test_the_precision_is_that_of_the_model_unless_another_is_given(pristine: Path) -> None:
+    model = load(pristine / "ar", precision="bf16")
+    images = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    assert isopix.sample(model, 2).sampling.precision == "bf16"
+    assert isopix.complete(model, images).sampling.precision == "bf16"
+    assert isopix.sample(model, 2, precision="fp32").sampling.precision == "fp32"
+
+
+def test_samples_are_compared_with_the_nearest_training_images(pristine: Path) -> None:
+    model = load(pristine / "ar")
+    found = isopix.sample(model, 5, nearest=True)
+    data = load_dataset(model.loaded.recipe.data)
+    gaps = (found.images[:, None].double() - data.train.images[None].double()).square().mean((2, 3, 4)).sqrt()
+    assert found.nearest.distances == pytest.approx(gaps.min(1).values.tolist(), abs=1e-3)
+    assert torch.equal(found.nearest_images, data.train.images[gaps.min(1).indices])
+    assert (found.nearest.num_training, len(found.nearest.held_out)) == (len(data.train), len(data.test))
+    assert f"{np.median(found.nearest.distances):.1f}" in repr(found)
+
+
+def test_a_completion_fills_in_what_a_mask_hides(copy_of: Any) -> None:
+    run = copy_of("bert", "run")
+    given: dict[str, Any] = {"mask": "rectangle:2,2,4,4", "order": "random", "iterations": 3, "each": 2}
+    found = isopix.complete(run, count=2, **given, **CPU)
+    expected = load(run).complete(found.inputs, **given)
+    assert torch.equal(found.images, expected.images)
+    assert [list(each) for each in found.log_likelihood] == expected.log_likelihood.tolist()
+    assert found.hidden.sum((1, 2)).tolist() == [16, 16]
+    assert (found.mask, found.hidden_fraction, found.likelihood) == (given["mask"], (0.25, 0.25), "path")
+    assert found.passes == Passes(order="random", iterations=3)
+    assert CompletionResult.read(found.path) == found
+    assert f"{found.log_likelihood[0][0]:,.1f}" in repr(found)
+
+
+def test_a_completion_keeps_half_of_the_rows_by_default(pristine: Path) -> None:
+    model = load(pristine / "ar")
+    found = isopix.complete(model, count=2)
+    assert found.images.shape == (2, 3, 3, 8, 8)
+    assert (found.mask, found.hidden_fraction, found.passes) == ("rows:4", (0.5, 0.5), None)
+    assert torch.equal(found.images[..., :4, :], found.inputs[:, None, :, :4].expand(-1, 3, -1, -1, -1))
+    again = isopix.complete(model, found.inputs.numpy(), mask="rows:4")
+    assert torch.equal(again.images, found.images)
+
+
+def test_an_autoregressive_model_says_that_it_does_not_see_later_pixels(pristine: Path) -> None:
+    model, images = load(pristine / "ar"), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    assert isopix.complete(model, images, mask="rows:3").warnings == ()
+    [warning] = isopix.complete(model, images, mask="rectangle").warnings
+    assert "the model does not see them" in warning
+
+
+def test_a_reconstruction_masks_by_its_seed_and_is_measured_on_its_images(copy_of: Any) -> None:
+    run = copy_of("bert", "run")
+    model, masks = load(run).loaded.model, []
+    for seed in (0, 1):
+        found = isopix.reconstruct(run, count=2, split="train", seed=seed, **CPU)
+        images = found.reconstruction.original
+        batch = model.make_batch(images, generator(seed, "hide"))
+        assert torch.equal(found.reconstruction.mask, batch.mask)
+        right = (model.network.predict(batch.inputs, batch.mask) == batch.targets)[batch.loss_mask]
+        assert found.accuracy == pytest.approx(right.double().mean().item())
+        masks.append(batch.mask)
+    assert not torch.equal(*masks)
+    data = load_dataset(isopix.Run(run).recipe.data)
+    assert found.measurement.count == f"2 of {data.train.available:,} images of digits (training split)"
+    assert found.measurement.images_hash == images_hash(data.train.select(torch.arange(2)))
+    assert set(found.measurement.baselines) == {"nearest visible", "most frequent value"}
+    assert ReconstructionResult.read(found.path) == found
+
+
+def test_a_model_leaves_no_file_and_given_images_name_no_dataset(pristine: Path) -> None:
+    found = isopix.reconstruct(load(pristine / "bert"), np.zeros((3, 8, 8, 3), np.uint8))
+    measured = found.measurement
+    assert (measured.count, measured.data, measured.split) == ("3 given images", "", None)
+    assert found.path is None
+
+
+def test_a_picture_is_shown_in_a_notebook_or_the_systems_viewer(
+    copy_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[object] = []
+    found = isopix.sample(copy_of("ar", "run"), 2, **CPU)
+    with Image.open(found.path) as written:
+        assert np.array_equal(np.asarray(written), np.asarray(found.picture))
+    assert found._repr_html_().startswith('<img src="data:image/png;base64,iVBOR')
+    monkeypatch.setattr(Image.Image, "show", lambda picture: shown.append("viewer"))
+    found.show()
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=shown.append))
+    found.show()
+    assert shown == ["viewer", found.picture]
+
+
+def test_what_cannot_be_done_is_refused_before_images_are_read(pristine: Path, tmp_path: Path) -> None:
+    nowhere = tmp_path / "no such folder"
+    assert "cannot sample images" in refusal(lambda: isopix.sample(pristine / "bert", **CPU))
+    assert "cannot reconstruct" in refusal(lambda: isopix.reconstruct(pristine / "ar", data=nowhere, **CPU))
+    words = ["steps=1", "evaluate_every=1", "batch_size=8", "generative_weight=0", "patience=null"]
+    out = tmp_path / "classes"
+    isopix.finetune(pristine / "ar", out=out, overrides=words, limit=60, **CPU)
+    assert "complete needs the decoder" in refusal(lambda: isopix.complete(out, data=nowhere, **CPU))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda run: isopix.sample(run, 0), "count is 0; allowed: 1 or more"),
+        (lambda run: isopix.sample(run, top_k=2.5), "top_k is 2.5; it must be an integer"),
+        (lambda run: isopix.sample(run, 10**11, **CPU), "not enough memory for 100,000,000,000 images"),
+        (lambda run: isopix.complete(run, count=999, **CPU), "999 images requested; digits has"),
+        (lambda run: isopix.complete(run, rows=3, mask="half", **CPU), "rows 3 and mask half are both given"),
+        (lambda run: isopix.complete(run, iterations=3, **CPU), "only masked models have an order"),
+    ],
+)
+def test_wrong_arguments_are_one_line(pristine: Path, call: Any, message: str) -> None:
+    assert refusal(call, pristine / "ar", kind=(ValueError, RuntimeError)).startswith(message)
+
+
+def test_a_grid_has_every_pixel_in_reading_order() -> None:
+    images = torch.randint(0, 256, (6, 3, 4, 5), dtype=torch.uint8)
+    grid = isopix.make_grid(images, columns=3, scale=1)
+    pixels = np.asarray(grid.convert("RGB"))
+    tiles = np.lib.stride_tricks.sliding_window_view(pixels, (4, 5, 3))[:, :, 0]
+    places = [
+        tuple(np.argwhere((tiles == each.permute(1, 2, 0).numpy()).all((2, 3, 4)))[0]) for each in images
+    ]
+    assert places == sorted(set(places))
+    assert len({row for row, _ in places}) == 2
+    several = isopix.make_grid(images.view(2, 3, 3, 4, 5).numpy(), scale=1)
+    assert several.tobytes() == grid.tobytes()
+    with pytest.raises(ValueError, match=r"expected uint8 images \[B 3 H W\] or \[B each 3 H W\], got"):
+        isopix.make_grid(np.zeros((2, 3, 4, 5)))
