@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from isopix.verbs.low_data import low_data
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
-    from isopix.verbs.probe import probe
     from isopix.verbs.plan import plan
+    from isopix.verbs.probe import probe
     from isopix.verbs.publish import publish
     from isopix.verbs.recipe import list_recipes, show_recipe
     from isopix.verbs.reproduce import list_protocols, plan_reproduction, reproduce

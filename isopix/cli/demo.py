@@ -17,9 +17,9 @@ from isopix.core.signals import STOPPED
 from isopix.core.text import command_line
 from isopix.data.dataset import load_dataset
 from isopix.runs.load import saved_recipe
+from isopix.verbs.complete import complete, reconstruct
 from isopix.verbs.low_data import low_data
 from isopix.verbs.probe import probe
-from isopix.verbs.complete import complete, reconstruct
 from isopix.verbs.sample import sample
 
 RECIPES = {

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from isopix.core.ranges import Number
+from isopix.core.choices import Number
 from isopix.core.registry import Part
 from isopix.core.types import Labels
 from isopix.probing.splits import Features, FeatureSplits

@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from isopix.core.choices import FeatureKind, Pool
+from isopix.core.choices import Count, FeatureKind, Pool, Range, check_ranges
 from isopix.core.config import config
-from isopix.core.ranges import Count, Range, check_ranges
 
 NotNegative = Annotated[int, Range(low=0)]
 

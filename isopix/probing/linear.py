@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.ranges import Number
+from isopix.core.choices import Number
 from isopix.core.registry import register
 from isopix.core.types import Labels
 from isopix.probing import lbfgs

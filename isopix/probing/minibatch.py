@@ -17,13 +17,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.ranges import Count, Number, Range, check_ranges
+from isopix.core.choices import Count, Number, Range, check_ranges
 from isopix.core.registry import register
 from isopix.core.types import Labels
 from isopix.data.batches import ShuffledIndices, steps_per_epoch
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, Standardizer
-from isopix.train.schedule import WarmupCosineSchedule
+from isopix.train.optim import WarmupCosineSchedule
 
 LEARNING_RATE = "learning rate"  # what validation selects
 LR_GRID = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
@@ -254,7 +254,7 @@ class AdamProbe(MinibatchProbe):
         schedule = WarmupCosineSchedule(warmup_epochs=WARMUP_EPOCHS, max_warmup_fraction=0.5)
         adam = _Adam(LinearClassifiers.zeros(problem))
         stop = _Convergence(len(images.split.features), self.tolerance, self.patience)
-        total = torch.zeros(len(stop.num_epochs), device=problem.device)
+        total = torch.zeros(len(stop.lowest), device=problem.device)
         for step, batch in enumerate(images.shuffled(self.batch_size, steps)):
             losses, gradients = adam.weights.loss_and_gradients(*batch)
             adam.step(gradients, self.lr * schedule.factor(step, steps=steps, epoch=epoch), stop.converged)
@@ -264,7 +264,7 @@ class AdamProbe(MinibatchProbe):
                 total.zero_()
                 if stop.converged.all():
                     break
-        return adam.weights, [epoch * count for count in stop.num_epochs]
+        return adam.weights, (epoch * stop.num_epochs).tolist()
 
 
 class _Adam:
@@ -294,15 +294,15 @@ class _Convergence:
     def __init__(self, num_layers: int, tolerance: float, patience: int):
         self.tolerance, self.patience = tolerance, patience
         self.lowest = torch.full((num_layers,), torch.inf)
-        self.waited = torch.zeros(num_layers, dtype=torch.long)
-        self.converged = torch.zeros(num_layers, dtype=torch.bool)
-        self.num_epochs = [0] * num_layers
+        self.waited, self.num_epochs = torch.zeros(2, num_layers, dtype=torch.long)
+
+    @property
+    def converged(self) -> Bool[Tensor, " F"]:
+        return self.waited >= self.patience
 
     def update(self, losses: Float[Tensor, " F"]) -> None:
         """Take the losses of the next epoch."""
-        counts = zip(self.num_epochs, self.converged.tolist(), strict=True)
-        self.num_epochs = [count + (not done) for count, done in counts]
-        falls = losses < (1 - self.tolerance) * self.lowest
-        self.waited = torch.where(falls, 0, self.waited + 1)
+        running, falls = ~self.converged, losses < (1 - self.tolerance) * self.lowest
+        self.num_epochs = self.num_epochs + running
+        self.waited = torch.where(falls & running, 0, self.waited + running.long())
         self.lowest = torch.minimum(self.lowest, losses)
-        self.converged |= self.waited >= self.patience

@@ -17,7 +17,7 @@ from isopix.core.overrides import parse
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.registry import kinds_of
-from isopix.core.suggestions import did_you_mean
+from isopix.core.text import did_you_mean
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import images_hash

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from statistics import mean, stdev
 from typing import Any
 
-from isopix.core.choices import Precision, Selection
+from isopix.core.choices import Number, Precision, Selection
 from isopix.core.measurement import EnsembleAccuracy
-from isopix.core.ranges import Number
 from isopix.core.table import Table
 from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval, signed_points
 from isopix.probing.config import ProbeConfig

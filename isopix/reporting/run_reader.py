@@ -18,8 +18,8 @@ from isopix.core.config import from_dict
 from isopix.core.measurement import Measurement
 from isopix.core.text import printable
 from isopix.finetuning.results import EvaluationResult
-from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.generate.results import CompletionResult, PictureResult, ReconstructionResult, SampleResult
+from isopix.probing.results import LowDataResult, ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_record import (
     DataSample,

@@ -4,8 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.choices import Pool, Selection
-from isopix.core.ranges import Count, Range
+from isopix.core.choices import Count, Pool, Range, Selection
 from isopix.core.verb import verb
 from isopix.probing.results import LowDataResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Settings
@@ -74,7 +73,6 @@ def low_data(
     from isopix.core.device import select_device
     from isopix.data.dataset import ImageDataset
     from isopix.data.measurement import majority_baseline
-    from isopix.papers.igpt import LOW_DATA
     from isopix.pretrained.run import (
         default_precision,
         evaluation_data,
@@ -85,6 +83,7 @@ def low_data(
     )
     from isopix.probing.config import ProbeConfig
     from isopix.probing.low_data import LowDataProtocol, default_labels, low_data_method, probe_low_data
+    from isopix.recipes.published import LOW_DATA
     from isopix.runs.low_data import finetune_job, finetune_low_data
 
     if settings and not finetune_steps:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from isopix.core.choices import Pool
 from isopix.core.config import from_dict
-from isopix.core.registry import kinds_of
 from isopix.data.dataset import load_dataset
 from isopix.probing.base import ProbeMethod
 from isopix.probing.linear import LbfgsProbe, RidgeProbe

@@ -4,7 +4,6 @@ and the pictures of the networks that represent their blocks in its figures.
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,11 +24,11 @@ from isopix.generate.reconstruct import Reconstruction, reconstruct_images
 from isopix.model.network import Network
 from isopix.model.pool import Pool, pooled_width
 from isopix.probing.base import ProbeMethod
+from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_extraction import PixelComponents
-from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
-from isopix.probing.features import extract_features, raw_pixels
+from isopix.probing.features import extract_features
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.runs.load import LoadedRun
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
@@ -152,7 +151,7 @@ def probe_pools(
             network=_probed_layers(trained, keep_all=True),
             untrained=_probed_layers(before),
             raw_pixels=pixels,
-            pixel_components=None if components is None else _probe(components, data, config, device),
+            pixel_components=None if components is None else _probe(components, data, method, device),
             majority=trained.result.majority_accuracy,
         )
     return found

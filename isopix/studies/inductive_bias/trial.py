@@ -17,12 +17,12 @@ from isopix.core.signals import handle_stop_signals
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
+from isopix.probing.probe import probe_measurement
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.observer import RunObserver
-from isopix.probing.probe import probe_measurement
 from isopix.runs.training_log import unigram_nats
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock

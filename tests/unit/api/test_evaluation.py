@@ -9,9 +9,8 @@ import pytest
 import torch
 
 import isopix
-from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, load_dataset
-from tests.unit.api.conftest import LIMIT, Copy, cli
+from tests.unit.api.conftest import LIMIT, Copy
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}

@@ -1,6 +1,5 @@
 """All tables of the command line, of results with long names, many layers and large numbers."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,22 +9,10 @@ import torch
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
-from isopix.api.results import LowDataOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.cli import (
-    analyze,
-    low_data,
-    neighbors,
-    probe,
-    report,
-    score,
-    search_lr,
-)
+from isopix.cli import analyze, neighbors, report, score, search_lr
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.finetuning.results import ClassificationMetrics
-from isopix.probing.config import ProbeConfig
-from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
 from isopix.reporting.baselines import BaselineRow
 from isopix.train.lr_search import LRSearch, LRTrial
 from isopix.verbs.evaluate import evaluate
@@ -46,17 +33,6 @@ MEASURED = Measurement(
     baselines={NAME: 0.1234},
 )
 MASKS = EnsembleAccuracy(single_mask=1.0, mean_probability=1.0)
-SCORE = LayerScore(MANY, 1.0, 1.0, 1.0, (0.999, 1.0), 1.0, 1.0, 1, ensemble=MASKS)
-RESULT = ProbeResult(
-    tuple(replace(SCORE, layer=layer) for layer in range(MANY)),
-    best_index=MANY - 1,
-    num_classes=1000,
-    majority_accuracy=1.0,
-    num_images={"test": BIG},
-    warnings=(NAME,),
-    concat=ConcatResult((100, 104), SCORE),
-    num_features=BIG,
-)
 
 
 def show_analyze(patch: Patch) -> None:
@@ -92,30 +68,12 @@ def show_evaluate(patch: Patch) -> None:
     evaluate._print_metrics(metrics, 1000, MEASURED)
 
 
-def show_low_data(patch: Patch) -> None:
-    of_count = [
-        LowDataResult(count, 10 * count, 10_000, (9, 12, 15), (1.0, 0.0), num_features=BIG)
-        for count in (1, 4, 25, 400, 5000, 123_456)
-    ]
-    results = {"trained": of_count, "untrained": of_count, "raw pixels": of_count, "fine-tuned": of_count}
-    images = {"validation": BIG, "test": BIG}
-    record = {"pool": "grid4"}
-    found = LowDataOutput(results, "cifar10", images, BIG, (NAME,), MEASURED, record, None)
-    low_data._print_errors(found)
-
-
 def show_neighbors(patch: Patch) -> None:
     first, second = NamedImage("train", 0, f"/{FILE}"), NamedImage("test", BIG, "")
     outliers = [Outlier(0.5, first, second)] * 3
     pairs = [DuplicatePair(0.99, first, second, 12.3)] * 3
     found = NeighborsOutput(pairs, BIG, outliers, {"data": NAME, "layer": MANY}, None)
     neighbors._show(found, 0.95, 1000)
-
-
-def show_probe(patch: Patch) -> None:
-    config = ProbeConfig(mask_ensemble=1000, concat=5)
-    names = ("untrained", "shuffled labels", "raw pixels", "raw pixels, PCA")
-    probe._print_report(ProbeReport(config, RESULT, dict.fromkeys(names, RESULT), SCORE, MEASURED))
 
 
 def show_report(patch: Patch) -> None:
