@@ -1,6 +1,7 @@
 """`isopix low-data`: few-label test error of a probe and of fine-tuning."""
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -8,6 +9,12 @@ from isopix.core.choices import Count, Pool, Range, Selection
 from isopix.core.verb import verb
 from isopix.probing.results import LowDataResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Settings
+
+if TYPE_CHECKING:
+    from isopix.data.dataset import ImageDataset
+    from isopix.runs.load import LoadedRun
+    from isopix.runs.low_data import FineTuneJob
+    from isopix.storage.run_folder import RunFolder
 
 Labels = Annotated[
     list[int | str],
@@ -67,24 +74,17 @@ def low_data(
 
     Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
     """
-    from dataclasses import replace
 
     from isopix.core.config import to_dict
-    from isopix.core.device import select_device
-    from isopix.data.dataset import ImageDataset
-    from isopix.data.measurement import majority_baseline
-    from isopix.pretrained.run import (
-        default_precision,
-        evaluation_data,
-        evaluation_images,
-        labels_warning,
-        leakage_warning,
-        open_run,
-    )
+    from isopix.pretrained.run import default_precision, evaluation_images, open_run
     from isopix.probing.config import ProbeConfig
-    from isopix.probing.low_data import LowDataProtocol, default_labels, low_data_method, probe_low_data
-    from isopix.recipes.published import LOW_DATA
-    from isopix.runs.low_data import finetune_job, finetune_low_data
+    from isopix.probing.low_data import (
+        LowDataProtocol,
+        default_labels,
+        low_data_method,
+        probe_low_data,
+    )
+    from isopix.runs.low_data import finetune_low_data
 
     if settings and not finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
@@ -96,45 +96,59 @@ def low_data(
         config = ProbeConfig(method=method, layer=layer, pool=pool or model.pool)
         job = None
         if finetune_steps:
-            if folder is None or isinstance(data, ImageDataset):
-                raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
             fixed = () if select == "validation" else ("patience=null",)
-            job = finetune_job(
-                folder.path,
-                (f"steps={finetune_steps}", *settings, *fixed),
-                images=evaluation_data(loaded, data, limit),
-                num_test_images=len(images.test),
-                out=folder.low_data,
-                device=select_device(device),
-            )
+            words = (f"steps={finetune_steps}", *settings, *fixed)
+            job = _finetune_job(folder, loaded, words, data, limit, len(images.test), device)
         sources = loaded.feature_sources(images, config, chosen)
         seed, where = loaded.recipe.data.seed, loaded.network.device
         results = probe_low_data(sources, images, protocol, probing, config, seed=seed, device=where)
     if job:
         results["fine-tuned"] = finetune_low_data(job, protocol)
-    chosen_on = {
-        "validation": f"on {len(images.validation):,} validation images",
-        "cross-validation": "by cross-validation within the labeled images",
-    }
-    measurement = replace(
-        loaded.measure(images, "test"),
-        selection=f"layer and L2 penalty chosen {chosen_on[select]}",
-        baselines=majority_baseline(images),
-    )
-    result = LowDataResult(
+    facts = {"precision": chosen, "select": select, "pool": config.pool, "method": to_dict(probing)}
+    result = _result(loaded, images, data, {**facts, "results": results})
+    return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))
+
+
+def _result(
+    loaded: "LoadedRun", images: "ImageDataset", data: Any, facts: Mapping[str, Any]
+) -> LowDataResult:
+    from isopix.pretrained.run import labels_warning, leakage_warning
+    from isopix.probing.low_data import low_data_measurement
+    from isopix.recipes.published import LOW_DATA
+
+    measurement = low_data_measurement(loaded.measure(images, "test"), images, facts["select"])
+    own = (*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded))
+    return LowDataResult(
         data=images.name,
         step=loaded.step,
-        precision=chosen,
-        select=select,
-        pool=str(config.pool),
-        method=to_dict(probing),
-        results=results,
         published={each.method: each.errors for each in LOW_DATA} if images.name == "cifar10" else {},
         measurement=measurement,
-        warnings=(
-            *leakage_warning(loaded.recipe.data, data),
-            *labels_warning(loaded),
-            *measurement.warnings,
-        ),
+        warnings=(*own, *measurement.warnings),
+        **facts,
     )
-    return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))
+
+
+def _finetune_job(
+    folder: "RunFolder | None",
+    loaded: "LoadedRun",
+    settings: Sequence[str],
+    data: Any,
+    limit: int | None,
+    num_test_images: int,
+    device: Any,
+) -> "FineTuneJob":
+    from isopix.core.device import select_device
+    from isopix.data.dataset import ImageDataset
+    from isopix.pretrained.run import evaluation_data
+    from isopix.runs.low_data import finetune_job
+
+    if folder is None or isinstance(data, ImageDataset):
+        raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
+    return finetune_job(
+        folder.path,
+        settings,
+        images=evaluation_data(loaded, data, limit),
+        num_test_images=num_test_images,
+        out=folder.low_data,
+        device=select_device(device),
+    )
