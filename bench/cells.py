@@ -1,9 +1,15 @@
-"""Files of `bench/results`, and the formats of their numbers in tables."""
+"""Files of `bench/results`: how scripts print them, and the formats of their numbers in tables."""
 
 import json
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
+
+import torch
+
+from isopix import __version__
+from isopix.core import device as devices
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 PEAK_MEMORY = "peak memory, "  # begins the names of its values in a record
@@ -11,7 +17,6 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def read(name: str) -> Any:
-    """Read a file of `bench/results`."""
     return json.loads((RESULTS / name).read_text())
 
 
@@ -46,3 +51,19 @@ def recorded_peak_memories(values: dict[str, float | int | None]) -> dict[str, f
         for name, value in values.items()
         if name.startswith(PEAK_MEMORY) and value is not None
     }
+
+
+def without_folder(word: str) -> str:
+    """Return a command-line argument without the folders of this machine."""
+    return Path(word).name if Path(word).is_absolute() else word
+
+
+def print_result(benchmark: str, device: torch.device | str = "cpu", **values: Any) -> None:
+    environment = devices.runtime_environment(torch.device(device))
+    head = {
+        "benchmark": benchmark,
+        "isopix": __version__,
+        **environment,
+        "command": " ".join(["python", *map(without_folder, sys.argv)]),
+    }
+    print(json.dumps({**head, **values}, indent=2))

@@ -43,7 +43,6 @@ def run_benchmark(
 
 
 def train(run: Path, *words: str) -> None:
-    """Start or resume a run, unless it is finished."""
     if not finished(run):
         started = any(run.glob("checkpoints/step-*"))
         call("resume", str(run)) if started else call(*words, "--out", str(run))
@@ -63,31 +62,26 @@ def fine_tuned(folder: Path, end: str, draw: int) -> Path:
 
 
 def run_once(folder: Path, *words: str) -> None:
-    """Run a command unless the folder has its results."""
     if not any(folder.glob("*.json")):
         call(*words)
 
 
 def call(*words: str) -> None:
-    """Run one isopix command."""
     sys.stderr.write(f"$ {command_line(*words)}\n")
     subprocess.run([sys.executable, "-m", "isopix", *words], check=True)
 
 
 def environment(run: Path) -> dict[str, Any]:
-    """Return the machine of a run and its numbers of images."""
     found = json.loads((run / "environment.json").read_text())
     return {key: found[key] for key in ENVIRONMENT}
 
 
 def finished(run: Path) -> bool:
-    """Return whether a run has been evaluated on the test images."""
     file = run / "log.jsonl"
     return file.is_file() and any(each.get("split") == "test" for each in log.read_log(file))
 
 
 def finished_seeds(out: Path, name: str) -> list[int]:
-    """Return the seeds of which all runs are finished."""
     folders = {seed: out / f"{name}-{seed}" for seed in SEEDS}
     return [
         seed
@@ -97,7 +91,6 @@ def finished_seeds(out: Path, name: str) -> list[int]:
 
 
 def test_metrics(run: Path) -> dict[str, Any]:
-    """Return the last evaluation on the test images."""
     return next(each for each in reversed(log.read_log(run / "log.jsonl")) if each.get("split") == "test")
 
 

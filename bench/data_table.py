@@ -1,8 +1,12 @@
-"""The tables of docs/data.md: decoding for training, and large datasets."""
+"""The tables of docs/data.md, docs/scale.md and docs/models.md."""
 
-from cells import read
+import json
+from pathlib import Path
+
+from cells import RESULTS, read
 
 CORES = 16  # of a machine with one GPU
+MODELS = Path(__file__).parents[1] / "isopix" / "shipped"
 STORES = {"encoded": "`encoded`", "pixels": "`pixels`"}
 
 
@@ -49,3 +53,42 @@ def large_data() -> str:
         f"{found['device']}, one run each. All resident memory counts, mapped files too.\n"
     )
     return "\n".join(rows)
+
+
+def scale() -> str:
+    """Return a row for each number of processes and strategy, of each machine."""
+    rows = ["| machine | processes | images/s (range) | efficiency | n |", "|---|---|---|---|---|"]
+    for found in map(read, sorted(file.name for file in RESULTS.glob("scale-*.json"))):
+        for each in found["conditions"]:
+            rate = each["images_per_second"]
+            name = f"{each['ranks']}, {each['parallel']}" if each["ranks"] > 1 else "1"
+            span = f"{rate['median']:.1f} ({rate['min']:.1f} to {rate['max']:.1f})"
+            efficiency = f"{each['efficiency']:.0%}" if each["ranks"] > 1 else ""
+            rows.append(f"| {found['device']} | {name} | {span} | {efficiency} | {rate['n']} |")
+        work = f"`{found['recipe']}` with `{' '.join(found['settings'])}`, {found['scaling']} scaling"
+        rows.append(f"\n{work}, one thread a process on a CPU, torch {found['torch']}.\n")
+    return "\n".join(rows)
+
+
+def shipped_models() -> str:
+    loss, probe = "test loss (best baseline), nats per code", "probe (best baseline)"
+    head = ["name", "objective", "data", "test images", loss, probe]
+    lines = [head, ["---"] * len(head), *(_model(path) for path in sorted(MODELS.glob("*/model.json")))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def _model(path: Path) -> list[str]:
+    model = json.loads(path.read_text())
+    name, nats = model["best_baseline"]
+    probe = "not measured"
+    if model["best_probe_baseline"]:
+        other, accuracy = model["best_probe_baseline"]
+        probe = f"{model['probe_accuracy']:.1%} ({other} {accuracy:.1%})".replace("%", " %")
+    return [
+        f"`{path.parent.name}`",
+        model["objective"],
+        model["data"],
+        f"{model['test_images']:,}",
+        f"{model['test_loss']:.3f} ({name} {nats:.3f})",
+        probe,
+    ]

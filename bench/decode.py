@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measure import print_result
+from cells import print_result
 from PIL import Image
 from sklearn.datasets import load_sample_images
 from speed.timing import Stopwatch, Work, spread
@@ -61,7 +61,6 @@ class Files(Dataset[Tensor]):
 
 
 def main() -> None:
-    """Measure both, and what a training of `vit.b16` needs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repeats", type=int, default=5)
@@ -139,7 +138,6 @@ def batches(data: ImageDataset, augment: ScaleCrop | NoAugmentation) -> Callable
 
 
 def loader(files: list[Path], draft: bool) -> Callable[[], None]:
-    """Return what reads STEPS batches of files in this process."""
     reader = DataLoader(Files(files, draft), batch_size=BATCH, shuffle=True)
 
     def read() -> None:

@@ -15,9 +15,8 @@ from typing import Any
 
 from commands import call, environment
 
-from isopix.reporting.metrics import baseline_losses, held_out_loss, uniform_classes
-from isopix.reporting.run_reader import read_run
-from isopix.reporting.run_record import RunRecord
+from isopix.reporting.run_record import RunRecord, read_run
+from isopix.reporting.training import baseline_losses, held_out_loss, uniform_classes
 from isopix.storage import log
 from isopix.storage.run_folder import RunFolder
 
@@ -29,7 +28,6 @@ RUNS = ("ar", "bert", "conv")
 
 
 def main() -> None:
-    """Run what is missing, and collect the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
@@ -72,7 +70,6 @@ def collect(demos: list[Path]) -> dict[str, Any]:
 
 
 def numbers(path: Path) -> dict[str, Any]:
-    """Return the loss and the probe of a run."""
     run = read_run(RunFolder.open(path))
     assert run.recipe is not None, f"{path} is not finished"
     assert run.probe is not None, f"{path} is not probed"
@@ -99,7 +96,6 @@ def loss(run: RunRecord) -> dict[str, Any]:
 
 
 def low_data(path: Path) -> dict[str, Any]:
-    """Return the errors with few labels."""
     [record] = (path / "low-data").glob("*.json")
     return dict(json.loads(record.read_text())["results"])
 

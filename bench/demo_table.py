@@ -35,7 +35,6 @@ def demo() -> str:
 
 
 def setup(found: dict[str, Any]) -> str:
-    """Return what was measured, on which images and machine."""
     first = found["runs"]["ar"][0]
     network, picture = first["probe"]["network"], found["picture"]
     counts = ", ".join(f"{count:,} {name}" for name, count in network["num_images"].items())
@@ -60,7 +59,6 @@ def setup(found: dict[str, Any]) -> str:
 
 
 def by_seed(runs: list[dict[str, Any]]) -> str:
-    """Return the accuracy of each seed and its layer."""
     scores = [best(run["probe"]["network"]) for run in runs]
     return ", ".join(f"{score['test_accuracy']:.1%} (layer {score['layer']})" for score in scores)
 
@@ -79,7 +77,6 @@ def few_labels(seeds: list[dict[str, Any]]) -> list[str]:
 
 
 def best(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the score of the layer chosen on validation."""
     return dict(record["layers"][record["best_index"]])
 
 

@@ -47,7 +47,6 @@ REPLACED = [
 
 
 def run(out: Path) -> None:
-    """Run all commands, in a new folder."""
     work = out.resolve() / "work"
     work.mkdir(parents=True)
     np.save(work / "clusters.npy", np.arange(18).reshape(6, 3) / 8.5 - 1)
@@ -82,7 +81,6 @@ def _call(work: Path, *words: str) -> dict[str, Any]:
 
 
 def _kill_training(work: Path) -> None:
-    """Kill a training once it has a checkpoint in the middle."""
     process = _start(work, *KILLED.split(), "--out", "killed")
     while process.poll() is None and not (work / "killed/checkpoints/step-00000010").exists():
         time.sleep(0.01)

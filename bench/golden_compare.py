@@ -33,7 +33,6 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def compare(old_path: Path, new_path: Path) -> None:
-    """Print numbers that are gone, then texts that differ."""
     old, new = (json.loads((path / "golden.json").read_text()) for path in (old_path, new_path))
     for command, was in old.items():
         now = new.get(command, {"code": "none, not run", "files": {}})

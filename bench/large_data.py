@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cells import read
-from measure import print_result
+from cells import print_result, read
 from PIL import Image
 
 import isopix
@@ -112,7 +111,6 @@ def make_shards(folder: Path, count: int) -> Path:
 
 
 def add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    """Add a file to an archive."""
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
@@ -151,22 +149,19 @@ def measure(source: Path, store: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         isopix.pretrain(
             "igpt.tiny",
+            *SETTINGS,
+            f"data.rows={TRAINED_SIDE}",
+            f"data.cols={TRAINED_SIDE}",
+            f"store={store}",
+            "workers=0",
             data=source,
             out=Path(folder) / "run",
-            overrides=[
-                *SETTINGS,
-                f"data.rows={TRAINED_SIDE}",
-                f"data.cols={TRAINED_SIDE}",
-                f"store={store}",
-                "workers=0",
-            ],
         )
         stage("train")
     return {"images": count, "store": store, "stages": stages}
 
 
 def peak_bytes() -> int:
-    """Return the peak of resident memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 

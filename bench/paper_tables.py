@@ -56,7 +56,6 @@ def igpt_numbers() -> str:
 
 
 def accuracy(run: dict[str, Any]) -> str:
-    """Format the test accuracy of a run's linear probe."""
     network = run["probe"]["network"]
     return f"{network['layers'][network['best_index']]['test_accuracy']:.1%}"
 
@@ -105,7 +104,6 @@ def vit_numbers() -> str:
 
 
 def cell(value: Value | str) -> str:
-    """Format a published value."""
     return value if isinstance(value, str) else f"{value.number:g}%"
 
 
@@ -135,6 +133,5 @@ def hours(count: float) -> str:
 
 
 def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """Return a Markdown table."""
     lines = [columns, ("---",) * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines) + "\n"

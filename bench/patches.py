@@ -40,7 +40,6 @@ LABELS = "10%"
 
 
 def main() -> None:
-    """Run what is missing, or collect the results."""
     run_benchmark(__doc__, names=list(RECIPES), result=RESULT, run=run, collect=collect)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measure import print_result
+from cells import print_result
 from reliability_faults import (
     STOPPED,
     Bench,
@@ -37,7 +37,6 @@ QUICK = {"kills": 5, "flips": 5, "truncations": 4, "full_disks": 2, "stops": 2}
 
 
 def main() -> None:
-    """Do all faults to all trainers, and print the counts."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

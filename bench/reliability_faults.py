@@ -38,22 +38,18 @@ class Bench:
         shutil.rmtree(copy)
 
     def start(self, out: Path, **options: int) -> Process:
-        """Start the trainer on a folder."""
         return Process(partial(self.trainer.main, out), **options)
 
     def copy(self) -> Path:
-        """Return a copy of the run that is to be damaged."""
         out = self.folder / "copy"
         return Path(shutil.copytree(self.base, out, copy_function=shutil.copy2))
 
     def finish(self, out: Path) -> dict[str, Tensor]:
-        """Train to the end without a fault, and return the weights."""
         ended = self.start(out).wait()
         assert ended.code == 0, ended.output
         return self.weights(out)
 
     def weights(self, out: Path) -> dict[str, Tensor]:
-        """Return the weights of the newest checkpoint."""
         newest = self.trainer.newest(out)
         assert newest is not None
         return self.trainer.weights(newest)
@@ -96,7 +92,6 @@ class Kills:
         return {name: self.count[name] for name in names} | {"steps_lost_beyond_interval": self.lost}
 
     def live(self, *, kill: bool) -> None:
-        """Start the trainer, and kill it unless it ends before."""
         newest = self.bench.newest_step(self.out)
         had_progress = self.reached > 1  # the checkpoint of the step before is complete
         process = self.bench.start(self.out)
@@ -122,7 +117,6 @@ class Kills:
         return process.watch(lambda: False, chance.uniform(0, 20 * bench.saving_seconds))
 
     def went_on(self, newest: int | None, had_progress: bool) -> None:
-        """Count what this start had lost."""
         self.lost += max(0, self.reached - MARKS.loaded - 1)
         self.count["all_progress_lost"] += had_progress and MARKS.loaded == 0
         self.count["went_on_from_an_older_checkpoint"] += newest is not None and MARKS.loaded < newest
@@ -148,19 +142,16 @@ def flip_anywhere(files: list[Path], number: int) -> Path:
 
 
 def each_in_turn(files: list[Path], number: int) -> Path:
-    """Return each file as often as the others."""
     return files[number % len(files)]
 
 
 def flip_a_bit(path: Path, chance: random.Random) -> None:
-    """Flip a bit of a file."""
     data = bytearray(path.read_bytes())
     data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     path.write_bytes(data)
 
 
 def truncate(path: Path, chance: random.Random) -> None:
-    """Shorten a file to a random length."""
     os.truncate(path, chance.randrange(path.stat().st_size))
 
 
@@ -208,7 +199,6 @@ def say(bench: Bench, fault: str, outcome: str, ended: Ended) -> None:
 
 
 def failure(ended: Ended) -> str:
-    """Return how a process ended that did not finish."""
     if not isinstance(ended.code, int):
         return "hung"
     if ended.code < 0:
@@ -243,7 +233,6 @@ def fill_disk(bench: Bench, count: int) -> dict[str, Any]:
 
 
 def sizes(out: Path) -> dict[Path, int]:
-    """Return the files of a run with their bytes."""
     return {path: path.stat().st_size for path in out.rglob("*") if path.is_file()}
 
 

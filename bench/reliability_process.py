@@ -37,7 +37,6 @@ class Marks(ctypes.Structure):
     )
 
     def reset(self, stop_after: int) -> None:
-        """Forget the last process."""
         self.loaded, self.step, self.is_saving, self.saves, self.saving_seconds = -1, 0, 0, 0, 0.0
         self.stop_after = stop_after
 
@@ -49,7 +48,6 @@ class Marks(ctypes.Structure):
 
     @contextmanager
     def saving(self, step: int) -> Iterator[None]:
-        """Note that a checkpoint is being written."""
         start, self.is_saving = time.perf_counter(), 1
         yield
         self.is_saving = 0
@@ -95,12 +93,10 @@ class Process:
         return False
 
     def kill(self) -> Ended:
-        """Kill the process with SIGKILL, if it has not ended by itself."""
         os.kill(self.pid, signal.SIGKILL)  # it has not been waited for, so the number is still its own
         return self.wait()
 
     def wait(self, seconds: float = 60) -> Ended:
-        """Wait for the end; a process that takes longer is killed."""
         in_time = self.watch(lambda: False, seconds)
         if not in_time:
             os.kill(self.pid, signal.SIGKILL)

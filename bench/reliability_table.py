@@ -26,7 +26,6 @@ def reliability() -> str:
 
 
 def count(fault: str, *keys: str) -> Cell:
-    """Return a cell with the sum of some counts of a fault."""
     return lambda trainer: str(sum(trainer[fault].get(key, 0) for key in keys))
 
 
@@ -36,7 +35,6 @@ def out_of(fault: str, key: str, total: str) -> Cell:
 
 
 def damage(title: str, fault: str) -> Rows:
-    """Return the rows of damaged checkpoints."""
     failures = ("ended_with_a_message", "ended_with_a_traceback", "killed_by_a_signal", "hung")
     return [
         (f"**{title}**", count(fault, "n")),

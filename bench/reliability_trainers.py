@@ -57,7 +57,6 @@ class Trainer(ABC):
         """Return the weights in a checkpoint."""
 
     def files(self, checkpoint: Path) -> list[Path]:
-        """Return the files of a checkpoint."""
         return sorted(path for path in checkpoint.rglob("*") if path.is_file())
 
 

@@ -136,7 +136,6 @@ def measured(benchmark: Benchmark[Any], size: str, watch: Stopwatch) -> dict[str
 
 
 def draw_growth(record: dict[str, Any], out: Path) -> None:
-    """Draw the figure of the benchmark `growth` beside the file."""
     if record["name"] == "growth" and record["state"] == "measured":
         style.write_figure(plot_growth(record), out.with_name(f"{out.stem}-growth"), record)
 
@@ -165,7 +164,6 @@ def show(found: dict[str, Any]) -> None:
 
 
 def row(comparison: dict[str, Any], item: str) -> list[str]:
-    """Return the cells of a comparison."""
     task = ", ".join(filter(None, (comparison["task"], comparison["isopix_alternative"])))
     own, peer = (
         f"{format_seconds(comparison[f'{side}_seconds']['median'])}/{item}" for side in ("isopix", "peer")

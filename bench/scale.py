@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from measure import print_result
+from cells import print_result
 from speed.timing import spread
 
 SETTINGS = ["data.source=translated-digits", "log_every=1", "evaluate_images=16", "num_test_images=16"]
@@ -24,7 +24,6 @@ WARM_UP = 3  # steps
 
 
 def main() -> None:
-    """Measure all conditions in turn and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--recipe", default="igpt.translated_digits")
     parser.add_argument(
@@ -60,7 +59,6 @@ def main() -> None:
 
 
 def measure(given: Any, count: int, parallel: str) -> float:
-    """Return the images a second of one training."""
     settings = [*SETTINGS, *given.settings]
     if parallel != "one process":
         settings.append(f"parallel={parallel}")

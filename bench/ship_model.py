@@ -18,8 +18,8 @@ import torch
 
 from isopix.data.dataset import load_dataset
 from isopix.model.network import Network
-from isopix.reporting.model_card import model_card
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.card import model_card
+from isopix.reporting.run_record import read_run
 from isopix.runs.load import find_checkpoint, load_run
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import FOLDER
@@ -79,7 +79,6 @@ def round_weights(network: Network) -> None:
 
 
 def write_run(run: Path, out: Path, network: Network, log: list[dict[str, Any]]) -> None:
-    """Write what the commands read of a run."""
     source, target = RunFolder(run), RunFolder(out)
     saved = find_checkpoint(run, ())[0]
     weights = dict(network.named_parameters())
@@ -101,7 +100,6 @@ def write_run(run: Path, out: Path, network: Network, log: list[dict[str, Any]])
 
 
 def model_facts(run: RunFolder, loss: float, images: int) -> dict[str, Any]:
-    """Return what `isopix models` shows."""
     record = read_run(run)
     assert record.recipe is not None
     assert record.weights is not None

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import print_result
+from cells import print_result
 
 VIEWPORT = {"width": 1280, "height": 960}
 

@@ -137,7 +137,6 @@ def accuracies(world: str, architecture: Architecture, effect: float) -> np.ndar
 
 
 def losses(world: str, architecture: Architecture, effect: float) -> float:
-    """Return the true loss in nats."""
     block, encoding, depth = architecture
     loss = 4.0
     if world in ("a", "b", "c"):
@@ -262,7 +261,6 @@ def _settings(name: str, spread: Spread) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Simulate the studies and write the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--studies",
@@ -306,7 +304,6 @@ def rows(scale: str, studies: int) -> Iterator[dict[str, Any]]:
 
 
 def kept(path: Path, scale: str) -> list[dict[str, Any]]:
-    """Return the rows of a scale as they were written before."""
     return [row for row in json.loads(path.read_text())["worlds"] if row["scale"] == scale]
 
 

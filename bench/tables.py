@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from cells import mean_std, read, threads
-from data_table import decode, large_data
+from data_table import decode, large_data, scale, shipped_models
 from demo_table import demo
-from model_table import shipped_models
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
 from reliability_table import reliability
-from scale_table import scale
-from speed_table import compiling, memory, speed
+from speed_table import memory, speed
 from study_table import (
     simulation,
     study_initialization,
@@ -40,7 +38,6 @@ REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> None:
-    """Rewrite or check all tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -53,7 +50,6 @@ def main() -> None:
 
 
 def render(page: Path) -> str:
-    """Return the page with all tables generated."""
     return REGION.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page.read_text())
 
 
@@ -124,7 +120,6 @@ def transfer() -> str:
 
 
 def transfer_setup(runs: dict[str, Any]) -> str:
-    """Return how the networks were trained and evaluated."""
     seen = ", ".join(f"{KINDS[name]} {run['images_seen']:,}" for name, run in runs.items())
     run = next(iter(runs.values()))
     probed = ", ".join(f"{count:,} {name}" for name, count in run["probes"][0]["num_images"].items())
@@ -157,7 +152,6 @@ def points(run: dict[str, Any], width: str) -> str:
 
 
 def comparison_setup(runs: dict[str, Any]) -> str:
-    """Return the design of a comparison, with what its notes add."""
     designs = {design(run): None for run in runs.values()}
     if len(designs) > 1:
         designs = {f"{design(run)} (`{run['recipe']}`)": None for run in runs.values()}
@@ -173,7 +167,6 @@ def comparison_setup(runs: dict[str, Any]) -> str:
 
 
 def runs_varied(runs: dict[str, Any]) -> str:
-    """Return what varies over the runs of a comparison."""
     drawn = all(len(run["comparison"]["draws"]) > 1 for run in runs.values())
     seeded = all(len(run["comparison"]["seeds"]) > 1 for run in runs.values())
     return " and ".join(["seeds"] * seeded + ["draws of the labels"] * drawn)
@@ -226,7 +219,6 @@ def patches() -> str:
 
 
 def loss_nats(found: dict[str, Any]) -> str:
-    """Format the mean and standard deviation of a loss over seeds."""
     return f"{found['mean']:.3f}" + (f" ± {found['std']:.3f}" if found["n"] > 1 else "")
 
 
@@ -243,7 +235,6 @@ TABLES = {
     "demo": demo,
     "evidence": evidence,
     "speed": speed,
-    "compiling": compiling,
     "memory": memory,
     "transfer": transfer,
     "study_time": study_time,

@@ -42,7 +42,6 @@ LABELS = "10%"
 
 
 def main() -> None:
-    """Run what is missing, or collect the results."""
     run_benchmark(__doc__, names=list(RECIPES), result=RESULT, run=run, collect=collect)
 
 
@@ -79,7 +78,6 @@ def collect(out: Path) -> dict[str, Any]:
 
 
 def probe_results(run: Path) -> dict[str, Any]:
-    """Return the test accuracies of a probe with its baselines."""
     [path] = (run / "probes").glob("*.json")
     probe = json.loads(path.read_text())
     network = probe["network"]
@@ -94,7 +92,6 @@ def probe_results(run: Path) -> dict[str, Any]:
 
 
 def low_data_results(run: Path) -> dict[str, Any]:
-    """Return the errors with few labels."""
     [path] = (run / "low-data").glob("*.json")
     return json.loads(path.read_text())["results"]
 

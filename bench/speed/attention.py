@@ -43,7 +43,6 @@ class AttentionSize(Size):
 
 
 def measure_attention(size: AttentionSize, watch: Stopwatch) -> Measured:
-    """Compare the outputs, and with `backward` the gradients."""
     shape = (size.sequences, size.heads, size.positions, size.channels)
     draw = generator(0, "bench.attention")
     *inputs, weight = (
@@ -70,7 +69,6 @@ def forward(attend: Attend, inputs: list[Tensor], weight: Tensor) -> Tensor:
 
 
 def gradients(attend: Attend, inputs: list[Tensor], weight: Tensor) -> list[Tensor]:
-    """Return the output, and the gradients of its sum by `weight`."""
     leaves = [each.detach().requires_grad_() for each in inputs]
     output = attend(*leaves)
     return [output.detach(), *torch.autograd.grad(output, leaves, weight)]

@@ -92,7 +92,6 @@ def measure_batches(size: BatchesSize, watch: Stopwatch) -> Measured:
 
 
 def padded(image: Image) -> UInt8[Tensor, "3 _ _"]:
-    """Return the image with reflected borders."""
     return F.pad(image[None], [PAD] * 4, mode="reflect")[0]
 
 

@@ -53,7 +53,6 @@ class CorrectnessSize(Size):
 
 
 def measure_correctness(size: CorrectnessSize, watch: Stopwatch) -> Measured:
-    """Run all checks; nothing is timed."""
     checks = [require_equal_training(name, size, watch.device) for name in size.recipes]
     checks += [
         require_finite_gradients(trap_recipe(rows, cols, channels), size.images, watch.device)
@@ -99,7 +98,6 @@ def training_losses(recipe: Recipe, images: int, device: torch.device, *, compil
 
 
 def require_equal_losses(what: str, found: list[float], expected: list[float]) -> None:
-    """Raise NumericsError unless losses agree within 0.2 %."""
     pairs = zip(found, expected, strict=True)
     if not all(abs(one - other) <= LOSS_TOLERANCE * abs(other) for one, other in pairs):
         raise NumericsError(f"{what}: losses {found} instead of {expected}")

@@ -49,7 +49,6 @@ class GrowthSize(Size):
         return f"{self.recipe}, around {', '.join(f'{k} {v}' for k, v in self.base._asdict().items())}"
 
     def networks(self) -> dict[tuple[str, int], NetworkSize]:
-        """Return the network of each value of each number."""
         return {
             (name, value): self.base._replace(**{name: value})
             for name, values in self.values.items()
@@ -57,7 +56,6 @@ class GrowthSize(Size):
         }
 
     def recipe_of(self, network: NetworkSize) -> Recipe:
-        """Return the recipe of a network, with heads of the usual size."""
         sizes = f"depth={network.depth} width={network.width} heads={_heads(network.width)}"
         return networks.find_recipe(
             f"{self.recipe} {sizes} data.rows={network.side} data.cols={network.side}"
@@ -93,14 +91,12 @@ def measure_growth(size: GrowthSize, watch: Stopwatch) -> Measured:
 
 
 def training_step(recipe: Recipe, batch: int, watch: Stopwatch) -> Callable[[], torch.Tensor]:
-    """Return an eager step over random images."""
     model = PretrainModel(networks.random_network(recipe, watch.device), recipe.objective)
     images = networks.random_images(recipe, batch, watch.device)
     return own_steps(model, images, precision=watch.precision, compiled=False)["eager"]
 
 
 def require_finite(loss: object) -> None:
-    """Raise NumericsError for a loss that is not finite."""
     assert isinstance(loss, torch.Tensor)
     if not torch.isfinite(loss):
         raise NumericsError(f"the loss is {float(loss)}")

@@ -17,7 +17,6 @@ LOGIT_TOLERANCE = 1e-3  # of float32 logits, as a fraction of the largest
 
 
 def library_name() -> str:
-    """Return the name of the library with its version."""
     return f"transformers {importlib.metadata.version('transformers')}"
 
 

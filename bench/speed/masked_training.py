@@ -79,7 +79,6 @@ def draw_mask(images: Images) -> Tensor:
 def plain_steps(
     plain: plain_pytorch.Plain, images: Images, *, precision: Precision, compiled: bool
 ) -> dict[str, Callable[[], Tensor]]:
-    """Return the plain network's training step, eager and compiled."""
     fused = images.device.type in ("cpu", "cuda")
 
     def step_of(forward: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Tensor]:

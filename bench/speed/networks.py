@@ -38,7 +38,6 @@ def random_network(recipe: Recipe, device: torch.device, *, seed: int = 0) -> Ne
 
 
 def random_images(recipe: Recipe, count: int, device: torch.device) -> Images:
-    """Return images of uniform random pixels."""
     shape = (count, 3, recipe.data.rows, recipe.data.cols)
     pixels = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench"))
     return pixels.to(device)

@@ -90,12 +90,10 @@ def _encoding(palette: Palette, images: Images, encode: Callable[[], Codes], wat
 
 
 def encode_batches(palette: Palette, images: Images) -> Codes:
-    """Return the codes of the images, encoded in batches."""
     return torch.cat([palette.encode(part) for part in torch.split(images, BATCH)])
 
 
 def random_palette(size: PaletteSize) -> Palette:
-    """Return a palette of random colors."""
     colors = torch.randint(0, 256, (size.colors, 3), generator=generator(0, "bench/palette")).float()
     return Palette(colors, Grid(size.side, size.side))
 

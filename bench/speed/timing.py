@@ -71,7 +71,6 @@ class Stopwatch:
 
     @property
     def precision(self) -> Precision:
-        """The precision that training takes on this device by default."""
         return native_precision(self.device)
 
     @property
@@ -159,7 +158,6 @@ class Stopwatch:
 
 
 def spread(values: list[float]) -> dict[str, float | int]:
-    """Return the number, median and range of repeated measurements."""
     return {"n": len(values), "median": statistics.median(values), "min": min(values), "max": max(values)}
 
 

@@ -105,8 +105,6 @@ def float_loss(model: PretrainModel, images: Images) -> float:
 def own_steps(
     model: PretrainModel, images: Images, *, precision: Precision, compiled: bool
 ) -> dict[str, Callable[[], Tensor]]:
-    """Return our training step, eager and compiled."""
-
     def step_of(train_step: TrainStep) -> Callable[[], Tensor]:
         def step() -> Tensor:
             batch = model.make_batch(images, generator(0, "bench"))
@@ -125,7 +123,6 @@ def own_steps(
 def peer_steps(
     other: nn.Module, network: Network, images: Images, *, precision: Precision, compiled: bool
 ) -> dict[str, Callable[[], Tensor]]:
-    """Return the peer's training step, eager and compiled."""
     ids, targets = image_gpt.shift_right(network, images), network.codec.encode(images)[..., 0]
 
     def step_of(forward: Callable[..., Tensor]) -> Callable[[], Tensor]:
@@ -154,7 +151,6 @@ def peer_steps(
 
 
 def alternatives(compiled: bool) -> dict[str, bool]:
-    """Return which alternatives of a step are compiled, by name."""
     return {"eager": False, COMPILED: True} if compiled else {"eager": False}
 
 

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from isopix.reporting.baselines import BaselineRow
 
@@ -17,12 +21,3 @@ class AnalysisOutput:
     results: Mapping[str, Mapping[str, Any]]
     not_applicable: Mapping[str, str]
     path: Path | None
-
-
-@dataclass(frozen=True)
-class ReportOutput:
-    """An HTML page, the rows of its summary table, and notes on how to read them."""
-
-    path: Path
-    summary: list[BaselineRow]
-    notes: list[str]

@@ -27,8 +27,7 @@ from isopix.data.splits import Split
 from isopix.plots.images import MappedImages, png_bytes, surprise_grid
 from isopix.pretrained.images import select_split
 from isopix.pretrained.run import DataLike, RunLike, evaluation_data, logger, open_run
-from isopix.runs.load import LoadedRun
-from isopix.runs.training_images import training_images
+from isopix.runs.load import LoadedRun, training_images
 from isopix.storage.atomic import replace_file, write_csv, write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 

@@ -3,7 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from json import loads
 from pathlib import Path
 from types import UnionType
@@ -12,8 +12,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
-from isopix.cli.launch import Devices, check_command, launch_ranks
-from isopix.core.verb import Verb, flat_signature
+from isopix.cli.launch import Devices, SlurmParameters, check_command, is_to_submit, launch_ranks, submit
+from isopix.core.signals import STOPPED, Interrupted
+from isopix.core.verb import Verb, check_job, flat_signature
 from isopix.storage.result import Result
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -45,10 +46,20 @@ def _command(verb: Verb) -> Callable[..., None]:
     @wraps(verb.function)
     def run(*args: Any, json: bool = False, plugin: list[Path] | None = None, **options: Any) -> None:
         check_command(verb.command)
-        if verb.parallel:
-            launch_ranks(options.pop("devices"), options["device"])
+        devices, slurm = options.pop("devices", None), options.pop("slurm", None)
+        if is_to_submit(slurm):
+            load_plugins(plugin)
+            out = Path(options.get("out") or args[0])
+            check = partial(check_job, lambda: verb.function(*args, **options))
+            submit(slurm, out, check, devices=devices, parallel=verb.parallel, json=json)
+            return
+        launch_ranks(devices, options.get("device", "auto"))
         load_plugins(plugin)
-        result = verb.function(*args, **options)
+        try:
+            result = verb.function(*args, **options)
+        except Interrupted as stopped:
+            print_result(stopped.result, json=json)
+            raise SystemExit(STOPPED) from None
         print_result(result, json=json)
         if result.failure:
             raise RuntimeError(result.failure)
@@ -60,6 +71,8 @@ def _command(verb: Verb) -> Callable[..., None]:
     shared = [inspect.Parameter("plugin", KEYWORD, default=None, annotation=Plugins)]
     if verb.parallel:
         shared.append(inspect.Parameter("devices", KEYWORD, default=None, annotation=Devices))
+    if verb.slurm:
+        shared.append(inspect.Parameter("slurm", KEYWORD, default=None, annotation=SlurmParameters))
     shared.append(inspect.Parameter("json", KEYWORD, default=False, annotation=Json))
     parameters = [*own, *shared]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -19,21 +19,10 @@ from isopix.verbs import VERBS
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
-    "demo": (
-        "isopix.cli.demo:demo",
-        "Pre-train, probe, sample and report on translated digits.",
-    ),
-    "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
-    "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
-    "search-lr": (
-        "isopix.cli.search_lr:search_lr",
-        "Search for the learning rate: 0.01, 0.003, 0.001 ...",
-    ),
     "analyze": (
         "isopix.cli.analyze:analyze",
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
-    "finetune": ("isopix.cli.finetune:finetune", "Fine-tune a run to classify labeled images."),
     "score": (
         "isopix.cli.score:score",
         "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
@@ -42,7 +31,6 @@ COMMANDS = {
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",
     ),
-    "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that

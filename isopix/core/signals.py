@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Generic, TypeVar
 
 from isopix.core import ranks
 
 T = TypeVar("T")
-
 # Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal; submitit's
 # notice of the time limit or of a preemption.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2)
@@ -105,6 +105,18 @@ def stop_requested() -> Iterator[StopRequest]:
         _Process.request = outer
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def with_resume_hint(run: Path, resume_command: str) -> Iterator[None]:
+    """Add the command that resumes the run to a KeyboardInterrupt, if a checkpoint has been saved."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        saved = sorted(run.glob("**/checkpoints/step-*"))
+        if saved and not isinstance(stopped, Interrupted):
+            stopped.args = (f"interrupted; last checkpoint: {saved[-1]}; resume with: {resume_command}",)
+        raise
 
 
 @contextmanager

@@ -37,7 +37,9 @@ class Verb:
     command: str
     function: Callable[..., Any]
     parallel: bool = False
-    """Whether several processes run it together: `--devices`, `--slurm`, torchrun."""
+    """Whether several processes run it together: `--devices`, torchrun."""
+    slurm: bool = False
+    """Whether it can run as a job: `--slurm`. It calls `begin_work` once its arguments are checked."""
 
     @property
     def name(self) -> str:
@@ -53,6 +55,7 @@ class Verb:
 VERBS: dict[str, Verb] = {}
 """Verbs by command."""
 
+_job: ContextVar[int | None] = ContextVar("job", default=None)  # processes of a job that is only checked
 _call: ContextVar[Mapping[str, Any] | None] = ContextVar("call", default=None)
 
 
@@ -61,7 +64,9 @@ def current_call() -> dict[str, Any]:
     return dict(_call.get() or {"verb": "", "arguments": {}})
 
 
-def verb(*, command: str = "", parallel: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def verb(
+    *, command: str = "", parallel: bool = False, slurm: bool = False
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Return a decorator that registers a function as a verb; its command is by default its name."""
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
@@ -73,10 +78,34 @@ def verb(*, command: str = "", parallel: bool = False) -> Callable[[Callable[...
             with _calling(function.__name__, checked_function, args, kwargs):
                 return checked_function(*args, **kwargs)
 
-        VERBS[word] = Verb(word, call, parallel)
+        VERBS[word] = Verb(word, call, parallel, slurm)
         return call
 
     return decorate
+
+
+class _OnlyCheckedError(Exception):
+    """The arguments of a verb are right, and its work is left to a job."""
+
+
+def check_job(call: Callable[[], object], num_ranks: int) -> None:
+    """Check the arguments of a call of a verb for a job of that many processes. Raises what the call raises
+    before its work begins.
+    """
+    token = _job.set(num_ranks)
+    try:
+        call()
+    except _OnlyCheckedError:
+        pass
+    finally:
+        _job.reset(token)
+
+
+def begin_work(check_ranks: Callable[[int], None]) -> None:
+    """End a call here whose arguments are only checked, also for the number of processes of its job."""
+    if (num_ranks := _job.get()) is not None:
+        check_ranks(num_ranks)
+        raise _OnlyCheckedError
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import ENCODERS, StoreName, open_full, open_images
-from isopix.storage import artifact
+from isopix.storage.cache import read_manifest, write_artifact
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.lock import exclusive_lock
 
@@ -71,7 +71,7 @@ def cached_source(
     }
     store = _choose_store(source, configs, folders, choice)
     folder = folders[store]
-    manifest = artifact.read_manifest(folder)
+    manifest = read_manifest(folder)
     if manifest is None:
         try:
             _write(folder, source, configs, store)
@@ -79,7 +79,7 @@ def cached_source(
             raise RuntimeError(
                 f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another one"
             ) from error
-        manifest = artifact.read_manifest(folder)
+        manifest = read_manifest(folder)
     if manifest is None:
         raise RuntimeError(f"image cache {folder} is damaged right after writing; check the disk")
     return CachedSource(
@@ -119,8 +119,8 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = f".{folder.name}.lock"
     with exclusive_lock(folder.parent, "a folder in", name=lock, waiting=logger.info):
-        if artifact.read_manifest(folder) is None:
-            artifact.write_artifact(folder, write)
+        if read_manifest(folder) is None:
+            write_artifact(folder, write)
         (folder.parent / lock).unlink(missing_ok=True)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from isopix.data.dataset import DataConfig, open_source
 from isopix.data.splits import Split
-from isopix.storage.cache_folder import default_cache
+from isopix.storage.cache import default_cache
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:

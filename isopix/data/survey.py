@@ -36,7 +36,7 @@ from isopix.data.results import (
     SplitCounts,
 )
 from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName
-from isopix.storage.cache_folder import default_cache
+from isopix.storage.cache import default_cache
 
 NUM_RANGES = 100  # into which the images of a larger split are divided
 MAX_CLASSES, PER_CLASS, UNLABELED = 40, 10, 60  # of the pictures that are kept

@@ -6,13 +6,13 @@ from pathlib import Path
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.verb import checked
-from isopix.interop import hub
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.saved_model import write_model
 from isopix.runs.load import load_run
 from isopix.runs.shipped import check_model_name, find_model
+from isopix.storage import hub
 from isopix.storage.run_folder import reject_huggingface_model
 
 

@@ -32,13 +32,13 @@ from isopix.generate.config import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, Sam
 from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images
 from isopix.generate.sample import SampledImages, require, sample_images
-from isopix.interop import hub
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
 from isopix.pretrained.feature_extractor import FeatureExtractor
 from isopix.pretrained.inference import inference
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
 from isopix.pretrained.saved_model import write_model
+from isopix.storage import hub
 
 NonNegative = Annotated[int, Range(low=0)]
 BATCH_SIZE = 16

@@ -1,8 +1,9 @@
 """Run: a run folder in Python, and the network and images that a function reads for it."""
 
 import logging
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike, Precision, native_precision
-from isopix.core.signals import Interrupted
+from isopix.core.measurement import Measurement
+from isopix.core.text import command_line
 from isopix.core.verb import checked
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
@@ -22,6 +24,7 @@ from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run, saved_recipe
 from isopix.runs.observer import RunStatus
+from isopix.runs.results import TrainingResult
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import writable_model
 from isopix.storage.atomic import write_json
@@ -50,16 +53,14 @@ class RunMetrics:
 
 
 class Run:
-    """A run folder. `status` is how its training ended, None for a folder that was opened.
+    """A run folder.
 
     Raises ValueError if the folder is not a run folder.
     """
 
     @checked
-    def __init__(
-        self, folder: str | os.PathLike[str], *, device: DeviceLike = "auto", status: RunStatus | None = None
-    ):
-        self.folder, self.device, self.status = Path(folder), device, status
+    def __init__(self, folder: str | os.PathLike[str], *, device: DeviceLike = "auto"):
+        self.folder, self.device = Path(folder), device
         RunFolder.open(self.folder)
 
     def __repr__(self) -> str:
@@ -222,27 +223,38 @@ def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
     )
 
 
-def finished(status: RunStatus, device: DeviceLike) -> Run:
-    """Return the run. Raises Interrupted, with the run, if it was asked to stop before its end."""
-    path = status.run.path
-    result = Run(path, device=device, status=status)
-    if not status.finished:
-        raise Interrupted(f"stopped at step {status.step} and saved: {path}", result)
-    return result
-
-
-def shared_overrides(
-    *, data: str | os.PathLike[str] | None, limit: int | None, seed: int | None, palette: object = None
-) -> dict[str, Any]:
-    """Return the settings that the arguments shared by several functions override, by path."""
-    palette_path = None if palette is None else str(palette)
-    source = None if data is None else os.fspath(data)
-    return {
-        "data.source": source,
-        "data.limit": limit,
-        "codec.palette_file": palette_path,
-        "train.seed": seed,
+def training_result(
+    status: RunStatus, device: DeviceLike, resume: str, options: Sequence[object] = ()
+) -> TrainingResult:
+    """Return the result of a training, with the commands that apply to it, which take `options`."""
+    run = Run(status.run.path, device=device)
+    recipe, metrics = run.recipe, run.metrics
+    evaluations = [each for each in metrics.history if each["kind"] == "evaluation"]
+    loss = "loss_nats" if recipe.predicts_codes else "class_nats"
+    tested = [each["measurement"] for each in evaluations if each["split"] == "test"]
+    applicable = {
+        "evaluate": status.can_evaluate,
+        "probe": status.can_probe,
+        "sample" if recipe.objective.can_sample else "reconstruct": recipe.predicts_codes,
+        "report": True,
     }
+    categorical = recipe.predicts_codes and recipe.model.head.categorical
+    return TrainingResult(
+        recipe=recipe.name,
+        step=status.step,
+        finished=status.finished,
+        losses={each["split"]: each[loss] for each in evaluations if loss in each},
+        accuracies={each["split"]: each["accuracy"] for each in evaluations if "accuracy" in each},
+        baselines=dict(metrics.baselines),
+        uniform=math.log(recipe.model.codec.placeholder(recipe.grid).vocab_size) if categorical else None,
+        resume=resume,
+        next=tuple(
+            command_line(name, run.folder, *options) for name, applies in applicable.items() if applies
+        ),
+        measurement=Measurement.from_dict(tested[-1]) if tested else None,
+        path=run.folder,
+        run=run,
+    )
 
 
 def save_record(path: Path, values: Mapping[str, Any]) -> Path:

@@ -28,7 +28,7 @@ from isopix.model.pool import AllTokens, Pool, Pooled, default_pool, pool_tokens
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, cached, kept
-from isopix.storage.cache_folder import default_cache
+from isopix.storage.cache import default_cache
 from isopix.storage.hashing import hash_bytes
 from isopix.train.parallel import is_parallel
 

@@ -11,13 +11,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.choices import Selection
-from isopix.core.measurement import Measurement
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.text import printable
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import majority_baseline
 from isopix.data.splits import Indices, balanced_subset, count_or_fraction
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
@@ -77,16 +75,6 @@ def default_labels(data: ImageDataset) -> tuple[int, ...]:
     name, images = printable(data.classes[label]), f"{smallest:,} training images"
     logger.warning("%s labels per class are left out: class %s has %s", left_out, name, images)
     return kept
-
-
-def low_data_measurement(measured: Measurement, data: ImageDataset, select: Selection) -> Measurement:
-    """Return the record of test errors with few labels."""
-    chosen = {
-        "validation": f"on {len(data.validation):,} validation images",
-        "cross-validation": "by cross-validation within the labeled images",
-    }
-    selection = f"layer and L2 penalty chosen {chosen[select]}"
-    return replace(measured, selection=selection, baselines=majority_baseline(data))
 
 
 def low_data_method(kind: str) -> ProbeMethod:

@@ -1,24 +1,27 @@
-"""Logistic regression by stochastic gradients, for more features than L-BFGS can hold in memory.
-
-Several layers and learning rates are trained together, on one batch of features at a time, which may lie
-in 16 bits on disk.
+"""Logistic regression by stochastic gradients, of several layers and learning rates together, on batches of
+features that may lie in 16 bits on disk.
 """
 
 import abc
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Annotated
 
 import torch
-from einops import rearrange
-from jaxtyping import Float, Int
+from einops import rearrange, repeat
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from isopix.core.choices import Count, Number, Range, check_ranges
+from isopix.core.registry import register
 from isopix.core.types import Labels
-from isopix.data.batches import ShuffledIndices
+from isopix.data.batches import ShuffledIndices, steps_per_epoch
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, Standardizer
+from isopix.train.optim import WarmupCosineSchedule
 
 LEARNING_RATE = "learning rate"  # what validation selects
 MAX_BYTES = 2**31  # memory of the weights of the layers that are trained together
@@ -37,10 +40,8 @@ class LinearClassifiers:
         """Return zero weights for all layers of a problem."""
         layers, _, width = problem.splits.train.features.shape
         columns = num_rates * len(problem.classes)
-        matrix, intercepts = (
-            torch.zeros(layers, rows, columns, device=problem.device) for rows in (width, 1)
-        )
-        return LinearClassifiers(matrix, intercepts, num_rates)
+        matrix = torch.zeros(layers, width, columns, device=problem.device)
+        return LinearClassifiers(matrix, matrix.new_zeros(layers, 1, columns), num_rates)
 
     def logits(self, x: Features) -> Float[Tensor, "F B R K"]:
         logits = torch.baddbmm(self.intercepts, x, self.matrix)
@@ -90,9 +91,8 @@ class BatchReader:
 
     def shuffled(self, batch_size: int, steps: int) -> Iterator[tuple[Features, Labels]]:
         """Yield a batch and the indices of its classes for each step."""
-        order = ShuffledIndices(
-            len(self), batch_size=batch_size, seed=self.problem.seed, purpose="probe.order"
-        )
+        seed = self.problem.seed
+        order = ShuffledIndices(len(self), batch_size=batch_size, seed=seed, purpose="probe.order")
         for step in range(steps):
             x, labels = self._standardized(self.split.select(order.indices(step)))
             yield x, self.problem.class_indices(labels)
@@ -151,10 +151,7 @@ class MinibatchProbe(ProbeMethod):
 
 
 def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
-    """Return for each layer the index of the last learning rate before its final validation loss rises.
-
-    Learning rates descend from left to right.
-    """
+    """Return for each layer the index of the last of descending learning rates before its loss rises."""
     finite = losses.nan_to_num(torch.inf, posinf=torch.inf)
     rises = F.pad(finite[:, 1:] > finite[:, :-1], (0, 1), value=True)
     return rises.long().argmax(1)  # the first of equals

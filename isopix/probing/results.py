@@ -117,6 +117,10 @@ class ProbeResult(Result):
 
     @property
     def title(self) -> str:
+        return "Linear probe by layer"
+
+    @property
+    def method_title(self) -> str:
         """Method and features: `Ridge regression, pool mean, majority vote of 5 masks`."""
         config, masks = self.config, self.config.mask_ensemble
         parts = [self.label[0].upper() + self.label[1:], f"pool {config.pool}"]
@@ -132,7 +136,7 @@ class ProbeResult(Result):
         accuracy = "test accuracy (95 % CI)"
         columns = ("layer", accuracy, *masked, "validation", "untrained", *self.best.selected)
         return [
-            Table(f"{self.title}{measured}; * best on validation", columns, list(self._layer_rows())),
+            Table(f"{self.method_title}{measured}; * best on validation", columns, list(self._layer_rows())),
             Table("Baselines, best layer on validation", ("baseline", accuracy), list(self._baseline_rows())),
         ]
 

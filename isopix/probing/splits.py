@@ -17,8 +17,8 @@ from torch import Tensor
 from isopix.core import ranks
 from isopix.core.types import Groups, Labels
 from isopix.data.splits import Indices
-from isopix.storage import artifact
 from isopix.storage.arrays import NpyWriter, open_memmap
+from isopix.storage.cache import read_manifest, write_artifact
 from isopix.train.parallel import agree, barrier
 
 CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of its mean is rounding error
@@ -182,7 +182,7 @@ def cached(
             pass  # the ranks compute together
     elif not found:
         try:
-            artifact.write_artifact(folder, lambda scratch: _write(scratch, readers))
+            write_artifact(folder, lambda scratch: _write(scratch, readers))
         except OSError as error:
             raise RuntimeError(
                 f"features cannot be written to {folder.parent} ({error.strerror}); "
@@ -211,13 +211,13 @@ def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[st
 
     if sum(each.nbytes for each in features.values()) <= MAX_KEPT and ranks.local_rank() == 0:
         with suppress(OSError):
-            artifact.write_artifact(folder, write)
+            write_artifact(folder, write)
     return features
 
 
 def _is_complete(folder: Path) -> bool:
     """Whether all ranks find a complete folder; otherwise all compute the features together."""
-    return not any(agree([artifact.read_manifest(folder) is None]))
+    return not any(agree([read_manifest(folder) is None]))
 
 
 def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]) -> dict[str, Any]:

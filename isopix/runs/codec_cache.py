@@ -11,8 +11,7 @@ from isopix.core.config import to_dict
 from isopix.core.images import ImageSequence
 from isopix.data.dataset import ImageDataset
 from isopix.recipes.recipe import Recipe
-from isopix.storage import artifact
-from isopix.storage.cache_folder import default_cache
+from isopix.storage.cache import default_cache, read_manifest, write_artifact
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.provenance import plugin_records
 from isopix.storage.safetensors_io import read_tensors, write_tensors
@@ -53,7 +52,7 @@ def _folder(recipe: Recipe, data: ImageDataset) -> Path:
 
 def _read(folder: Path, recipe: Recipe) -> Codec | None:
     """Return the codec in a folder; None if there is none, or if it is damaged."""
-    if artifact.read_manifest(folder) is None:
+    if read_manifest(folder) is None:
         return None
     return recipe.model.codec.from_state(read_tensors(folder / FILE), recipe.grid)
 
@@ -66,5 +65,5 @@ def _fit(folder: Path, recipe: Recipe, images: ImageSequence) -> Codec:
         return {}
 
     with suppress(OSError):
-        artifact.write_artifact(folder, write)
+        write_artifact(folder, write)
     return codec

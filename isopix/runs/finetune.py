@@ -1,11 +1,11 @@
-"""Fine-tuning settings and initial weights, from a run folder or the name of a recipe."""
+"""Fine-tuning: its settings and initial weights, and a refit on training and validation images together."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,11 +20,26 @@ from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
-from isopix.runs.initial_weights import changed_settings, initial_weights
-from isopix.runs.load import load_run
-from isopix.runs.pretrain import TrainingStart
+from isopix.runs.load import find_checkpoint, load_run, saved_recipe
+from isopix.runs.measurements import validation_measurement
+from isopix.runs.observer import RunObserver, RunStatus
+from isopix.runs.pretrain import codec_provenance, train_recipe
+from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs, resume_run, train_or_resume
 from isopix.runs.shipped import find_copy
+from isopix.runs.start import (
+    InitialWeights,
+    Prepare,
+    TrainingStart,
+    changed_settings,
+    initial_weights,
+    start_settings,
+)
+from isopix.runs.state import MODEL, codec_of
+from isopix.storage.atomic import is_temporary
+from isopix.storage.log import read_log
+from isopix.storage.run_folder import RunFolder
 from isopix.train.optim import ConstantSchedule
+from isopix.train.stopping import CAUSES, best_evaluation
 
 STEPS, EVALUATE_EVERY = 1000, 50
 SOURCE = ("source", "data.source")  # how the setting is named
@@ -127,3 +142,108 @@ def _check_parts(recipe: Recipe) -> None:
     network = recipe.outline()
     if recipe.finetune is not None:
         FineTuneModel(PretrainModel(network, recipe.objective), recipe.model.width, 2, recipe.finetune)
+
+
+class SelectedStep(NamedTuple):
+    """The step with the best validation accuracy, and the measurement record of that accuracy."""
+
+    step: int
+    accuracy: float
+    run: Path
+    measurement: Mapping[str, Any]
+
+
+def finetune_and_refit(
+    prepare: Prepare, out: Path, *, device: torch.device, observer_for: Callable[[Recipe], RunObserver]
+) -> RunStatus:
+    """Fine-tune with a refit on train and validation (iGPT section 3.1); `out` becomes an ordinary run.
+
+    A run in `out/selection`, which does not use the test images, selects the step with the best validation
+    accuracy; then the run itself starts from the same weights and trains for that many steps on train and
+    validation, and is tested once. After an interruption at any moment the same call continues; the status
+    returned is unfinished if a run was asked to stop. Raises ValueError for settings without a selection, or
+    other than those that `out` was started with; RuntimeError if no step is better than step 0.
+    """
+    recipe, initial = prepare()
+    check_selects_step(recipe)
+    run, selecting = RunFolder(out), recipe.updated(num_test_images=0)
+    with folder_of_runs(out, start_settings(TrainingStart(selecting, initial)), "fine-tuning with a refit"):
+        if run.has_checkpoints:
+            return resume_run(out, device=device, observer=observer_for(saved_recipe(out)))
+        status = train_or_resume(
+            selecting, run.selection, device=device, observer=observer_for(selecting), initial=initial
+        )
+        if not status.finished:
+            return status
+        selected = selected_step(run)
+        recipe, initial = prepare()
+        refitted = refit_recipe(recipe, selected.step)
+        return train_recipe(
+            refitted,
+            out,
+            device=device,
+            observer=observer_for(refitted),
+            initial=_initial_weights(TrainingStart(recipe, initial), selected),
+            allowed={run.selection.name, FOLDER_LOCK, SETTINGS, *_temporary(out)},
+        )
+
+
+def _temporary(folder: Path) -> list[str]:
+    """Return the names of files that a killed process has left."""
+    return [path.name for path in folder.iterdir() if is_temporary(path)]
+
+
+def check_selects_step(recipe: Recipe) -> None:
+    """Raises ValueError for settings under which validation selects no step, or cannot be trained on."""
+    if recipe.data.train_on_validation:
+        raise ValueError(
+            "--refit-on-validation selects a step on validation images, and data.train_on_validation=true "
+            "leaves none; give one of the two"
+        )
+    if recipe.data.labels_per_class is not None:
+        raise ValueError(
+            "--refit-on-validation trains on all labels, and data.labels_per_class="
+            f"{recipe.data.labels_per_class} on a subset; give one of the two"
+        )
+    if recipe.finetune is None or not recipe.finetune.early_stops:
+        raise ValueError(
+            "--refit-on-validation selects a step by validation accuracy; patience=null and "
+            "generative_weight=inf select none"
+        )
+
+
+def refit_recipe(recipe: Recipe, steps: int) -> Recipe:
+    """Return the recipe of the run on train and validation, which has nothing left to select."""
+    finetune = replace(recipe.finetune or FineTuneConfig(), patience=None)
+    data = replace(recipe.data, train_on_validation=True)
+    return recipe.updated(data=data, finetune=finetune, steps=steps, probe_every=0)
+
+
+def selected_step(run: RunFolder) -> SelectedStep:
+    """Return what the finished run in `selection` selected. Raises RuntimeError for step 0."""
+    selection = RunFolder(run.selection)
+    records = read_log(selection.log)
+    best = best_evaluation(records)
+    assert best is not None, "the run was checked to have validation images"
+    if best["step"] == 0:
+        raise RuntimeError(
+            f"no step has a better validation accuracy than step 0 ({best['accuracy']:.1%}, see "
+            f"{selection.path}), so that there is nothing to refit and nothing was tested; likely causes: "
+            f"{CAUSES}"
+        )
+    measurement = validation_measurement(records)
+    return SelectedStep(best["step"], best["accuracy"], selection.path.resolve(), measurement)
+
+
+def _initial_weights(start: TrainingStart, selected: SelectedStep) -> InitialWeights:
+    """Return the weights that the selection started from, with the palette fitted to training images only."""
+    text = (
+        f"step {selected.step} selected on validation, accuracy {selected.accuracy:.1%} ({selected.run}); "
+        "this run trains on train and validation for that many steps"
+    )
+    record = {"step": selected.step, "validation_accuracy": selected.accuracy, "run": str(selected.run)}
+    provenance = {"selected": record | {"measurement": selected.measurement}}
+    if start.initial:
+        return start.initial._replace(provenance=start.initial.provenance | provenance, notes=(text,))
+    codec = codec_of(find_checkpoint(selected.run, (MODEL,))[0])
+    return InitialWeights(start.recipe.build(codec), codec_provenance(start.recipe) | provenance, (text,))

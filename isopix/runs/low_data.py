@@ -19,9 +19,9 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.observer import RunObserver
-from isopix.runs.pretrain import BEST_STEP, InitialWeights, TrainingStart, require_evaluations
-from isopix.runs.refit import start_settings
+from isopix.runs.pretrain import BEST_STEP, require_evaluations
 from isopix.runs.resume import folder_of_runs, train_or_resume
+from isopix.runs.start import InitialWeights, TrainingStart, start_settings
 from isopix.runs.state import read_environment
 from isopix.storage import log
 from isopix.storage.provenance import settings_hash

@@ -1,35 +1,29 @@
 """Learning-rate search of pre-training or fine-tuning in a folder; each trial is a run folder of its own."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from isopix.core.config import from_dict, to_dict
+from isopix.core.measurement import Measurement
+from isopix.core.text import command_line, count_of
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.observer import RunObserver
-from isopix.runs.pretrain import (
-    InitialWeights,
-    TrainingStart,
-    check_data,
-    require_validation,
-)
-from isopix.runs.refit import Prepare, start_settings
+from isopix.runs.pretrain import check_data, require_validation
+from isopix.runs.results import LRSearch, LRSearchResult, LRTrial, TrialStatus
 from isopix.runs.resume import folder_of_runs, train_or_resume
+from isopix.runs.start import InitialWeights, Prepare, TrainingStart, start_settings
 from isopix.runs.state import MODEL, codec_of, state_of
 from isopix.runs.training_log import unigram_nats
-from isopix.storage.atomic import read_json, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.lr_search import LRSearch, LRTrial, TrialStatus, continue_search
 from isopix.train.stopping import (
     DivergedError,
     DivergenceDetector,
@@ -40,7 +34,7 @@ from isopix.train.stopping import (
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Record
 
-FILE = "lr_search.json"
+FILE = "search_lr.json"
 NEAR_UNIFORM = 0.99  # of the uniform loss: a network that has learned next to nothing
 
 
@@ -64,8 +58,9 @@ def run_lr_search(
     lrs: tuple[float, ...],
     *,
     device: torch.device,
-    observer_for: Callable[[float], RunObserver],
-) -> LRSearch:
+    words: tuple[str, ...] = (),
+    observer_for: Callable[[str], RunObserver] = RunObserver,
+) -> LRSearchResult:
     """Search for the learning rate of a training in `out`, or continue the search there; unfinished if a
     trial was asked to stop.
 
@@ -80,8 +75,9 @@ def run_lr_search(
     recipe = trial_recipe(start.recipe)
     settings = start_settings(TrainingStart(recipe, start.initial))
     del settings["train"]["optimizer"]["lr"]
-    data = load_dataset(recipe.data)
+    data, train = load_dataset(recipe.data), recipe.train
     check_data(recipe, data)
+    work = f"{count_of(train.steps, 'step')}, batch size {train.batch_size}"
 
     def run_trial(lr: float) -> LRTrial | None:
         trial = train_at_lr(
@@ -89,16 +85,44 @@ def run_lr_search(
             lr,
             trial_folder(out, lr),
             device=device,
-            observer=observer_for(lr),
+            observer=observer_for(f"{recipe.name}, lr {lr}, {work}"),
             initial=prepare().initial,
         )
         return trial and check_trial(recipe, data, RunFolder(trial_folder(out, lr)), trial)
 
     with folder_of_runs(out, settings, "learning-rate search"):
         search = LRSearch(lrs, _saved_trials(out, lrs))
-        for search in continue_search(search, run_trial):  # noqa: B020  the last one is returned
-            _save(out, search)
-        return search
+        for search in continue_search(search, run_trial):  # noqa: B020 - the last one counts
+            _result(search, words, out).saved(out / FILE)
+        return _result(search, words, out)
+
+
+def lr_grid(first: float, last: float) -> tuple[float, ...]:
+    """Return `first`, then 3 and 1 times the powers of ten below it, down to `last`: 0.01, 0.003, 0.001 ...
+
+    From iGPT, appendix. Raises ValueError unless 0 < last <= first.
+    """
+    if not 0 < last <= first < math.inf:
+        raise ValueError(
+            f"learning rates from {first:g} down to {last:g}; allowed: positive numbers in decreasing order"
+        )
+    powers = range(math.ceil(math.log10(first)), math.floor(math.log10(last)) - 1, -1)
+    below = (float(f"{digit}e{power}") for power in powers for digit in (3, 1))
+    return (first, *(lr for lr in below if last <= lr < first))
+
+
+def continue_search(search: LRSearch, run_trial: Callable[[float], LRTrial | None]) -> Iterator[LRSearch]:
+    """Run the remaining trials of a search, and yield the search after each.
+
+    Ends after the first trial that is worse than the one before, or with the last learning rate. `run_trial`
+    returns None if it was asked to stop; then the search stops too.
+    """
+    while not search.finished:
+        trial = run_trial(search.remaining[0])
+        if trial is None:
+            return
+        search = LRSearch(search.lrs, (*search.trials, trial))
+        yield search
 
 
 def train_at_lr(
@@ -189,10 +213,7 @@ def _loss_reason(recipe: Recipe, run: RunFolder, trial: LRTrial) -> str:
 
 def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
     """Return the trials of the search in the folder. Raises ValueError if it has tried other rates."""
-    if not (out / FILE).is_file():
-        return ()
-    saved = read_json(out / FILE)
-    trials = from_dict(LRSearch, {name: saved[name] for name in ("lrs", "trials")}).trials
+    trials = LRSearchResult.read(out / FILE).trials if (out / FILE).is_file() else ()
     tried = tuple(trial.lr for trial in trials)
     if tried != lrs[: len(tried)]:
         had, given = (", ".join(map(str, each)) for each in (tried, lrs))
@@ -200,17 +221,27 @@ def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
     return trials
 
 
-def _save(out: Path, search: LRSearch) -> None:
+def _result(search: LRSearch, words: tuple[str, ...], out: Path) -> LRSearchResult:
     best = None if search.best is None else search.best.lr
-    state = {"kind": "lr_search", "best_lr": best, "finished": search.finished}
-    write_json(out / FILE, {**state, **to_dict(search), **_measurement(out, search)})
+    chosen = (*words, f"train.optimizer.lr={best}", "--out", out / "chosen")
+    return LRSearchResult(
+        lrs=search.lrs,
+        trials=search.trials,
+        finished=search.finished,
+        best_lr=best,
+        command=command_line(*chosen) if words and best is not None else None,
+        measurement=_measurement(out, search),
+        path=out,
+    )
 
 
-def _measurement(out: Path, search: LRSearch) -> dict[str, Any]:
+def _measurement(out: Path, search: LRSearch) -> Measurement | None:
     """Return the measurement record of the losses or accuracies, those of all trials."""
+    if not search.trials:
+        return None
     record = validation_measurement(read_log(RunFolder(trial_folder(out, search.trials[0].lr)).log))
     selection = f"learning rate chosen on {record['images']:,} validation images"
-    return {"measurement": {**record, "selection": selection}}
+    return Measurement.from_dict({**record, "selection": selection})
 
 
 class _DivergenceMonitor:

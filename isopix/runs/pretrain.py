@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
 
 from isopix.core import progress, ranks
@@ -16,41 +16,21 @@ from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes, missing_classes
 from isopix.data.splits import Hashes, Split, majority_accuracy
-from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec
-from isopix.runs.data_sample import save_data_sample
 from isopix.runs.measurements import evaluator_specs
 from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
+from isopix.runs.start import InitialWeights, with_absolute_paths
 from isopix.runs.state import Origin, RunEnvironment, write_environment
 from isopix.runs.training import TrainingRun
+from isopix.storage.arrays import npz_bytes
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
 from isopix.storage.run_folder import RunFolder, start_run
 from isopix.train.parallel import barrier
 
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
-
-
-class InitialWeights(NamedTuple):
-    """A network to start from, and the records of it for the run folder."""
-
-    network: Network
-    provenance: dict[str, Any]
-    notes: tuple[str, ...] = ()  # for the log
-    seen: Hashes | None = None  # hashes of the images that it was trained on or selected by
-    seen_known: bool = True  # whether these are all
-    labels_seen: int | None = 0  # labels that it was trained on; None if that is not known
-    labeled: Hashes | None = None  # hashes of the images of these labels, if they are known
-    decoder_valid: bool = True  # whether its decoder was trained with its backbone
-
-
-class TrainingStart(NamedTuple):
-    """What to train, and the weights to start from; None: from scratch."""
-
-    recipe: Recipe
-    initial: InitialWeights | None
 
 
 def train_recipe(
@@ -144,14 +124,6 @@ def require_evaluations(recipe: Recipe, selection: str) -> None:
         raise ValueError(f"{selection} is selected on validation images; set evaluate_images above 0")
 
 
-def with_absolute_paths(recipe: Recipe) -> Recipe:
-    """Return the recipe with absolute paths of files, so that it means the same in every folder."""
-    source = Path(recipe.data.source)
-    if source.exists():
-        recipe = replace(recipe, data=replace(recipe.data, source=str(source.resolve())))
-    return recipe.updated(codec=recipe.model.codec.with_absolute_paths())
-
-
 def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
     """Return the untrained network, with its codec fitted to the training images if need be."""
     codec = fit_codec(recipe, data, note=progress.announce)
@@ -232,3 +204,28 @@ def _missing_test(data: ImageDataset) -> list[str]:
         f"there will be no {splits} accuracy: dataset '{data.name}' has no {splits} images; set "
         f"data.holdout above 0, or use data with {splits} images of its own"
     ]
+
+
+MAX_IMAGES = 60
+MAX_BYTES = 2**21  # of their pixels: 14 images of 224x224
+SPLITS = ("train", "validation", "test")
+
+
+def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:
+    """Save training images, of all classes alike, in the order of their classes, with their labels (-1 for
+    none), the names of the classes, and the number of images of each class and split [classes 3].
+    """
+    count = max(1, min(MAX_IMAGES, MAX_BYTES // data.train.images.shape[1:].numel()))
+    sample = data.train.balanced_sample(count)
+    labels = torch.full((len(sample),), -1) if sample.labels is None else sample.labels
+    order = labels.argsort(stable=True)
+    splits = [getattr(data, name).labels for name in SPLITS]
+    none = torch.zeros(len(data.classes), dtype=torch.int64)
+    counts = [none if each is None else torch.bincount(each, minlength=len(data.classes)) for each in splits]
+    arrays = {
+        "images": sample.images[:][order].cpu().numpy(),
+        "labels": labels[order].numpy(),
+        "classes": np.array(data.classes, dtype=str),
+        "counts": torch.stack(counts, 1).numpy(),
+    }
+    replace_file(folder.data_sample, npz_bytes(arrays))

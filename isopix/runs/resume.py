@@ -19,8 +19,9 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.load import build_network, find_checkpoint
 from isopix.runs.observer import RunObserver, RunStatus
-from isopix.runs.pretrain import InitialWeights, train_recipe
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.seen import leave_out_seen, load_seen
+from isopix.runs.start import InitialWeights
 from isopix.runs.state import OPTIMIZER, environment_of, plugin_changes, recipe_of, state_of
 from isopix.runs.training import TrainingRun
 from isopix.storage.atomic import is_temporary, read_json, write_json
@@ -31,7 +32,10 @@ from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.config import TrainConfig
 from isopix.train.parallel import barrier
 
-FOLDER_LOCK, SETTINGS = "folder.lock", "settings.json"  # of a folder of runs; each run has a lock of its own
+FOLDER_LOCK, SETTINGS = (
+    "folder.lock",
+    "folder.settings",
+)  # of a folder of runs; each run has a lock of its own
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 
 

@@ -2,12 +2,11 @@
 
 import io
 import warnings
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -30,55 +29,6 @@ def read_arrays(path: Path) -> Arrays:
         with loaded:
             members = {name: loaded[name] for name in loaded.files}
         return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
-
-
-class ArchivedArray:
-    """An array of an `.npz` file of which only the header has been read: `shape` and `dtype`."""
-
-    def __init__(self, path: Path, name: str):
-        """Raises ValueError for anything but an array of numbers or text."""
-        self.path, self.name = path, name
-        with _one_line_errors(), self._open() as file:
-            self.shape, self._fortran, self.dtype = _read_header(file)
-        if self.dtype.hasobject:
-            raise ValueError("it is not a .npy or .npz file of numbers")
-
-    def read(self) -> NDArray[Any]:
-        """Return the array. Raises ValueError if it is damaged."""
-        with _one_line_errors(), self._open() as file:
-            return np.asarray(npy_format.read_array(file, allow_pickle=False))
-
-    def rows(self, start: int, stop: int) -> Iterator[NDArray[Any]]:
-        """Yield rows `start` to `stop - 1`, one in memory at a time; a compressed array is unpacked from its
-        first row on. Raises ValueError if the file is damaged.
-        """
-        if self._fortran:  # the first rows need the last bytes
-            yield from self.read()[start:stop]
-            return
-        size = self.dtype.itemsize * prod(self.shape[1:])
-        with self._open() as file:
-            with _one_line_errors():
-                _read_header(file)
-                file.seek(start * size, io.SEEK_CUR)
-            for _ in range(start, stop):
-                with _one_line_errors():
-                    row = np.frombuffer(file.read(size), self.dtype).reshape(self.shape[1:])
-                yield row
-
-    @contextmanager
-    def _open(self) -> Iterator[IO[bytes]]:
-        with zipfile.ZipFile(self.path) as archive, archive.open(self.name) as file:
-            yield file
-
-
-def open_arrays(path: Path) -> dict[str, ArchivedArray]:
-    """Return the arrays of an `.npz` file by name, of which only the headers are read.
-
-    Raises ValueError for any other content.
-    """
-    with _one_line_errors(), zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if name.endswith(".npy")]
-    return {name.removesuffix(".npy"): ArchivedArray(path, name) for name in names}
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:
@@ -141,12 +91,6 @@ def open_memmap(path: Path) -> Tensor:
     return torch.from_numpy(np.load(path, mmap_mode="c"))
 
 
-def open_array(path: Path) -> NDArray[Any]:
-    """Memory-map a .npy file for reading. Raises ValueError for anything else."""
-    with _one_line_errors():
-        return np.lib.format.open_memmap(path, mode="r")
-
-
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
     """Turn errors and warnings about the content of a file into a ValueError with a one-line message."""
@@ -159,10 +103,3 @@ def _one_line_errors() -> Iterator[None]:
         if "pickle" in reason:  # NumPy's message for unknown content explains how to load it unsafely
             reason = "it is not a .npy or .npz file of numbers"
         raise ValueError(reason) from error
-
-
-def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, whether in Fortran order, and dtype."""
-    version = npy_format.read_magic(file)
-    read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-    return read(file)

@@ -69,7 +69,7 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
 
     Example: isopix doctor
     """
-    from isopix.storage.cache_folder import default_cache
+    from isopix.storage.cache import default_cache
 
     packages, extras = _requirements()
     checks = [Check("isopix", "ok", f"{__version__}, Python {platform.python_version()}")]
@@ -206,7 +206,7 @@ def _space(name: str, sizes: tuple[int, int], little: bool, action: str) -> Chec
 
 
 def _disks(cache: Path) -> Iterator[Check]:
-    from isopix.storage.folder_test import folder_problem, free_bytes, size_of
+    from isopix.storage.cache import folder_problem, free_bytes, size_of
 
     for name, folder in (("disk", Path.cwd()), ("disk of the cache", cache)):
         free = free_bytes(folder)
@@ -225,11 +225,11 @@ def training_checks(device: DeviceLike) -> Iterator[Check]:
 
     Errors become failures.
     """
-    from isopix.api.training import pretrain
+    from isopix.verbs.pretrain import pretrain
 
     with tempfile.TemporaryDirectory(prefix="isopix-doctor-") as name:
         try:
-            run = pretrain("igpt.digits", data="digits", out=Path(name, "run"), overrides=TINY, device=device)
+            run = pretrain("igpt.digits", *TINY, data="digits", out=Path(name, "run"), device=device)
             yield _loss(run)
             yield _weights(run, Path(name), device)
         except (ValueError, RuntimeError, OSError) as error:
@@ -242,7 +242,7 @@ def _loss(run: Any) -> Check:
     found = f"loss {losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
     if losses[-1] < 0.9 * losses[0]:
         return Check("training", "ok", found)
-    return Check("training", "failed", found, f"{run.device} computes wrong numbers: try --device cpu")
+    return Check("training", "failed", found, f"{run.run.device} computes wrong numbers: try --device cpu")
 
 
 def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:

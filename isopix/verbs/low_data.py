@@ -1,7 +1,7 @@
 """`isopix low-data`: few-label test error of a probe and of fine-tuning."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -9,12 +9,6 @@ from isopix.core.choices import Count, Pool, Range, Selection
 from isopix.core.verb import verb
 from isopix.probing.results import LowDataResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Settings
-
-if TYPE_CHECKING:
-    from isopix.data.dataset import ImageDataset
-    from isopix.runs.load import LoadedRun
-    from isopix.runs.low_data import FineTuneJob
-    from isopix.storage.run_folder import RunFolder
 
 Labels = Annotated[
     list[int | str],
@@ -74,81 +68,77 @@ def low_data(
 
     Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
     """
-
     from isopix.core.config import to_dict
-    from isopix.pretrained.run import default_precision, evaluation_images, open_run
+    from isopix.data.measurement import majority_baseline
+    from isopix.pretrained import run as runs
     from isopix.probing.config import ProbeConfig
-    from isopix.probing.low_data import (
-        LowDataProtocol,
-        default_labels,
-        low_data_method,
-        probe_low_data,
-    )
+    from isopix.probing.low_data import LowDataProtocol, default_labels, low_data_method, probe_low_data
     from isopix.runs.low_data import finetune_low_data
 
     if settings and not finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     probing = low_data_method(method)
-    with open_run(run, device, writes="low-data") as (folder, model):
-        loaded, chosen = model.loaded, precision or default_precision(run, model)
-        images = evaluation_images(loaded, data, limit)
+    with runs.open_run(run, device, writes="low-data") as (folder, model):
+        loaded, chosen = model.loaded, precision or runs.default_precision(run, model)
+        images = runs.evaluation_images(loaded, data, limit)
         protocol = LowDataProtocol(tuple(labels or default_labels(images)), subsets, select)
         config = ProbeConfig(method=method, layer=layer, pool=pool or model.pool)
-        job = None
-        if finetune_steps:
-            fixed = () if select == "validation" else ("patience=null",)
-            words = (f"steps={finetune_steps}", *settings, *fixed)
-            job = _finetune_job(folder, loaded, words, data, limit, len(images.test), device)
+        fixed = () if select == "validation" else ("patience=null",)
+        words = (f"steps={finetune_steps}", *settings, *fixed)
+        job = _finetune_job(loaded, folder, words, data, limit, device) if finetune_steps else None
         sources = loaded.feature_sources(images, config, chosen)
         seed, where = loaded.recipe.data.seed, loaded.network.device
         results = probe_low_data(sources, images, protocol, probing, config, seed=seed, device=where)
     if job:
         results["fine-tuned"] = finetune_low_data(job, protocol)
-    facts = {"precision": chosen, "select": select, "pool": config.pool, "method": to_dict(probing)}
-    result = _result(loaded, images, data, {**facts, "results": results})
+    selection, baselines = _selection(select, len(images.validation)), majority_baseline(images)
+    measurement = replace(loaded.measure(images, "test"), selection=selection, baselines=baselines)
+    leaks = (*runs.leakage_warning(loaded.recipe.data, data), *runs.labels_warning(loaded))
+    result = LowDataResult(
+        data=images.name,
+        step=loaded.step,
+        precision=chosen,
+        select=select,
+        pool=str(config.pool),
+        method=to_dict(probing),
+        results=results,
+        published=_published(images.name),
+        measurement=measurement,
+        warnings=(*leaks, *measurement.warnings),
+    )
     return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))
 
 
-def _result(
-    loaded: "LoadedRun", images: "ImageDataset", data: Any, facts: Mapping[str, Any]
-) -> LowDataResult:
-    from isopix.pretrained.run import labels_warning, leakage_warning
-    from isopix.probing.low_data import low_data_measurement
-    from isopix.recipes.published import LOW_DATA
-
-    measurement = low_data_measurement(loaded.measure(images, "test"), images, facts["select"])
-    own = (*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded))
-    return LowDataResult(
-        data=images.name,
-        step=loaded.step,
-        published={each.method: each.errors for each in LOW_DATA} if images.name == "cifar10" else {},
-        measurement=measurement,
-        warnings=(*own, *measurement.warnings),
-        **facts,
-    )
-
-
 def _finetune_job(
-    folder: "RunFolder | None",
-    loaded: "LoadedRun",
-    settings: Sequence[str],
-    data: Any,
-    limit: int | None,
-    num_test_images: int,
-    device: Any,
-) -> "FineTuneJob":
+    loaded: Any, folder: Any, words: tuple[str, ...], data: Any, limit: int | None, device: DeviceLike
+) -> Any:
+    """Return what fine-tunes the run on each subset, with these settings."""
     from isopix.core.device import select_device
     from isopix.data.dataset import ImageDataset
-    from isopix.pretrained.run import evaluation_data
+    from isopix.pretrained.run import evaluation_data, evaluation_images
     from isopix.runs.low_data import finetune_job
 
     if folder is None or isinstance(data, ImageDataset):
         raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
     return finetune_job(
         folder.path,
-        settings,
+        words,
         images=evaluation_data(loaded, data, limit),
-        num_test_images=num_test_images,
+        num_test_images=len(evaluation_images(loaded, data, limit).test),
         out=folder.low_data,
         device=select_device(device),
     )
+
+
+def _published(data: str) -> dict[str, Any]:
+    """Return the published test errors on a dataset by method."""
+    from isopix.recipes.published import LOW_DATA
+
+    return {each.method: each.errors for each in LOW_DATA} if data == "cifar10" else {}
+
+
+def _selection(select: Selection, count: int) -> str:
+    """Return which images chose layer and L2 penalty, of `count` validation images."""
+    if select == "validation":
+        return f"layer and L2 penalty chosen on {count:,} validation images"
+    return "layer and L2 penalty chosen by cross-validation within the labeled images"

@@ -47,6 +47,7 @@ else:  # the same without torch
         index: int | None
 
 
+RunFolderLike = Annotated[str | os.PathLike[str], Parameter(help="Run folder.")]
 DataLike = str | os.PathLike[str] | Dataset
 
 RunLike = Annotated[
@@ -68,11 +69,32 @@ OtherLabeled = Annotated[
     DataLike | None,
     Parameter(help="Labeled dataset instead of the run's own: a folder, .npz, Parquet, tar, Arrow or name."),
 ]
+TrainingData = Annotated[
+    str | os.PathLike[str] | None,
+    Parameter(
+        help="Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (digits, cifar10, ...)."
+    ),
+]
+PaletteFile = Annotated[
+    str | os.PathLike[str] | None,
+    Parameter(help="Palette file. By default, a palette is fitted to the training images."),
+]
 RecipeLike = Annotated[str | Recipe, Parameter(help="Name from `isopix recipe list`.")]
 SettingsFile = Annotated[
     Path | None,
     Parameter(help="Settings in a .yaml, .toml or .json file; command-line settings override it."),
 ]
+RunSeed = Annotated[
+    int | None,
+    Parameter(
+        help="Random seed of weights and batches (of splits: data.seed). Default: that of the recipe or run."
+    ),
+]
+Logger = Annotated[
+    tuple[str, ...],
+    Parameter(negative="", help="Also log metrics to tensorboard, wandb or trackio; repeatable."),
+]
+Out = Annotated[Path, Parameter(help="Run folder to create; it must be new or empty.")]
 Settings = Annotated[str, Parameter(help="Settings to override, as name=value.")]
 Limit = Annotated[
     Positive | None, Parameter(help="Use only N random images of each split, equally many of each class.")

@@ -32,12 +32,12 @@ def publish(
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from isopix.interop import hub
     from isopix.interop.export import exported_model
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import load_network
-    from isopix.reporting.model_card import model_card
-    from isopix.reporting.run_reader import read_run_or_model
+    from isopix.reporting.card import model_card
+    from isopix.reporting.run_record import read_run_or_model
+    from isopix.storage import hub
 
     if isinstance(run, PretrainedModel):
         model, card = run, ""

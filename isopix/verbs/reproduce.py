@@ -117,13 +117,13 @@ class TrialCommands:
 
     def train(self, recipe: Any, out: Path) -> Path:
         """Train a recipe in `out`, or resume the run that is there."""
-        from isopix.api.training import pretrain
+        from isopix.verbs.pretrain import pretrain
 
         return self._train_or_resume(out, lambda: pretrain(recipe, out=out, device=self.device))
 
     def finetune(self, run: Path, out: Path, settings: Sequence[str]) -> Path:
         """Fine-tune a run in `out`, or resume the run that is there."""
-        from isopix.api.training import finetune
+        from isopix.verbs.finetune import finetune
 
         return self._train_or_resume(
             out, lambda: finetune(run, out=out, overrides=settings, device=self.device)
@@ -150,8 +150,8 @@ class TrialCommands:
         return _saved(low_data(run, data=data, device=self.device, **options).path)
 
     def _train_or_resume(self, out: Path, start: Callable[[], object]) -> Path:
-        from isopix.api.training import resume
         from isopix.storage.run_folder import RunFolder
+        from isopix.verbs.pretrain import resume
 
         if RunFolder(out).has_checkpoints:
             resume(out, device=self.device)

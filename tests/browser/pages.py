@@ -12,11 +12,12 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
 from isopix.recipes import igpt
 from isopix.reporting import page
-from isopix.runs.data_sample import save_data_sample
+from isopix.runs.pretrain import save_data_sample
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import bare, drawing, evidence, few_labels, records, whole
 from tests.unit.reporting.test_finetuning_section import fine_tuned
+from tests.unit.reporting.test_low_data_section import result
 from tests.unit.reporting.test_run_reader import analysed
 from tests.unit.reporting.test_score_section import scored
 
@@ -48,7 +49,10 @@ def everything(path: Path, classes: int = 10) -> RunFolder:
     """A run with labels, and with a file of every command."""
     run = whole(path)
     save_data_sample(run, data(classes))
-    few_labels().saved(run.low_data / "low-data-00000040-photos-abc.json")
+    found = [result(5, [0.5, 0.6, 0.7], [3]), result("10%", [0.2, 0.2, 0.2], [4])]
+    run.low_data.mkdir()
+    low_data = {"kind": "low_data", "step": 40, "data": "photos", "select": "validation"}
+    write_json(run.low_data / "low-data-00000040-photos-abc.json", low_data | {"results": {"trained": found}})
     analysed(run)
     scores = RunFolder(scored(path.parent / "scored")).scores
     shutil.copytree(scores, run.scores, dirs_exist_ok=True)

@@ -175,17 +175,15 @@ def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
     """With a mask token and a head of codes, which ViTModel does not have."""
     run = isopix.pretrain(
         "vit.tiny",
+        "rows=16",
+        "cols=16",
+        "patch_size=4",
+        "steps=2",
+        "batch_size=4",
+        "depth=2",
+        "crop_fraction=0.8",
         data="digits",
         out=tmp_path / "run",
-        overrides=[
-            "rows=16",
-            "cols=16",
-            "patch_size=4",
-            "steps=2",
-            "batch_size=4",
-            "depth=2",
-            "crop_fraction=0.8",
-        ],
     )
     found = isopix.convert_to_huggingface(run, tmp_path / "exported")
     assert dict(found.skipped) == {"head of codes": 1, "mask token": 1}

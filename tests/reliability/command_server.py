@@ -24,7 +24,7 @@ from isopix.__main__ import main
 
 def warm_up(folder: Path) -> None:
     """Run what a command imports late, and what takes long for the first time."""
-    run = isopix.pretrain("igpt.digits", out=folder / "warm", overrides=["steps=1", "depth=1", "width=16"])
+    run = isopix.pretrain("igpt.digits", "steps=1", "depth=1", "width=16", out=folder / "warm")
     isopix.probe(run, limit=60)
     for name in ("analyze", "finetune", "search_lr", "study", "resume", "pretrain"):
         __import__(f"isopix.cli.{name}")

@@ -1,6 +1,7 @@
 """T14 and T15: no image crashes a reader, and every one that cannot be read is named."""
 
 import csv
+import io
 import os
 import socket
 import struct
@@ -18,10 +19,38 @@ from isopix.data.decode import decode_image
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import SourceSplit
 from tests.peak_memory import peak_memory
-from tests.reliability.hostile import mutated, valid_image
 
 FORMATS = ("png", "jpg", "gif", "bmp", "webp", "tiff")
 CONFIG = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None, full_side=None)
+
+
+def valid_image(kind: str) -> bytes:
+    """The content of a small picture."""
+    buffer = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(buffer, "JPEG" if kind == "jpg" else kind.upper())
+    return buffer.getvalue()
+
+
+def mutated(content: bytes, draw: np.random.Generator) -> bytes:
+    """Return the content with some bytes changed, removed, inserted, repeated or cut off."""
+    data = content
+    for _ in range(int(draw.integers(1, 4))):
+        place, other = (int(each) for each in draw.integers(0, len(data) + 1, 2))
+        length = int(draw.integers(1, 9))
+        new = draw.integers(0, 256, length, dtype=np.uint8).tobytes()
+        extreme = bytes([int(draw.choice([0, 0x7F, 0x80, 0xFF]))]) * length
+        before, after = data[:place], data[place:]
+        changes = (
+            before + new + after[length:],
+            before + extreme + after[length:],
+            before + after[length:],
+            before + new + after,
+            before + data[other : other + 8 * length] + after,
+            before,
+        )
+        data = changes[int(draw.integers(len(changes)))]
+    return data
 
 
 @pytest.mark.parametrize("count", [600, pytest.param(10_000, marks=pytest.mark.slow)])

@@ -46,9 +46,9 @@ def test_finetune_with_json(trained: Run) -> None:
     result = json.loads(out)
     assert code == 0
     assert result["finished"]
-    assert set(result["accuracy"]) == {"validation", "test"}
-    assert result["evaluated"]["test"]["measurement"]["images"] == 20
-    assert "majority class" in result["evaluated"]["test"]["measurement"]["baselines"]
+    assert set(result["accuracies"]) == {"validation", "test"}
+    assert result["measurement"]["images"] == 20
+    assert "majority class" in result["measurement"]["baselines"]
 
 
 def test_a_recipe_name_trains_from_scratch(isopix: Run) -> None:
@@ -76,7 +76,7 @@ def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> 
         assert (code, err) == (0, ""), again
     assert Path("ft/log.jsonl").read_text() == log
     result = json.loads(trained(*words, "--json")[1])
-    assert (result["run"], set(result["accuracy"])) == ("ft", {"test"})
+    assert (result["run"], set(result["accuracies"])) == ("ft", {"test"})
     known = "the run was refitted on training and validation images"
     assert known in Path("ft/report.html").read_text()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isopix.reporting.model_card import model_card
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.card import model_card
+from isopix.reporting.run_record import read_run
 from isopix.storage.run_folder import RunFolder
 from tests.smoke.conftest import Run
 
@@ -56,7 +56,8 @@ def test_a_fine_tuned_patchformer_reports_classification_only(isopix: Run, workp
     assert "classification loss 0.6931 nats" in out, "two classes"
     assert "next: isopix evaluate ft ; isopix probe ft ; isopix report ft" in " ".join(out.split())
     result = json.loads(isopix(*tune, "again", "--json")[1])
-    assert set(result) == {"run", "step", "finished", "class_nats", "accuracy", "evaluated"}
+    assert set(result["losses"]) == set(result["accuracies"]) == {"validation", "test"}
+    assert (result["baselines"], result["uniform"]) == ({}, None)
     assert isopix("report", "ft")[0] == 0
     page = (workplace / "ft" / "report.html").read_text()
     assert "<dd>L_CLF</dd>" in page

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from isopix.api import training
 from isopix.cli.errors import with_option_names
 from isopix.cli.main import COMMANDS
 from isopix.recipes.registry import recipe
+from isopix.runs import training
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 
@@ -146,7 +146,7 @@ def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pyt
     Path("my run/checkpoints").rename("runs/demo/1/bert")
     Path("runs/demo/1/bert").rename("runs/demo/1/ar/checkpoints")
     Path("runs/demo/1/ar/recipe.json").touch()
-    monkeypatch.setattr("isopix.cli.demo.train_side_by_side", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("isopix.verbs.demo.train_side_by_side", raising(KeyboardInterrupt()))
     refused(isopix("demo", "--seed", "0"), message.format("runs/demo/1/ar", "demo --seed 0"), code=130)
 
 

@@ -18,14 +18,15 @@ from isopix.probing.probe import probe_method
 from isopix.recipes import registry
 from isopix.recipes.cost import training_flops
 from isopix.recipes.isotropic import CELLS, ENCODINGS
-from isopix.runs.pretrain import require_validation, with_absolute_paths
+from isopix.runs.lr_search import lr_grid
+from isopix.runs.pretrain import require_validation
+from isopix.runs.start import with_absolute_paths
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.provenance import with_provenance
 from isopix.studies.inductive_bias.measure import Example, read_example
 from isopix.studies.inductive_bias.results import Architecture, TrialResult
 from isopix.studies.inductive_bias.trial import TrialSpec
-from isopix.train.lr_search import lr_grid
 
 FILE = "study.json"
 MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge

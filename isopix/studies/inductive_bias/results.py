@@ -15,9 +15,9 @@ from jaxtyping import Bool
 from isopix.core.choices import Pool
 from isopix.core.table import Table
 from isopix.core.text import format_duration
+from isopix.runs.results import LRTrial
 from isopix.storage.result import Result
 from isopix.studies.results import ClaimRecord, ContrastRecord
-from isopix.train.lr_search import LRTrial
 
 Architecture = tuple[str, str, int]  # block, encoding, depth
 Correct = Bool[np.ndarray, " B"]

@@ -23,6 +23,7 @@ from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.observer import RunObserver
+from isopix.runs.results import LRTrial
 from isopix.runs.training_log import unigram_nats
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
@@ -30,7 +31,6 @@ from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.measure import is_example, measure, probe_pools, save_example
 from isopix.studies.inductive_bias.results import Architecture, PoolProbes, Trial, TrialResult
-from isopix.train.lr_search import LRTrial
 
 ENVIRONMENT = (
     *("isopix", "commit", "device", "threads", "precision", "torch", "pillow", "python", "platform", "data"),

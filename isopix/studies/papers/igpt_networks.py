@@ -8,9 +8,9 @@ from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt
 from isopix.recipes.published import FEATURES, IR, PARAMETERS
 from isopix.recipes.recipe import Recipe
+from isopix.runs.lr_search import lr_grid
 from isopix.studies.papers.setup import Setup, slug
 from isopix.studies.papers.trials import FineTune, Pretrain, Probe, network_cost
-from isopix.train.lr_search import lr_grid
 from isopix.train.optim import Adam
 
 CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkpoint of figure 3

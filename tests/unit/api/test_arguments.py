@@ -97,7 +97,7 @@ LINES: dict[str, tuple[Callable[[], object], str]] = {
     "count": (lambda: isopix.sample("r", 0), "count is 0; allowed: 1 or more"),
     "recipe": (lambda: isopix.pretrain(3, out="o"), "recipe is 3; it must be a string or a Recipe"),
     "one override": (
-        lambda: isopix.pretrain("igpt.digits", out="o", overrides="steps=2"),
+        lambda: isopix.pretrain("igpt.digits", *"steps=2", out="o"),
         "overrides is 'steps=2'; it must be a list of strings",
     ),
     "labels": (lambda: isopix.low_data("r", labels=4), "labels is 4; it must be a list of values"),

@@ -21,11 +21,11 @@ def test_a_device_is_selected_by_name_or_as_it_is(
 
 def test_a_run_is_made_and_loaded_on_a_device_of_pytorch(tmp_path: Path) -> None:
     cpu = torch.device("cpu")
-    run = isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=TINY, limit=60, device=cpu)
-    model = isopix.load(run.folder, device=cpu)
+    run = isopix.pretrain("igpt.digits", *TINY, out=tmp_path / "run", limit=60, device=cpu)
+    model = isopix.load(run.path, device=cpu)
     assert model.sample(1).shape == (1, 3, 8, 8)
-    assert isopix.sample(run.folder, count=1, device=cpu).images.shape[0] == 1
+    assert isopix.sample(run.path, count=1, device=cpu).images.shape[0] == 1
     with pytest.raises(ValueError, match="device 'meta' is not available; available: auto, cpu"):
-        isopix.load(run.folder, device=torch.device("meta"))
+        isopix.load(run.path, device=torch.device("meta"))
     with pytest.raises(ValueError, match=r"^device is 0; it must be a string or a device"):
-        isopix.load(run.folder, device=0)  # type: ignore[arg-type]
+        isopix.load(run.path, device=0)  # type: ignore[arg-type]

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import isopix
+from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, load_dataset
-from tests.unit.api.conftest import LIMIT, Copy
+from tests.unit.api.conftest import LIMIT, Copy, cli
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -29,7 +30,7 @@ def test_images_of_another_size_are_refused(pristine: Path) -> None:
 def classes(pristine: Path) -> Path:
     """A fine-tuned run."""
     out = pristine / "classes"
-    isopix.finetune(pristine / "bert", out=out, overrides=[*FEW, "mask_ratio=0.5"], limit=LIMIT, **CPU)
+    isopix.finetune(pristine / "bert", *FEW, "mask_ratio=0.5", out=out, limit=LIMIT, **CPU)
     return out
 
 
@@ -47,11 +48,17 @@ def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
 
 
 def test_verify(copy_of: Copy) -> None:
-    run = copy_of("ar", "run")
-    found = isopix.verify(run, **CPU)
-    assert type(found).read(found.path) == found
+    one, other = copy_of("ar", "one"), copy_of("ar", "other")
+    for path in (one, other):
+        for probe in (path / "probes").iterdir():
+            probe.unlink()
+    cli("verify", one, "--device", "cpu")
+    found = isopix.verify(other, **CPU)
+    (saved,), (ours,) = (list((path / "probes").iterdir()) for path in (one, other))
+    assert saved.name == ours.name
+    assert f'"loss_nats": {found.loss_nats}' in saved.read_text()
     assert found.published is None
-    assert found.checkpoint == str(run / "checkpoints/step-00000004")
+    assert found.checkpoint == other / "checkpoints/step-00000004"
     assert isopix.verify(found.checkpoint, **CPU).path is None
 
 
@@ -60,7 +67,7 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
 ) -> None:
     out = tmp_path / "classes"
     isopix.finetune(
-        pristine / "ar", out=out, overrides=[*FEW, "generative_weight=0", "patience=null"], limit=LIMIT, **CPU
+        pristine / "ar", *FEW, "generative_weight=0", "patience=null", out=out, limit=LIMIT, **CPU
     )
     model, image = isopix.load(out), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
     message = (
@@ -74,7 +81,7 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
         lambda: model.complete(image),
         lambda: model.nll(image),
         lambda: model.logits(image),
-        lambda: isopix.convert_to_huggingface(out, tmp_path / "exported"),
+        lambda: isopix.convert.to_huggingface(out, tmp_path / "exported"),
     ):
         assert message in refusal(call)
     assert model(image).shape[0] == 1
@@ -96,7 +103,7 @@ def test_images_of_classes_that_the_run_was_not_trained_on_are_counted(tmp_path:
     """Also where the dataset that is evaluated has training images of these classes."""
     own, other = _pets(tmp_path / "own.npz", 2, 2, seed=0), _pets(tmp_path / "other.npz", 3, 3, seed=1)
     words = [*FEW, "depth=1", "width=16", "heads=2", "size=8", "data.augment=none"]
-    tuned = isopix.finetune("igpt.digits", data=own, out=tmp_path / "tuned", overrides=words, **CPU)
+    tuned = isopix.finetune("igpt.digits", *words, data=own, out=tmp_path / "tuned", **CPU)
     [warning] = isopix.evaluate(tuned, data=other, **CPU).measurement.warnings
     assert warning.startswith("4 of 12 test images of dataset 'other' are of classes without training images")
     assert warning.endswith("owl (4)")
@@ -107,8 +114,9 @@ def test_the_seed_in_a_record_is_that_of_the_images(copy_of: Copy) -> None:
     data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40, seed=7))
     run = copy_of("ar", "run")
     for images, seed in ((data, 7), (replace(data, seed=None), None), ("digits", 0)):
-        measurement = isopix.verify(run, data=images, limit=20, **CPU).measurement
-        assert measurement.seeds == {"train.seed": 0, "data.seed": seed}
+        measurement = isopix.verify(run, data=images, limit=20, **CPU).record["measurement"]
+        assert measurement["seeds"] == {"train.seed": 0, "data.seed": seed}
+        assert Measurement.from_dict(measurement).seeds["data.seed"] == seed
 
 
 def test_copies_that_are_left_out_are_counted_by_training_and_by_evaluation(
@@ -123,7 +131,7 @@ def test_copies_that_are_left_out_are_counted_by_training_and_by_evaluation(
     note = (
         "5 of 12 test images of dataset 'pets' are left out: they are copies of training or validation images"
     )
-    run = isopix.finetune("igpt.digits", data=path, out=tmp_path / "run", overrides=words, **CPU)
+    run = isopix.finetune("igpt.digits", *words, data=path, out=tmp_path / "run", **CPU)
     assert any(note in record.get("text", "") for record in run.metrics.history)
     [test] = [record for record in run.metrics.history if record.get("split") == "test"]
     evaluated = isopix.evaluate(run, **CPU).measurement.to_dict()
@@ -148,7 +156,7 @@ def test_a_read_only_run_is_refused_before_its_images_are_read(
 def test_a_path_that_only_the_run_names_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = str(_pets(tmp_path / "pets.npz", 3, 3, seed=0))
     words = ["steps=1", "depth=1", "width=16", "heads=2", "size=8"]
-    run = isopix.pretrain("igpt.digits", data=data, out=tmp_path / "run", overrides=words, **CPU)
+    run = isopix.pretrain("igpt.digits", *words, data=data, out=tmp_path / "run", **CPU)
     isopix.analyze(run, only=["position_embeddings"])
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     asked = f"this run was trained on {data}, which you have not used before; to read it, give --data {data}"

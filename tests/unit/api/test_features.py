@@ -144,7 +144,7 @@ def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
     settings = ["block.norm=plain_norm", "steps=1", "depth=1", "width=16", "batch_size=4", "data.limit=20"]
     with restored_registry():
         isopix.load_plugin(plugin)
-        run = isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=settings, device="cpu")
+        run = isopix.pretrain("igpt.digits", *settings, out=tmp_path / "run", device="cpu")
         features = isopix.Features(run, device="cpu").fit(digits["flattened"])
         expected = features.transform(digits["flattened"]).tobytes().hex()
         stored.write_bytes(pickle.dumps((features, digits["flattened"])))

@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was trained on a part of 40 images."""
     made = tmp_path_factory.mktemp("selection")
     np.savez(made / "own.npz", x_train=IMAGES)
-    isopix.pretrain("igpt.digits", data=made / "own.npz", out=made / "run", overrides=SETTINGS)
+    isopix.pretrain("igpt.digits", *SETTINGS, data=made / "own.npz", out=made / "run")
     return made
 
 
@@ -37,7 +37,7 @@ def test_seen_images_of_another_dataset_are_left_out_before_its_limit(
     folder: Path, loaded: LoadedRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     np.savez(tmp_path / "other.npz", x_train=np.concatenate([IMAGES, FRESH]))
-    trained = len(load_seen(folder / "run"))
+    trained = len(load_seen(folder / "run", {}))
     data, split = select_split(loaded, tmp_path / "other.npz", None, None)
     assert (split, len(data.train)) == ("train", 80 - trained)
     assert data.left_out == {"train": trained}

@@ -33,7 +33,7 @@ def test_fine_tuning_on_cells_is_saved_loaded_and_evaluated(pristine: Path, tmp_
         "evaluate_images=16",
     ]
     out = tmp_path / "tuned"
-    isopix.finetune(pristine / "ar", out=out, overrides=[*words, "pool=grid4"], limit=40, device="cpu")
+    isopix.finetune(pristine / "ar", *words, "pool=grid4", out=out, limit=40, device="cpu")
     tuned = load_finetuned(out, device=torch.device("cpu"))
     assert tuned.model.settings.pool == "grid4"
     assert tuned.model.head.weight.shape == (10, 16 * tuned.loaded.recipe.model.width)

@@ -31,13 +31,11 @@ def folder(tmp_path: Path) -> Path:
 
 def trained(folder: Path, *settings: str) -> isopix.Run:
     overrides = [*TINY, "holdout=0.2", *settings]
-    return isopix.pretrain(
-        "igpt.digits", data=folder, out=folder.parent / "run", overrides=overrides, device="cpu"
-    )
+    return isopix.pretrain("igpt.digits", *overrides, data=folder, out=folder.parent / "run", device="cpu")
 
 
 def scores(run: isopix.Run, folder: Path) -> dict[str, Any]:
-    found = isopix.score(isopix.load(run.folder, device="cpu"), data=folder.parent / "other").images.scores
+    found = isopix.score(isopix.load(run.path, device="cpu"), data=folder.parent / "other").images.scores
     return {name: values.tolist() for name, values in found.items()}
 
 

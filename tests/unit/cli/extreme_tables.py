@@ -1,21 +1,27 @@
 """All tables of the command line, of results with long names, many layers and large numbers."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from isopix.reporting.baselines import BaselineRow
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
+from isopix.api.results import LowDataOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.cli import analyze, neighbors, report, score, search_lr
+from isopix.cli import analyze, neighbors, score
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.finetuning.results import ClassificationMetrics
-from isopix.reporting.baselines import BaselineRow
-from isopix.train.lr_search import LRSearch, LRTrial
+from isopix.probing.config import ProbeConfig
+from isopix.probing.results import ConcatResult, LayerScore, LowDataResult, ProbeReport, ProbeResult
 from isopix.verbs.evaluate import evaluate
+from isopix.verbs.low_data import low_data
+from isopix.verbs.probe import probe
+from isopix.verbs.report import report
 
 Patch = pytest.MonkeyPatch
 
@@ -33,6 +39,17 @@ MEASURED = Measurement(
     baselines={NAME: 0.1234},
 )
 MASKS = EnsembleAccuracy(single_mask=1.0, mean_probability=1.0)
+SCORE = LayerScore(MANY, 1.0, 1.0, 1.0, (0.999, 1.0), 1.0, 1.0, 1, ensemble=MASKS)
+RESULT = ProbeResult(
+    tuple(replace(SCORE, layer=layer) for layer in range(MANY)),
+    best_index=MANY - 1,
+    num_classes=1000,
+    majority_accuracy=1.0,
+    num_images={"test": BIG},
+    warnings=(NAME,),
+    concat=ConcatResult((100, 104), SCORE),
+    num_features=BIG,
+)
 
 
 def show_analyze(patch: Patch) -> None:
@@ -68,6 +85,18 @@ def show_evaluate(patch: Patch) -> None:
     evaluate._print_metrics(metrics, 1000, MEASURED)
 
 
+def show_low_data(patch: Patch) -> None:
+    of_count = [
+        LowDataResult(count, 10 * count, 10_000, (9, 12, 15), (1.0, 0.0), num_features=BIG)
+        for count in (1, 4, 25, 400, 5000, 123_456)
+    ]
+    results = {"trained": of_count, "untrained": of_count, "raw pixels": of_count, "fine-tuned": of_count}
+    images = {"validation": BIG, "test": BIG}
+    record = {"pool": "grid4"}
+    found = LowDataOutput(results, "cifar10", images, BIG, (NAME,), MEASURED, record, None)
+    low_data._print_errors(found)
+
+
 def show_neighbors(patch: Patch) -> None:
     first, second = NamedImage("train", 0, f"/{FILE}"), NamedImage("test", BIG, "")
     outliers = [Outlier(0.5, first, second)] * 3
@@ -76,12 +105,18 @@ def show_neighbors(patch: Patch) -> None:
     neighbors._show(found, 0.95, 1000)
 
 
+def show_probe(patch: Patch) -> None:
+    config = ProbeConfig(mask_ensemble=1000, concat=5)
+    names = ("untrained", "shuffled labels", "raw pixels", "raw pixels, PCA")
+    probe._print_report(ProbeReport(config, RESULT, dict.fromkeys(names, RESULT), SCORE, MEASURED))
+
+
 def show_report(patch: Patch) -> None:
     row = BaselineRow(NAME, "run", f"{NAME}, {NAME}", 1e9, MANY, 1.0, 0.999, 1.0)
     found = SimpleNamespace(
         summary=[row, row._replace(kind="baseline")], notes=[NAME * 3], path=Path("report.html")
     )
-    patch.setattr("isopix.api.inspection.report", lambda *args, **options: found)
+    patch.setattr("isopix.verbs.report.report", lambda *args, **options: found)
     report.report(Path("run"))
 
 
@@ -92,11 +127,3 @@ def show_score(patch: Patch) -> None:
     found = ScoreOutput(images, images, auroc, {}, None)
     patch.setattr("isopix.api.scoring.score", lambda *args, **options: found)
     score.score(Path("run"))
-
-
-def show_search_lr(patch: Patch) -> None:
-    trials = (
-        LRTrial(1e-5, "diverged", 123_456_789, 1.2e30, 1e9),
-        LRTrial(3e-6, "failed", 123_456_789, 98765.4321, 1e9, reason=NAME * 3),
-    )
-    search_lr._print_trials(LRSearch((1e-5, 3e-6, 1e-6, 3e-7), trials), Path(NAME))

@@ -17,7 +17,7 @@ from isopix.data import cache
 from isopix.data.cache import CachedSource, StoreChoice, cached_source
 from isopix.data.preprocess import PreprocessConfig, preprocess
 from isopix.data.sources.base import Source, SourceSplit
-from isopix.storage.artifact import MANIFEST_FILE
+from isopix.storage.cache import MANIFEST_FILE
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import encoded
 

@@ -18,7 +18,7 @@ from isopix.probing.linear import LbfgsProbe
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe

@@ -8,12 +8,10 @@ import torch
 
 from isopix.recipes import registry
 from isopix.runs import checkpoint_writer
-from isopix.runs.checkpoint_writer import CheckpointWriter
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.storage import checkpoint
-from tests.run_folders import create_run
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "steps=9", "batch_size=4", "checkpoint_every=2", "data.limit=64"]
@@ -87,35 +85,6 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
     assert checkpoint.load_latest(tmp_path / "run" / "checkpoints").checkpoint.records["state"]["step"] == 2
 
 
-def test_one_checkpoint_is_written_at_a_time(tmp_path: Path, slow_disk: threading.Event) -> None:
-    folder = create_run(tmp_path / "run")
-    writer, saved = CheckpointWriter(folder, in_background=True), threading.Event()
-    tensor = torch.zeros(3)
-    writer.save(
-        checkpoint.step_folder(folder.checkpoints, 1), {"model": {"a": tensor}}, {"state": {"step": 1}}
-    )
-    tensor += 1  # training continues
-
-    def save_next() -> None:
-        writer.save(
-            checkpoint.step_folder(folder.checkpoints, 2), {"model": {"a": tensor}}, {"state": {"step": 2}}
-        )
-        saved.set()
-
-    thread = threading.Thread(target=save_next)
-    thread.start()
-    assert not saved.wait(0.2)
-    slow_disk.set()
-    thread.join()
-    writer.wait()
-    writer.close()
-    found = [
-        checkpoint.load_checkpoint(checkpoint.step_folder(folder.checkpoints, step)).tensors["model"]["a"]
-        for step in (1, 2)
-    ]
-    assert [each.tolist() for each in found] == [[0, 0, 0], [1, 1, 1]]
-
-
 def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
     """Training ends at the next checkpoint, and continues from the one before where the folder is now."""
 
@@ -128,17 +97,3 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=move))
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
     assert resume_run(tmp_path / "moved", device=CPU, observer=RunObserver()).finished
-
-
-def test_a_rejected_checkpoint_does_not_count_until_it_is_written_again(tmp_path: Path) -> None:
-    """The older good ones stay beside it."""
-    run = create_run(tmp_path / "run")
-    steps = [checkpoint.step_folder(run.checkpoints, step) for step in range(6)]
-    for each in steps[:4]:
-        checkpoint.save_checkpoint(each, {}, {})
-    writer = CheckpointWriter(run, in_background=False, rejected=[steps[3]])
-    writer.save(steps[4], {}, {})
-    assert sorted(run.checkpoints.iterdir()) == steps[2:5]
-    writer.save(steps[3], {}, {})
-    assert sorted(run.checkpoints.iterdir()) == steps[3:5]
-    writer.close()

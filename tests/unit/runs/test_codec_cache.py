@@ -78,16 +78,3 @@ def test_a_file_that_cannot_be_read_is_written_again(
     path.write_bytes({None: data_bytes[:-1], "one bit": flipped}.get(damage, damage))
     assert [fit_codec(recipe, data).fingerprint() for _ in range(2)] == [right.fingerprint()] * 2
     assert fits == [17, 17]
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(fits: list[int], tmp_path: Path) -> None:
-    recipe = registry.find("igpt.digits")
-    data = load_dataset(recipe.data)
-    (tmp_path / "cache/codecs").write_text("a file")
-    assert fit_codec(recipe, data).vocab_size == 17
-
-
-def test_what_is_not_fitted_is_not_kept(fits: list[int], tmp_path: Path) -> None:
-    recipe = registry.find("isotropic.translated_digits-conv-pix2vec-1")
-    fit_codec(recipe, load_dataset(recipe.data), note=pytest.fail)
-    assert not (tmp_path / "cache/codecs").exists()

@@ -1,6 +1,5 @@
 """Pre-training from the weights of a run: where it starts, what may differ, and what it remembers."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,11 @@ import isopix
 from isopix.data.batches import Batches
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
-from isopix.runs.continued import prepare_continued
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.start import prepare_pretrain
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")
@@ -35,7 +34,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def continued(first: Path, out: Path, *words: str) -> list[dict[str, object]]:
-    recipe, initial = prepare_continued(str(first), None, assignments=words)
+    recipe, initial = prepare_pretrain(None, words, weights=first)
     assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
     return list(log.read_log(out / "log.jsonl"))
 
@@ -51,20 +50,6 @@ def test_it_starts_with_the_last_loss_of_the_run_and_a_new_optimizer(first: Path
     weights = load_run(first, device=CPU).network.tensors()
     assert all(torch.equal(start["model"][name], tensor) for name, tensor in weights.items())
     assert not any(tensor.any() for name, tensor in start["optimizer"].items() if "exp_avg" in name)
-
-
-@pytest.mark.parametrize(("lr", "rises"), [("0.2", True), ("0.0001", False)])
-def test_a_loss_that_ends_above_that_of_the_weights_is_said(
-    first: Path, tmp_path: Path, lr: str, rises: bool
-) -> None:
-    records = continued(first, tmp_path / "second", "steps=3", f"lr={lr}", "precision=fp32")
-    losses = validation(records)
-    assert (losses[3] > losses[0]) == rises
-    risen = (
-        f"the validation loss of {losses[3]:.4f} nats is above that of the initial weights, {losses[0]:.4f}"
-    )
-    notes = [str(each["text"]) for each in records if each["kind"] == "note"]
-    assert [note for note in notes if "above" in note] == [f"{risen} nats; try a lower optimizer.lr"] * rises
 
 
 def test_its_first_step_is_adam_from_the_weights_of_the_run(first: Path, tmp_path: Path) -> None:
@@ -88,7 +73,7 @@ def test_its_first_step_is_adam_from_the_weights_of_the_run(first: Path, tmp_pat
 
 def test_a_stopped_one_resumes_bit_for_bit(first: Path, tmp_path: Path) -> None:
     continued(first, tmp_path / "whole", "steps=4")
-    recipe, initial = prepare_continued(str(first), None, assignments=["steps=4"])
+    recipe, initial = prepare_pretrain(None, ["steps=4"], weights=first)
     count = []
 
     def stop(record: dict[str, object]) -> None:
@@ -104,12 +89,6 @@ def test_a_stopped_one_resumes_bit_for_bit(first: Path, tmp_path: Path) -> None:
     resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
     one, other = (load_run(tmp_path / name, device=CPU).network.tensors() for name in ("whole", "stopped"))
     assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-def test_its_record_names_the_run(first: Path, tmp_path: Path) -> None:
-    continued(first, tmp_path / "second", "steps=1")
-    environment = json.loads((tmp_path / "second/environment.json").read_text())
-    assert environment["pretrained"] == {"run": str(first), "step": 4}
 
 
 def test_test_images_that_the_first_run_has_trained_on_are_left_out(first: Path, tmp_path: Path) -> None:
@@ -136,7 +115,7 @@ def test_test_images_that_the_first_run_has_trained_on_are_left_out(first: Path,
 
 
 def test_images_may_have_another_size(first: Path) -> None:
-    recipe, initial = prepare_continued(str(first), None, assignments=["data.size=12"])
+    recipe, initial = prepare_pretrain(None, ["data.size=12"], weights=first)
     assert recipe.grid.positions == 144
     assert initial is not None
     assert initial.network.codec.grid == recipe.grid
@@ -153,25 +132,20 @@ def test_images_may_have_another_size(first: Path) -> None:
 )
 def test_another_network_is_refused(first: Path, recipe: str | None, words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        prepare_continued(str(first), recipe, assignments=words)
+        prepare_pretrain(recipe, words, weights=first)
 
 
 def test_a_named_recipe_of_the_same_network_gives_the_settings_of_training(first: Path) -> None:
-    recipe, _ = prepare_continued(str(first), "igpt.digits", assignments=["depth=2", "width=16"])
+    recipe, _ = prepare_pretrain("igpt.digits", ["depth=2", "width=16"], weights=first)
     assert recipe.train.steps == registry.find("igpt.digits").train.steps
     assert recipe.model == load_run(first, device=CPU).recipe.model
 
 
 def test_a_fine_tuned_run_needs_the_name_of_a_recipe(first: Path, tmp_path: Path) -> None:
     words = [*SMALL, "steps=2", "data.augment=none"]
-    isopix.finetune(first, out=tmp_path / "tuned", overrides=words[6:], device="cpu")
+    isopix.finetune(first, *words[6:], out=tmp_path / "tuned", device="cpu")
     with pytest.raises(
         ValueError, match="is fine-tuned; name the recipe of pre-training: isopix pretrain RECIPE --from"
     ):
-        prepare_continued(str(tmp_path / "tuned"), None)
-    prepare_continued(str(tmp_path / "tuned"), "igpt.digits", assignments=["depth=2", "width=16"])
-
-
-def test_neither_recipe_nor_weights_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="needs the name of a recipe"):
-        isopix.pretrain(out=tmp_path / "run")
+        prepare_pretrain(None, weights=tmp_path / "tuned")
+    prepare_pretrain("igpt.digits", ["depth=2", "width=16"], weights=tmp_path / "tuned")

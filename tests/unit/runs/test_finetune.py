@@ -10,14 +10,12 @@ from isopix.core.types import Grid
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
-from isopix.runs import finetune
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.storage import checkpoint, log
-from isopix.train.optim import ConstantSchedule
 
 CPU = torch.device("cpu")
 SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
@@ -73,12 +71,6 @@ def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Pa
     assert sorted(accuracies(records, "validation")) == [0, 2, 4]
     assert max(each["step"] for each in records) == 4
     assert [each["step"] for each in records if "not above chance level" in str(each.get("text"))] == [4]
-
-
-def test_a_run_at_chance_level_is_warned_of(pretrained: Path, tmp_path: Path) -> None:
-    records = finetuned(pretrained, tmp_path / "ft", "lr=1e-30", "generative_weight=0")
-    notes = [(each["step"], each["text"]) for each in records if each["kind"] == "note"]
-    assert [step for step, text in notes if "not above chance level" in text] == [12]
 
 
 @pytest.mark.parametrize(("weight", "layer"), [("0", "null"), ("0", "1"), ("1", "null")])
@@ -178,14 +170,6 @@ def test_without_patience_the_last_weights_are_tested(pretrained: Path, tmp_path
     assert not (tmp_path / "ft/best").exists()
 
 
-def test_from_scratch_is_the_same_recipe_at_the_learning_rate_of_pre_training(pretrained: Path) -> None:
-    tuned, scratch = prepare_finetune(str(pretrained)).recipe, prepare_finetune("igpt.digits_bert").recipe
-    assert prepare_finetune("igpt.digits_bert").initial is None
-    assert tuned.train.optimizer.lr == pytest.approx(0.1 * scratch.train.optimizer.lr)
-    assert tuned.finetune == scratch.finetune
-    assert tuned.train.schedule == scratch.train.schedule == ConstantSchedule()
-
-
 def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_labels(
     pretrained: Path, tmp_path: Path
 ) -> None:
@@ -194,24 +178,6 @@ def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_
     assert first.train.optimizer.lr == 0.0003
     assert second.train.optimizer.lr == 0.01
     assert (second.data.labels_per_class, second.data.subset) == (None, 0)
-
-
-@pytest.mark.parametrize(
-    ("word", "text"),
-    [
-        ("generative_weight=1", "there will be no validation or test accuracy: dataset 'digits' has no"),
-        ("generative_weight=inf", ""),
-    ],
-)
-def test_without_test_images_a_note_says_so(pretrained: Path, tmp_path: Path, word: str, text: str) -> None:
-    words = ("data.holdout=0", "patience=null", "steps=1", word)
-    notes = [each["text"] for each in finetuned(pretrained, tmp_path / "ft", *words) if "text" in each]
-    assert len(notes) == bool(text)
-    assert all(text in note for note in notes)
-
-
-def test_with_codes_alone_no_validation_images_are_needed(pretrained: Path, tmp_path: Path) -> None:
-    finetuned(pretrained, tmp_path / "ft", "generative_weight=inf", "evaluate_images=0", "steps=1")
 
 
 @pytest.mark.parametrize(
@@ -232,20 +198,6 @@ def test_with_codes_alone_no_validation_images_are_needed(pretrained: Path, tmp_
 def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         prepare_finetune(str(pretrained), assignments=words)
-
-
-def test_names_of_fine_tuning_go_with_or_without_their_path() -> None:
-    one, other = (
-        prepare_finetune("igpt.digits", assignments=[word]) for word in ("layer=1", "finetune.layer=1")
-    )
-    assert one == other
-
-
-def test_a_network_that_drops_tokens_is_fine_tuned_without_its_decoder() -> None:
-    """PatchFormer section 2.2; it is evaluated on whole images."""
-    config = prepare_finetune("patchformer.tiny").recipe.finetune
-    assert (config.generative_weight, config.pool, config.residual_block) == (0.0, "first", True)
-    assert (config.mask_ratio, config.label_smoothing, config.mask_at_eval) == (0.1, 0.01, False)
 
 
 def test_a_vision_transformer_is_fine_tuned_on_whole_images() -> None:
@@ -286,15 +238,3 @@ def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path
 
 def other(mode: str) -> str:
     return "bicubic" if mode == "bilinear" else "bilinear"
-
-
-def test_a_patchformer_is_fine_tuned_at_a_learning_rate_of_the_paper(tmp_path: Path) -> None:
-    """Section 2.2: 3e-5, 2e-4, 4e-4, 1e-3; a ViT's is a tenth of pre-training's."""
-    small = ["head.channels=8", "codec.patch_size=8"]
-    tuned = prepare_finetune(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
-    assert (tuned.kind, tuned.lr) == ("adamw", 2e-4)
-    base = finetune.finetune_recipe(registry.find("patchformer.base"), "imagenet-1k", from_scratch=False)
-    assert base.train.optimizer.lr == 2e-4
-    assert prepare_finetune(
-        in_patches("vit.tiny", tmp_path / "vit")
-    ).recipe.train.optimizer.lr == pytest.approx(1e-4)

@@ -57,15 +57,6 @@ def test_all_validation_and_test_images_are_evaluated_whatever_pre_training_used
     }
 
 
-def test_a_limit_is_counted(pretrained: Path, tmp_path: Path) -> None:
-    records = finetuned(
-        pretrained, tmp_path / "ft", "evaluate_images=30", "num_test_images=40", "data.limit=100"
-    )
-    assert counts(records) == {"validation": {(30, 180)}, "test": {(40, 180)}}
-    [test] = [each for each in records if each.get("split") == "test"]
-    assert (test["train_images"], test["selection_images"]) == (100, 30)
-
-
 @pytest.mark.parametrize(
     ("name", "source", "expected"),
     [
@@ -89,30 +80,6 @@ def test_the_augmentation_follows_the_dataset_then_the_recipe(
 ) -> None:
     recipe = finetune_recipe(registry.find(name), source, from_scratch=False)
     assert recipe.data.augment == expected
-
-
-def test_the_augmentation_of_a_run_is_that_of_the_images_given_unless_set(pretrained: Path) -> None:
-    def augment(*words: str, **options: object) -> AugmentationSpec:
-        return prepare_finetune(str(pretrained), options=options, assignments=words).recipe.data.augment
-
-    large = "data.size=16"
-    assert augment() == NoAugmentation()
-    assert augment("data.source=cifar10", large) == PadCropFlip()
-    assert augment(large, **{"data.source": "cifar10"}) == PadCropFlip()
-    assert augment("data.augment.pad=2", large, **{"data.source": "cifar10"}) == PadCropFlip(pad=2)
-    assert augment("data.augment=pad_crop_flip", large) == PadCropFlip()
-
-
-def test_each_loss_has_a_name_of_its_own(pretrained: Path, tmp_path: Path) -> None:
-    records = finetuned(pretrained, tmp_path / "ft", "generative_weight=0.5")
-    losses = [each for each in records if each["kind"] in ("train", "evaluation")]
-    assert {each["kind"] for each in losses} == {"train", "evaluation"}
-    for each in losses:
-        assert each["total_nats"] == pytest.approx(0.5 * each["loss_nats"] + each["class_nats"], rel=1e-5)
-    first = next(each for each in losses if each["kind"] == "train")
-    assert first["class_nats"] == pytest.approx(np.log(10), rel=1e-6), "the head starts at zero"
-    before = [each for each in log.read_log(pretrained / "log.jsonl") if each["kind"] == "train"]
-    assert not any("total_nats" in each or "class_nats" in each for each in before)
 
 
 def test_the_step_that_is_tested_is_the_one_in_the_log_and_the_checkpoint(
@@ -187,17 +154,6 @@ def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: 
     finetuned(tmp_path / "two", tmp_path / "codes", "generative_weight=inf")
     seen = [load_run(tmp_path / name, device=CPU).labels_seen for name in ("one", "two", "codes")]
     assert seen == [20, 30, 30]  # the smaller subset is a part of the larger one
-
-
-@pytest.mark.parametrize(("words", "noted"), [((), True), (("patience=null",), False)])
-def test_a_few_label_run_says_how_many_other_labels_select_the_step(
-    pretrained: Path, tmp_path: Path, words: tuple[str, ...], noted: bool
-) -> None:
-    records = finetuned(pretrained, tmp_path / "ft", "data.labels_per_class=2", *words)
-    text = "180 labeled validation images select the step, besides 20 labeled training images"
-    assert any(text in str(each.get("text")) for each in records) == noted
-    [test] = [each for each in records if each.get("split") == "test"]
-    assert test["selection_images"] == (180 if noted else 0)
 
 
 def test_classes_without_training_images_are_noted(tmp_path: Path) -> None:

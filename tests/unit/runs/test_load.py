@@ -1,12 +1,10 @@
 """Which checkpoint is meant, and what a checkpoint must hold to become a network."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from isopix.api.training import pretrain, resume
 from isopix.core.config import to_dict
 from isopix.recipes import registry
 from isopix.runs.load import load_run, newest_checkpoint
@@ -44,31 +42,6 @@ def test_the_newest_is_meant_intact_or_not(run: RunFolder) -> None:
     assert newest_checkpoint(run.path) == newest_checkpoint(last) == last
     assert "model.safetensors has 0 bytes" in refusal(checkpoint.verify_files, last)
     assert load_run(run.path, device=CPU).step == 3
-
-
-def with_fixed_point_colors(folder: Path) -> None:
-    """Rewrite a checkpoint as older versions wrote it."""
-    found = checkpoint.load_checkpoint(folder)
-    colors = found.tensors["model"].pop("codec.color_bits").view(torch.float32)
-    found.tensors["model"]["codec.fixed"] = (colors.double() * 65536).round().int()
-    checkpoint.save_checkpoint(folder, found.tensors, found.records)
-
-
-def test_checkpoints_with_fixed_point_colors_are_loaded_and_resumed(tmp_path: Path) -> None:
-    quick = ["depth=1", "width=16", "steps=2", "batch_size=8", "checkpoint_every=1"]
-    pretrain("igpt.digits", data="digits", out=tmp_path / "run", overrides=quick)
-    last = newest_checkpoint(tmp_path / "run")
-    earlier = checkpoint.step_folder(last.parent, 1)
-    before = load_run(earlier, device=CPU)
-    with_fixed_point_colors(earlier)
-    after = load_run(earlier, device=CPU)
-    assert after.network.codec.fingerprint() == before.network.codec.fingerprint()
-    assert after.network.tensors().keys() == before.network.tensors().keys()
-    weights = load_run(last, device=CPU).network.tensors()
-    shutil.rmtree(last)
-    resume(tmp_path / "run")
-    resumed = load_run(last, device=CPU).network.tensors()
-    assert all(torch.equal(resumed[name], tensor) for name, tensor in weights.items())
 
 
 def test_a_run_that_has_none_says_so(tmp_path: Path) -> None:

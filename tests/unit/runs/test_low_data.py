@@ -1,6 +1,5 @@
 """Low-data evaluation of a run: the same subsets for probes and for fine-tuning, without test images."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
-from tests.run_folders import create_run
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -144,15 +142,3 @@ def test_the_images_are_those_that_are_probed(
 ) -> None:
     with pytest.raises(ValueError, match="cannot be set here: fine-tuning uses the images"):
         job_of(run, loaded, tmp_path, word)
-
-
-def test_a_run_interrupted_before_the_first_checkpoint_is_replaced(
-    run: Path, loaded: LoadedRun, tmp_path: Path
-) -> None:
-    job = job_of(run, loaded, tmp_path)
-    [one] = finetune_low_data(job, LowDataProtocol((1,), 1))
-    folder = folder_of(tmp_path, 1, 0)
-    shutil.rmtree(folder)
-    create_run(folder)
-    (folder / "lock").touch()
-    assert finetune_low_data(job, LowDataProtocol((1,), 1)) == [one]

@@ -11,10 +11,11 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
 from isopix.runs.observer import RunObserver
-from isopix.runs.pretrain import TrainingStart, train_recipe
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.results import LRSearch
+from isopix.runs.start import TrainingStart
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
-from isopix.train.lr_search import LRSearch
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -32,8 +33,8 @@ class ObserverFactory:
     def __init__(self, steps: int | None = None):
         self.steps, self.started = steps, list[float]()
 
-    def __call__(self, lr: float) -> RunObserver:
-        self.started.append(lr)
+    def __call__(self, title: str) -> RunObserver:
+        self.started.append(float(title.split("lr ")[1].split(",", maxsplit=1)[0]))
         return RunObserver(stop=self.stop)
 
     def stop(self) -> bool:
@@ -44,7 +45,8 @@ class ObserverFactory:
 
 def search(out: Path, observer_for: ObserverFactory | None = None, recipe: Recipe = RECIPE) -> LRSearch:
     start = TrainingStart(recipe, None)
-    return run_lr_search(lambda: start, out, LRS, device=CPU, observer_for=observer_for or ObserverFactory())
+    observers = observer_for or ObserverFactory()
+    return run_lr_search(lambda: start, out, LRS, device=CPU, observer_for=observers).search
 
 
 def untimed(found: LRSearch) -> LRSearch:
@@ -128,7 +130,7 @@ def test_a_kill_before_a_status_was_written_changes_nothing(
             raise KeyboardInterrupt
         write_json(path, values)
 
-    monkeypatch.setattr("isopix.runs.lr_search.write_json", fail_once)
+    monkeypatch.setattr("isopix.storage.atomic.write_json", fail_once)
     for _ in found.trials:
         with pytest.raises(KeyboardInterrupt):
             search(tmp_path / "lr")
@@ -146,7 +148,8 @@ def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smalle
     tmp_path: Path,
 ) -> None:
     def run(*lrs: float, observer_for: ObserverFactory) -> LRSearch:
-        return run_lr_search(lambda: START, tmp_path / "lr", lrs, device=CPU, observer_for=observer_for)
+        found = run_lr_search(lambda: START, tmp_path / "lr", lrs, device=CPU, observer_for=observer_for)
+        return found.search
 
     first = run(0.3, 0.03, observer_for=ObserverFactory())
     assert first.finished

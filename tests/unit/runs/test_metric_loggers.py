@@ -133,7 +133,7 @@ def test_a_resumed_run_continues_the_same_run_without_repeated_steps(
     step = max(int(each.name.split("-")[1]) for each in RunFolder(out).checkpoints.iterdir())
     loggers.rewind(step)
     loggers.write({"kind": "train", "step": step + 1, "loss_nats": 99.0}, list)
-    isopix.resume(out, loggers=[package.name], device="cpu")
+    isopix.resume(out, logger=[package.name], device="cpu")
     assert len(package.opened) == 3
     assert len(package.ids()) == 1
     assert package.steps("train/loss_nats") == STEPS
@@ -160,7 +160,7 @@ def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path: Pa
     loggers.rewind(step)
     loggers.write({"kind": "train", "step": step + 1, "loss_nats": 99.0}, list)
     loggers.close()
-    isopix.resume(out, loggers=["tensorboard"], device="cpu")
+    isopix.resume(out, logger=["tensorboard"], device="cpu")
     logged = [
         (each["step"], pytest.approx(each["loss_nats"], rel=1e-5))
         for each in read_log(out / "log.jsonl")
@@ -202,19 +202,6 @@ def test_a_logger_that_fails_is_switched_off_with_one_note(tmp_path: Path, packa
     assert records[-1]["split"] == "test"
 
 
-def test_a_logger_that_cannot_be_opened_or_closed_stops_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken, lazy = FakePackage(monkeypatch, "wandb"), FakePackage(monkeypatch, "trackio")
-    monkeypatch.setattr(sys.modules["wandb"], "init", lambda **_: 1 / 0)
-    monkeypatch.setattr(sys.modules["trackio"], "finish", lambda: 1 / 0)
-    pretrain(tmp_path / "run", "wandb", "trackio")
-    texts = [each.get("text", "") for each in read_log(tmp_path / "run" / "log.jsonl")]
-    off = [text.split("'")[1] for text in texts if "switched off: ZeroDivisionError" in text]
-    assert off == ["wandb", "trackio"]
-    assert (broken.rows, lazy.steps("train/loss_nats")) == ([], STEPS)
-
-
 def test_ranks_that_save_nothing_log_nothing(tmp_path: Path, package: FakePackage) -> None:
     view = RunFolder(tmp_path, saved_at=tmp_path / "run")
     loggers = RunLoggers([package.name], view, record=pytest.fail)
@@ -232,24 +219,8 @@ def test_a_missing_package_says_how_to_install_it_before_any_training(
         with pytest.raises(ValueError, match=message):
             train("igpt.digits", out=tmp_path / "run", loggers=[name])
     with pytest.raises(ValueError, match=message):
-        isopix.resume(tmp_path / "run", loggers=[name])
+        isopix.resume(tmp_path / "run", logger=[name])
     assert not (tmp_path / "run").exists()
-
-
-def test_wandb_without_an_account_is_refused_before_it_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = FakePackage(monkeypatch, "wandb")
-    monkeypatch.setattr(sys.modules["wandb"], "login", lambda prompt, verify: prompt)
-    with pytest.raises(ValueError, match="'wandb' has no account: run `wandb login`, or set WANDB_MODE="):
-        isopix.pretrain("igpt.digits", out=tmp_path / "run", loggers=["wandb"])
-    fake.mode = "offline"
-    metric_loggers.check_loggers(["wandb"])
-
-
-def test_an_unknown_logger_is_refused_with_the_choices(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown logger 'mlflow'; choose from tensorboard, wandb, trackio"):
-        isopix.pretrain("igpt.digits", out=tmp_path / "run", loggers=["mlflow"])
 
 
 def real(name: str) -> None:

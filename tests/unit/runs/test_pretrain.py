@@ -11,15 +11,12 @@ from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.dataset import load_dataset
 from isopix.objectives.base import TrainingBatch
-from isopix.pretrained.model import PretrainedModel
-from isopix.pretrained.run import default_precision
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import check_same_settings, resume_run
+from isopix.runs.resume import resume_run
 from isopix.storage import log
 from isopix.train.baselines import measure_baselines
 from isopix.train.evaluator import evaluate_split
@@ -48,28 +45,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 def _native(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
     for module in ("train.config", "pretrained.run"):
         monkeypatch.setattr(f"isopix.{module}.native_precision", lambda device: precision)
-
-
-@pytest.mark.parametrize(
-    ("native", "given", "used"),
-    [("fp32", None, "fp32"), ("bf16", None, "bf16"), ("bf16", "fp32", "fp32"), ("fp32", "bf16", "bf16")],
-)
-def test_precision_is_that_of_the_settings_or_of_the_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: str, given: str | None, used: str
-) -> None:
-    _native(monkeypatch, native)
-    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe.updated(precision=given)
-    run, other = tmp_path / "run", tmp_path / "other"
-    train_recipe(recipe, run, device=CPU, observer=RunObserver())
-    train_recipe(recipe.updated(precision=used), other, device=CPU, observer=RunObserver())
-    losses = [_losses(each) for each in (run, other)]
-    assert losses[0] == losses[1]
-    assert json.loads((run / "environment.json").read_text())["precision"] == used
-    notes = [each["text"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "note"]
-    slow = "cpu has no instructions for bf16, which is emulated; precision=fp32 is faster"
-    assert notes == [slow] * ((native, given) == ("fp32", "bf16"))
-    default = default_precision(run, PretrainedModel(load_run(run, device=CPU)))
-    assert default == ("fp32" if native == "fp32" else used)
 
 
 def test_a_run_resumed_in_another_precision_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,19 +174,3 @@ def test_baselines_are_logged_once_on_the_images_of_the_losses(tmp_path: Path) -
     found = measure_baselines(loaded.model, recipe.model.head, data.train, held_out, seed=recipe.train.seed)
     assert [each["nats"] for each in logged] == [found["validation"]["nats"], found["test"]["nats"]]
     assert list(loaded.modes) == logged[1]["modes"]
-
-
-def test_a_class_loss_has_no_baselines_of_codes(tmp_path: Path, run: tuple[Recipe, Path]) -> None:
-    words = ["steps=1", "generative_weight=0", "evaluate_images=8", "num_test_images=8"]
-    recipe, initial = prepare_finetune(str(run[1]), assignments=words)
-    train_recipe(recipe, tmp_path / "tuned", device=CPU, observer=RunObserver(), initial=initial)
-    assert not [
-        each for each in log.read_log(tmp_path / "tuned" / "log.jsonl") if each["kind"] == "baselines"
-    ]
-
-
-def test_the_store_of_images_may_differ_where_all_other_settings_must_be_the_same() -> None:
-    saved = {"data": {"store": "pixels", "workers": None, "seed": 0}}
-    check_same_settings("it", saved, {"data": {"store": "encoded", "workers": 4, "seed": 0}})
-    with pytest.raises(ValueError, match=r"it has data\.seed=0, not 1"):
-        check_same_settings("it", saved, {"data": {"store": "encoded", "workers": 4, "seed": 1}})

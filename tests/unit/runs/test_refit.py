@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-import isopix
 from isopix.recipes import registry
 from isopix.runs import pretrain as running
-from isopix.runs.finetune import prepare_finetune
+from isopix.runs.finetune import finetune_and_refit, prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
@@ -86,15 +84,6 @@ def test_the_run_itself_trains_for_the_best_step_on_validation(whole: Path) -> N
     assert any(note.startswith(f"step {step} selected on validation, accuracy ") for note in notes)
 
 
-def test_the_test_images_are_evaluated_once_and_not_by_the_selection(whole: Path) -> None:
-    assert of_test(whole / "selection") == []
-    assert "majority" not in json.loads((whole / "selection/environment.json").read_text())
-    assert [each["images"] for each in of_test(whole)] == [100]
-    before = (whole / "log.jsonl").read_bytes()
-    assert resume_run(whole, device=CPU, observer=RunObserver()).finished
-    assert (whole / "log.jsonl").read_bytes() == before
-
-
 def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     pretrained: Path, whole: Path, tmp_path: Path
 ) -> None:
@@ -108,10 +97,6 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     assert (plain["selection_images"], found["selection_images"]) == (0, 60)
     assert found["measurement"] == plain["measurement"] | {"selection": SELECTION}
     assert plain == found | {"selection_images": 0, "measurement": plain["measurement"]}
-
-
-def test_every_number_says_which_images_selected_the_step(whole: Path) -> None:
-    assert isopix.evaluate(whole, device="cpu").measurement.selection == SELECTION
 
 
 class After:

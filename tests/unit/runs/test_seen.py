@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.seen import leave_out_seen, load_seen, seen_images
+from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 
@@ -42,7 +41,7 @@ def dataset(archive: Path, **changes: int) -> ImageDataset:
 
 
 def hashes_of(folder: Path) -> set[int]:
-    found = load_seen(folder)
+    found = load_seen(folder, {})
     assert found is not None
     return set(found.tolist())
 
@@ -58,21 +57,21 @@ def pixels(images: torch.Tensor) -> set[bytes]:
 
 
 def test_a_run_records_the_images_that_it_is_trained_on(tmp_path: Path, archive: Path) -> None:
-    run = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
-    seen, data = load_seen(run.folder), dataset(archive)
+    run = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
+    seen, data = load_seen(run.path, {}), dataset(archive)
     assert seen is not None
     assert data.train.hashes is not None
     assert seen.tolist() == sorted(set(data.train.hashes.tolist()))
-    assert load_seen(next((run.folder / "checkpoints").iterdir())).tolist() == seen.tolist()
+    assert load_seen(next((run.path / "checkpoints").iterdir()), {}).tolist() == seen.tolist()
 
 
 def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(tmp_path: Path, archive: Path) -> None:
-    source = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
-    tuned = isopix.finetune(source, out=tmp_path / "tuned", overrides=[*TUNING, "patience=null"])
+    source = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
+    tuned = isopix.finetune(source, *TUNING, "patience=null", out=tmp_path / "tuned")
     parts = [dataset(archive), dataset(archive, seed=5)]
     expected = {number for data in parts for number in data.train.hashes.tolist()}
-    assert hashes_of(tuned.folder) == expected
-    found = isopix.evaluate(tuned.folder)
+    assert hashes_of(tuned.path) == expected
+    found = isopix.evaluate(tuned.path)
     unseen = pixels(parts[1].test.images) - pixels(parts[0].train.images)
     assert found.metrics.num_images == len(unseen) < len(parts[1].test)
 
@@ -81,21 +80,21 @@ def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(tmp_path: Pat
 def test_a_run_also_records_the_validation_images_that_select_its_step(
     tmp_path: Path, archive: Path, words: Sequence[str], count: int | None
 ) -> None:
-    run = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
-    tuned = isopix.finetune(run, out=tmp_path / "tuned", overrides=["steps=2", "data.augment=none", *words])
+    run = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
+    tuned = isopix.finetune(run, "steps=2", "data.augment=none", *words, out=tmp_path / "tuned")
     selecting = set(dataset(archive).validation.sample(count).hashes.tolist())
-    assert hashes_of(tuned.folder) - hashes_of(run.folder) == selecting
+    assert hashes_of(tuned.path) - hashes_of(run.path) == selecting
     assert len(selecting) == (count or len(dataset(archive).validation))
 
 
 def test_a_resumed_run_is_not_tested_on_images_that_it_has_seen(tmp_path: Path, archive: Path) -> None:
-    source = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
-    start, out = prepare_finetune(str(source.folder), assignments=TUNING), tmp_path / "tuned"
+    source = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
+    start, out = prepare_finetune(str(source.path), assignments=TUNING), tmp_path / "tuned"
     stopping = RunObserver(stop=lambda: True)
     assert not train_recipe(start.recipe, out, device=CPU, observer=stopping, initial=start.initial).finished
     assert resume_run(out, device=CPU, observer=RunObserver()).finished
     test = dataset(archive, seed=5).test
-    seen = sum(number in hashes_of(source.folder) for number in test.hashes.tolist())
+    seen = sum(number in hashes_of(source.path) for number in test.hashes.tolist())
     record = record_of_test(out)
     assert 0 < seen < len(test)
     assert record["images"] == len(test) - seen
@@ -105,7 +104,7 @@ def test_a_resumed_run_is_not_tested_on_images_that_it_has_seen(tmp_path: Path, 
 def test_images_saved_in_another_format_are_found_among_those_that_were_trained_on(
     tmp_path: Path, archive: Path
 ) -> None:
-    run = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
+    run = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
     with np.load(archive) as arrays:
         images, labels = arrays["x_train"], arrays["y_train"]
     fresh = np.random.default_rng(1).integers(0, 256, (60, 8, 8), dtype=np.uint8)
@@ -114,15 +113,15 @@ def test_images_saved_in_another_format_are_found_among_those_that_were_trained_
             (tmp_path / f"photos/{split}/{label}").mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels[i]).save(tmp_path / f"photos/{split}/{label}/{i}.png")
     found = isopix.probe(run, "l2_grid=[0.1]", data=tmp_path / "photos")
-    assert found.measurement.left_out == len(load_seen(run.folder))
-    assert found.measurement.images == 60 - len(load_seen(run.folder))
+    assert found.measurement.left_out == len(load_seen(run.path, {}))
+    assert found.measurement.images == 60 - len(load_seen(run.path, {}))
 
 
 def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     tmp_path: Path, archive: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The other archive tests on images that the run was trained on, under other labels and names."""
-    run = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
+    run = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
     with np.load(archive) as arrays:
         images = arrays["x_train"]
     fresh = np.random.default_rng(1).integers(0, 256, (70, 8, 8), dtype=np.uint8)
@@ -135,20 +134,11 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     )
     with caplog.at_level(logging.WARNING):
         found = isopix.probe(run, "l2_grid=[0.1]", data=tmp_path / "other.npz")
-    trained = len(load_seen(run.folder))
+    trained = len(load_seen(run.path, {}))
     assert found.network.num_images["test"] == 90 - trained
     message = f"{trained} of 90 test images of dataset 'other' are left out: they were used to train the run"
     assert message in caplog.text
     assert found.warnings == ()
-
-
-def test_a_single_image_is_in_the_singular(archive: Path) -> None:
-    data = dataset(archive)
-    first = data.test.select(torch.arange(1))
-    with pytest.raises(ValueError, match=r"^the only test image of dataset 'all' was used to train the run"):
-        leave_out_seen(replace(data, test=first), first.hashes)
-    note = leave_out_seen(data, first.hashes)[1]
-    assert note.startswith(f"1 of {len(data.test)} test images of dataset 'all' is left out: it was used to")
 
 
 def test_a_dataset_of_which_all_test_images_were_trained_on_is_refused(archive: Path) -> None:
@@ -158,26 +148,18 @@ def test_a_dataset_of_which_all_test_images_were_trained_on_is_refused(archive: 
         leave_out_seen(data, data.test.hashes)
 
 
-def test_images_of_which_no_content_is_known_are_all_kept(archive: Path) -> None:
-    data = dataset(archive)
-    for seen in (None, seen_images(data, None, data.validation.sample(0))):
-        found, note = leave_out_seen(data, seen)
-        assert (found.test, found.left_out, note) == (data.test, {}, "")
-        assert found.seen_known == (seen is not None)
-
-
 def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
     tmp_path: Path, archive: Path
 ) -> None:
     """So is one that was fine-tuned from it, although its own images are known."""
-    source = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
-    assert load_run(source.folder, device=CPU).seen_known
-    (source.folder / "training-images.npy").unlink()
-    tuned = isopix.finetune(source, out=tmp_path / "tuned", overrides=TUNING)
-    notes = [each["text"] for each in read_log(tuned.folder / "log.jsonl") if each["kind"] == "note"]
+    source = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
+    assert load_run(source.path, device=CPU).seen_known
+    (source.path / "training-images.npy").unlink()
+    tuned = isopix.finetune(source, *TUNING, out=tmp_path / "tuned")
+    notes = [each["text"] for each in read_log(tuned.path / "log.jsonl") if each["kind"] == "note"]
     assert notes.count(UNKNOWN) == 1
-    assert record_of_test(tuned.folder)["measurement"]["warnings"] == [UNKNOWN]
-    assert load_seen(tuned.folder) is not None
+    assert record_of_test(tuned.path)["measurement"]["warnings"] == [UNKNOWN]
+    assert load_seen(tuned.path, {}) is not None
     for run in (source, tuned):
         probed = isopix.probe(run, "l2_grid=[0.1]")
         assert probed.measurement.warnings == probed.warnings == (UNKNOWN,)
@@ -197,9 +179,3 @@ def test_a_run_resumed_without_its_list_is_tested_with_a_warning(tmp_path: Path,
     resume_run(out, device=CPU, observer=RunObserver())
     assert record_of_test(out)["measurement"]["warnings"] == [UNKNOWN]
     assert not load_run(out, device=CPU).seen_known
-
-
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
-    (tmp_path / "training-images.npy").write_bytes(b"no array")
-    with pytest.raises(ValueError, match=r"training-images\.npy is damaged"):
-        load_seen(tmp_path)

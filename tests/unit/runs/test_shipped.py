@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -78,12 +76,6 @@ def test_what_is_made_with_a_model_is_in_a_copy(caplog: pytest.LogCaptureFixture
     assert not list(COPIES.glob(".*"))
 
 
-def test_a_command_says_once_that_it_makes_a_copy() -> None:
-    command = [sys.executable, "-m", "isopix", "sample", "igpt.digits", "-n", "1", "--device", "cpu"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
-    assert said.count("igpt.digits comes with isopix; it is copied") == 1
-
-
 def test_a_folder_of_that_name_is_used_instead() -> None:
     shutil.copytree(MODELS["igpt.digits"], "igpt.digits")
     assert find_model(Path("igpt.digits")) == writable_model(Path("igpt.digits")) == Path("igpt.digits")
@@ -92,7 +84,7 @@ def test_a_folder_of_that_name_is_used_instead() -> None:
 
 def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
     copy = COPIES / "igpt.digits"
-    isopix.pretrain("igpt.digits", out=copy, overrides=["steps=1"], limit=60, device="cpu")
+    isopix.pretrain("igpt.digits", "steps=1", out=copy, limit=60, device="cpu")
     with pytest.raises(ValueError, match=r"runs/igpt.digits is another run than the model igpt.digits"):
         isopix.sample("igpt.digits", count=1, device="cpu")
 
@@ -116,19 +108,6 @@ def test_a_wrong_name_is_one_line(name: str, message: str) -> None:
         isopix.sample(name, count=1, device="cpu")
 
 
-@pytest.mark.parametrize("name", ["igpt.digit", "igpt.s"])
-def test_loading_a_wrong_name_names_what_there_is(name: str) -> None:
-    with pytest.raises(ValueError, match=r"did you mean 'igpt\.digits'|is a recipe, of which no weights"):
-        isopix.load(name, device="cpu")
-
-
-def test_a_file_is_no_run_folder(tmp_path: Path) -> None:
-    file = tmp_path / "weights.pt"
-    file.touch()
-    with pytest.raises(ValueError, match=r"weights\.pt is a file, not a run folder$"):
-        isopix.load(file, device="cpu")
-
-
 def test_fine_tuning_makes_the_copy_that_it_names() -> None:
     prepared = prepare_finetune("runs/igpt.digits", assignments=["steps=1"])
     assert prepared.initial is not None
@@ -137,8 +116,6 @@ def test_fine_tuning_makes_the_copy_that_it_names() -> None:
 
 
 def test_pre_training_goes_on_from_a_model(tmp_path: Path) -> None:
-    run = isopix.pretrain(
-        weights="igpt.digits", out=tmp_path / "run", overrides=["steps=1"], limit=60, device="cpu"
-    )
-    assert run.recipe.name == "igpt.digits"
+    run = isopix.pretrain("steps=1", weights="igpt.digits", out=tmp_path / "run", limit=60, device="cpu")
+    assert run.run.recipe.name == "igpt.digits"
     assert not COPIES.exists()

@@ -7,24 +7,26 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.api import training
+import isopix
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.lr_search import check_trial, run_lr_search, trial_folder, trial_recipe
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.results import LRSearch, LRTrial
+from isopix.runs.start import TrainingStart
 from isopix.storage import log
-from isopix.train.lr_search import LRTrial
 from tests.unit.runs.test_lr_search import ObserverFactory, untimed
 
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "evaluate_images=40", "data.limit=100"]
 
 
-def search(out: Path, *words: str, lrs: tuple[float, ...] = (3.0, 0.003)) -> training.LRSearch:
+def search(out: Path, *words: str, lrs: tuple[float, ...] = (3.0, 0.003)) -> LRSearch:
     recipe = registry.resolve("igpt.digits", assignments=[*SMALL, *words]).recipe
-    return run_lr_search(recipe, out, lrs, device=CPU, observer_for=ObserverFactory())
+    start = TrainingStart(recipe, None)
+    return run_lr_search(lambda: start, out, lrs, device=CPU, observer_for=ObserverFactory()).search
 
 
 @pytest.mark.parametrize("log_every", [1, 7, 1000])
@@ -48,8 +50,8 @@ def test_a_search_for_fine_tuning_selects_by_validation_accuracy_and_resumes(tmp
     recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=2", "num_test_images=10"]).recipe
     train_recipe(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
     words = ["steps=60", "evaluate_every=10", "batch_size=32", "generative_weight=0"]
-    arguments = {"out": tmp_path / "lr", "overrides": words, "max_lr": 0.03, "min_lr": 0.01, "device": "cpu"}
-    found = training.search_lr(tmp_path / "pre", **arguments)
+    arguments = {"out": tmp_path / "lr", "max_lr": 0.03, "min_lr": 0.01, "device": "cpu"}
+    found = isopix.search_lr(tmp_path / "pre", *words, **arguments)
     assert [trial.lr for trial in found.trials] == [0.03, 0.01]
     for trial in found.trials:
         records = log.read_log(trial_folder(tmp_path / "lr", trial.lr) / "log.jsonl")
@@ -57,17 +59,17 @@ def test_a_search_for_fine_tuning_selects_by_validation_accuracy_and_resumes(tmp
         assert trial.accuracy == max(seen.values()) == seen[trial.step]
         assert not any(each.get("split") == "test" for each in records)
     assert found.best == max(found.trials, key=lambda trial: trial.accuracy)
-    assert training.search_lr(tmp_path / "pre", **arguments) == found
+    assert isopix.search_lr(tmp_path / "pre", *words, **arguments).trials == found.trials
     with pytest.raises(ValueError, match="generative_weight=0"):
-        training.search_lr(tmp_path / "pre", **{**arguments, "overrides": words[:-1]})
+        isopix.search_lr(tmp_path / "pre", *words[:-1], **arguments)
 
 
 def test_a_fine_tuning_trial_at_chance_level_has_failed(tmp_path: Path) -> None:
     words = [*SMALL, "steps=2", "generative_weight=0"]
-    found = training.search_lr(
+    found = isopix.search_lr(
         "igpt.digits",
+        *words,
         out=tmp_path / "lr",
-        overrides=words,
         finetune=True,
         max_lr=1e-9,
         min_lr=1e-9,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.storage import artifact
+from isopix.storage.cache import MANIFEST_FILE, read_manifest, write_artifact
 
 
 def write(folder: Path) -> dict[str, int]:
@@ -18,8 +18,8 @@ def write(folder: Path) -> dict[str, int]:
 
 
 def test_an_artifact_is_written_atomically_with_its_manifest(tmp_path: Path) -> None:
-    artifact.write_artifact(tmp_path / "a" / "key", write)
-    manifest = artifact.read_manifest(tmp_path / "a" / "key")
+    write_artifact(tmp_path / "a" / "key", write)
+    manifest = read_manifest(tmp_path / "a" / "key")
     assert manifest is not None
     assert manifest["answer"] == 42
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["key"]
@@ -31,17 +31,17 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        artifact.write_artifact(tmp_path / "key", fail)
+        write_artifact(tmp_path / "key", fail)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["content", artifact.MANIFEST_FILE])
+@pytest.mark.parametrize("name", ["content", MANIFEST_FILE])
 def test_a_changed_or_missing_file_is_detected(tmp_path: Path, name: str) -> None:
-    assert artifact.read_manifest(tmp_path / "key") is None
+    assert read_manifest(tmp_path / "key") is None
     for damage in (lambda path: path.write_bytes(b"abd"), Path.unlink):
-        artifact.write_artifact(tmp_path / "key", write)
+        write_artifact(tmp_path / "key", write)
         damage(tmp_path / "key" / name)
-        assert artifact.read_manifest(tmp_path / "key") is None
+        assert read_manifest(tmp_path / "key") is None
 
 
 def _abandoned(folder: Path, name: str, age: float = 0) -> Path:
@@ -68,6 +68,6 @@ def test_what_killed_writers_left_is_deleted_by_the_next_one(tmp_path: Path) -> 
         _abandoned(tmp_path, f".writing-another.host-{ended.pid}-abcd_123"),
         _abandoned(tmp_path, "writing", age=90_000),
     ]
-    artifact.write_artifact(tmp_path / "key", write)
+    write_artifact(tmp_path / "key", write)
     assert not any(path.exists() for path in gone)
     assert all(path.is_dir() for path in kept)

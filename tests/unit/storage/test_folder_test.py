@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from isopix.storage import folder_test
-from isopix.storage.folder_test import folder_problem, free_bytes, size_of
+from isopix.storage import cache
+from isopix.storage.cache import folder_problem, free_bytes, size_of
 
 
 def test_a_good_folder_is_made_and_left_empty(tmp_path: Path) -> None:
@@ -26,12 +26,12 @@ def test_locks_that_do_nothing_are_found(tmp_path: Path, monkeypatch: pytest.Mon
     def nothing(*_: object) -> Iterator[None]:
         yield
 
-    monkeypatch.setattr(folder_test, "exclusive_lock", nothing)
+    monkeypatch.setattr(cache, "exclusive_lock", nothing)
     assert folder_problem(tmp_path).startswith("file locks do not exclude")
 
 
 def test_a_file_that_is_not_replaced_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_test, "replace_file", lambda path, data: path.write_bytes(b"old"))
+    monkeypatch.setattr(cache, "replace_file", lambda path, data: path.write_bytes(b"old"))
     assert folder_problem(tmp_path) == "a file that was replaced has its old content"
 
 

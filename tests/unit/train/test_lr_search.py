@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from isopix.train.lr_search import LRSearch, LRTrial, continue_search, lr_grid
+from isopix.runs.lr_search import continue_search, lr_grid
+from isopix.runs.results import LRSearch, LRTrial
 from isopix.train.stopping import DivergenceDetector
 
 CHANCE, STEPS = 3.0, 500

@@ -1,0 +1,209 @@
+"""Results of the verbs that train: a run, and a search for a learning rate."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from isopix.core.table import Table
+from isopix.core.text import format_duration, format_loss
+from isopix.storage.result import Result, Unsaved, unsaved
+
+TrialStatus = Literal["completed", "failed", "diverged", "non-finite"]
+
+
+class TrainingResult(Result):
+    """A run folder, `path`, after training. `metrics` are those in its log, `model` is its network."""
+
+    recipe: str
+    step: int
+    finished: bool
+    losses: Mapping[str, float]
+    """Newest loss of each split, in nats per predicted code, or per image if only classes are predicted."""
+    accuracies: Mapping[str, float]
+    """Newest classification accuracy of each split."""
+    baselines: Mapping[str, Mapping[str, float]]
+    """Losses of learning-free baselines by split and name."""
+    uniform: float | None
+    """Loss of a uniform prediction, in nats per predicted code."""
+    resume: str
+    """Command that resumes the run."""
+    next: tuple[str, ...]
+    """Commands that apply to the finished run."""
+    run: Unsaved[Any] = unsaved()
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def metrics(self) -> Any:
+        """All metrics in the log of the run."""
+        return self.run.metrics
+
+    @property
+    def model(self) -> Any:
+        """The network: the best weights of a fine-tuned run, the newest of any other."""
+        return self.run.model
+
+    def tables(self) -> list[Table]:
+        """Return the newest loss and accuracy of each split, and their baselines."""
+        rows = [
+            (split, _number(self.losses.get(split)), _percent(self.accuracies.get(split)))
+            for split in dict.fromkeys([*self.losses, *self.accuracies])
+        ]
+        if tested := self.baselines.get("test"):
+            best = min(tested, key=tested.__getitem__)
+            rows.append((f"best learning-free baseline, test: {best}", _number(tested[best]), ""))
+        if self.measurement:
+            rows += [(name, "", _percent(each)) for name, each in self.measurement.baselines.items()]
+        if self.uniform is not None and "test" in self.losses:
+            rows.append(("uniform prediction", _number(self.uniform), ""))
+        return [Table(f"{self.recipe}, step {self.step:,}", ["images", "loss (nats)", "accuracy"], rows)]
+
+    def notes(self) -> list[str]:
+        """Return where the run is, and the commands to continue with."""
+        if not self.finished:
+            return [f"stopped and saved at step {self.step}; resume with: {self.resume}"]
+        return [f"finished: {self.path}", f"next: {' ; '.join(self.next)}"]
+
+
+@dataclass(frozen=True)
+class LRTrial:
+    """A run at one learning rate: its final validation loss, or the step at which it diverged.
+
+    A trial of fine-tuning has the best validation `accuracy` and its step instead. One that learned nothing
+    has `failed`, for a `reason`.
+    """
+
+    lr: float
+    status: TrialStatus
+    step: int
+    loss: float | None
+    seconds: float
+    accuracy: float | None = None
+    reason: str = ""
+
+    @property
+    def score(self) -> float | None:
+        """What is compared, larger is better: the accuracy, or minus the loss; None without either."""
+        if self.accuracy is not None:
+            return self.accuracy
+        return None if self.loss is None else -self.loss
+
+
+@dataclass(frozen=True)
+class LRSearch:
+    """Learning rates in decreasing order, and the trials of the first of them (iGPT, appendix)."""
+
+    lrs: tuple[float, ...]
+    trials: tuple[LRTrial, ...] = ()
+
+    @property
+    def scores(self) -> dict[LRTrial, float]:
+        """The scores of the completed trials."""
+        scored = {trial: trial.score for trial in self.trials if trial.status == "completed"}
+        return {trial: score for trial, score in scored.items() if score is not None}
+
+    @property
+    def worsened(self) -> bool:
+        """Whether a trial after a completed one has failed, or has a lower score."""
+        scored = [trial for trial in self.trials if trial.score is not None]
+        scores = {**dict.fromkeys(scored, -math.inf), **self.scores}  # without those that failed
+        return any(scores[later] < scores[earlier] for earlier, later in pairwise(scored))
+
+    @property
+    def finished(self) -> bool:
+        """Whether a trial was worse than the one before, or all learning rates have been tried."""
+        return self.worsened or len(self.trials) == len(self.lrs)
+
+    @property
+    def remaining(self) -> tuple[float, ...]:
+        """The learning rates that have not been tried."""
+        return self.lrs[len(self.trials) :]
+
+    @property
+    def best(self) -> LRTrial | None:
+        """The completed trial with the highest score, the largest learning rate of equals; None before the
+        end, and if there is none.
+        """
+        return max(self.scores, key=self.scores.__getitem__, default=None) if self.finished else None
+
+
+class LRSearchResult(Result):
+    """A learning-rate search in the folder `path`, which has a run folder for each trial."""
+
+    lrs: tuple[float, ...]
+    """Learning rates to try, in decreasing order."""
+    trials: tuple[LRTrial, ...]
+    finished: bool
+    best_lr: float | None
+    command: str | None = None
+    """The command that trains with the best learning rate."""
+
+    @property
+    def search(self) -> LRSearch:
+        """The learning rates and their trials."""
+        return LRSearch(self.lrs, self.trials)
+
+    @property
+    def best(self) -> LRTrial | None:
+        """The trial with the best learning rate."""
+        return self.search.best
+
+    @property
+    def failure(self) -> str:
+        if not self.finished or self.best:
+            return ""
+        first, last = self.trials[0].lr, self.trials[-1].lr
+        return f"every trial from lr {first} to {last} diverged or failed to learn"
+
+    def tables(self) -> list[Table]:
+        """Return a row for each trial, and for each learning rate that was not tried."""
+        rows = [_trial_row(trial, chosen=trial == self.best) for trial in self.trials]
+        status = "not needed" if self.finished else "pending"
+        rows += [(str(lr), status, "", "", "") for lr in self.search.remaining]
+        result = "validation accuracy" if self._tuned else "validation loss (nats)"
+        step = "step" if self._tuned else "steps"
+        return [Table("Learning-rate search; * best", ["lr", "status", result, step, "time"], rows)]
+
+    def notes(self) -> list[str]:
+        """Return why trials failed, and the command that trains with the best learning rate."""
+        notes = [f"lr {trial.lr} failed: {trial.reason}" for trial in self.trials if trial.reason]
+        if not self.finished:
+            return [*notes, f"stopped and saved in {self.path}; the same command resumes the search"]
+        best = self.best
+        if best is None:
+            return notes
+        if not self.search.worsened:
+            trend = "accuracy was still rising" if self._tuned else "loss was still falling"
+            notes.append(f"note: the {trend} at the smallest learning rate; continue with a smaller --min-lr")
+        if best == self.trials[0]:
+            notes.append(
+                "note: the best learning rate is the largest that was tried; "
+                "search with a larger --max-lr, too"
+            )
+        notes.append(f"best learning rate: {best.lr}; trials: {self.path}")
+        if self.command:
+            notes.append(f"{self.command.split()[1]} with: {self.command}")
+        return notes
+
+    @property
+    def _tuned(self) -> bool:
+        return any(trial.accuracy is not None for trial in self.trials)
+
+
+def _trial_row(trial: LRTrial, *, chosen: bool) -> tuple[str, ...]:
+    ended = trial.status in ("completed", "failed")
+    status = trial.status if ended else f"{trial.status} at step {trial.step:,}"
+    result = _number(trial.loss) if trial.accuracy is None else _percent(trial.accuracy)
+    steps = f"{trial.step:,}" if ended else ""
+    return f"{trial.lr}{' *' * chosen}", status, result, steps, format_duration(trial.seconds)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else format_loss(value)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"

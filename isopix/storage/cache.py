@@ -1,0 +1,185 @@
+"""The cache of this user: folders that are written atomically, with a manifest of hashes that is verified."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from isopix.storage.atomic import is_another_process, replace_file, write_json
+from isopix.storage.hashing import hash_bytes, hash_files
+from isopix.storage.lock import exclusive_lock
+
+MANIFEST_FILE = "manifest.json"
+TEMPORARY_NAME = re.compile(r"\.writing-(?P<host>.+)-(?P<pid>[1-9]\d{0,8})-[a-z0-9_]{8}")
+ABANDONED_AFTER = 86400.0  # seconds
+VERIFIED_FILE = "verified.json"
+UNHASHED = (MANIFEST_FILE, VERIFIED_FILE)
+ALWAYS_HASHED = 256 * 2**20  # bytes of an artifact, which are hashed in a fraction of a second
+
+Stamps = dict[str, list[int]]  # of files: what changes when they do
+
+
+def default_cache() -> Path:
+    """Return $ISOPIX_CACHE, or ~/.cache/isopix."""
+    return Path(os.environ.get("ISOPIX_CACHE") or Path.home() / ".cache" / "isopix")
+
+
+def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
+    """Create the folder `target` with the files that `write` puts into an empty folder.
+
+    The manifest has the values that `write` returns and the hash of every file. If another process creates
+    the folder first, its content is kept. What killed processes left beside it is deleted. Raises OSError.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(target.parent)
+    shutil.rmtree(target, ignore_errors=True)
+    prefix = f".writing-{socket.gethostname()}-{os.getpid()}-"
+    with TemporaryDirectory(prefix=prefix, dir=target.parent, ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary) / target.name
+        folder.mkdir()
+        _complete(folder, target, write(folder))
+
+
+def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
+    """Write the manifest of the files of a folder, and rename it."""
+    files = {path.name: path for path in sorted(folder.iterdir()) if path.name not in UNHASHED}
+    text = json.dumps({**values, "files": hash_files(files)}, sort_keys=True)
+    (folder / MANIFEST_FILE).write_text(json.dumps({"hash": hash_bytes(text.encode()), "manifest": text}))
+    if _is_large(files):
+        _remember_verified(folder, _stamps(files))
+    try:
+        folder.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was faster
+            raise
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Delete the temporary folders of processes of this host that have ended, and of others that have not
+    been written to for a day.
+    """
+    for folder in parent.glob(".writing-*"):
+        match = TEMPORARY_NAME.fullmatch(folder.name)
+        with suppress(OSError):
+            if _has_ended(match) or _is_old(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_ended(match: re.Match[str] | None) -> bool:
+    """Return whether it is known that the process in the name of a folder has ended. One with the id of this
+    process may be this one, or an earlier one in a container.
+    """
+    if match is None or match["host"] != socket.gethostname() or int(match["pid"]) == os.getpid():
+        return False
+    return not is_another_process(int(match["pid"]))
+
+
+def _is_old(folder: Path) -> bool:
+    newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+    return time.time() - newest > ABANDONED_AFTER
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest of an artifact, or None if the folder does not exist or a hash differs.
+
+    The files of a large artifact are hashed only if their sizes or times have changed since the last time.
+    """
+    try:
+        stored = json.loads((folder / MANIFEST_FILE).read_text())
+        text = stored["manifest"]
+        manifest: dict[str, Any] = json.loads(text)
+        files = {name: folder / name for name in manifest["files"]}
+        intact = hash_bytes(text.encode()) == stored["hash"] and _verify(folder, files, manifest["files"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return manifest if intact else None
+
+
+def _verify(folder: Path, files: Mapping[str, Path], hashes: Mapping[str, str]) -> bool:
+    stamps = _stamps(files)
+    large = _is_large(files)
+    if large and _verified(folder) == stamps:
+        return True
+    intact = hash_files(files) == hashes
+    if large and intact:
+        _remember_verified(folder, stamps)
+    return intact
+
+
+def _is_large(files: Mapping[str, Path]) -> bool:
+    return sum(path.stat().st_size for path in files.values()) > ALWAYS_HASHED
+
+
+def _stamps(files: Mapping[str, Path]) -> Stamps:
+    """Return size, times and inode of each file: a copy of an artifact has others."""
+    found = {name: path.stat() for name, path in files.items()}
+    return {
+        name: [each.st_size, each.st_mtime_ns, each.st_ctime_ns, each.st_ino] for name, each in found.items()
+    }
+
+
+def _verified(folder: Path) -> Stamps | None:
+    try:
+        stamps: Stamps = json.loads((folder / VERIFIED_FILE).read_bytes())
+        return stamps
+    except (OSError, ValueError):
+        return None
+
+
+def _remember_verified(folder: Path, stamps: Stamps) -> None:
+    with suppress(OSError, RuntimeError):  # a folder of another user; files are hashed again then
+        write_json(folder / VERIFIED_FILE, stamps)
+
+
+def folder_problem(folder: Path) -> str:
+    """Return in one line what does not work in a folder; empty if all works. The folder is created.
+
+    A file is replaced by renaming another to its name, a folder is renamed, and a lock that is held cannot be
+    taken again. Nothing is left behind.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder, prefix=".test-") as name:
+            return _try_folder(Path(name))
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return " ".join(reason.split()) or type(error).__name__
+
+
+def _try_folder(folder: Path) -> str:
+    file, inner = folder / "file", folder / "inner"
+    replace_file(file, b"old")
+    replace_file(file, b"new")
+    if file.read_bytes() != b"new":
+        return "a file that was replaced has its old content"
+    inner.mkdir()
+    inner.rename(folder / "renamed")
+    with exclusive_lock(folder, "folder"):
+        try:
+            with exclusive_lock(folder, "folder"):
+                return "file locks do not exclude: two processes could write at the same time"
+        except ValueError:
+            return ""
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the disk on which a folder is, or will be."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).free
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder; 0 if there is none."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place, name)
+            total += 0 if path.is_symlink() or not path.exists() else path.stat().st_size
+    return total

@@ -1,0 +1,92 @@
+"""`isopix search-lr`: search for the learning rate over a decreasing grid."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from isopix.core.verb import verb
+from isopix.runs.results import LRSearchResult
+from isopix.verbs.options import (
+    DeviceLike,
+    Limit,
+    PaletteFile,
+    RecipeLike,
+    RunSeed,
+    Settings,
+    SettingsFile,
+    TrainingData,
+)
+from isopix.verbs.pretrain import run_options, same_command
+
+Source = Annotated[
+    os.PathLike[str] | RecipeLike,
+    Parameter(help="Name from `isopix recipe list`, or run folder of a pre-trained network to fine-tune."),
+]
+Out = Annotated[
+    Path, Parameter(help="Folder of the search: new, empty, or that of the same search to resume.")
+]
+MaxLR = Annotated[float, Parameter(help="Largest learning rate.")]
+MinLR = Annotated[float, Parameter(help="Smallest learning rate to try.")]
+Finetune = Annotated[
+    bool,
+    Parameter(
+        negative="", help="Search for fine-tuning a recipe from scratch; run folders are always fine-tuned."
+    ),
+]
+
+
+@verb(slurm=True)
+def search_lr(
+    source: Source,
+    *settings: Settings,
+    out: Out,
+    data: TrainingData = None,
+    palette: PaletteFile = None,
+    file: SettingsFile = None,
+    limit: Limit = None,
+    seed: RunSeed = None,
+    finetune: Finetune = False,
+    max_lr: MaxLR = 0.01,
+    min_lr: MinLR = 0.00001,
+    device: DeviceLike = "auto",
+) -> LRSearchResult:
+    """Search for the learning rate over a decreasing grid: 0.01, 0.003, 0.001, 0.0003 and so on.
+
+    Trains one trial per learning rate and stops those that diverge. The search ends when the validation loss
+    of a trial is higher than that of the one before; the lowest wins. A run folder is fine-tuned, and trials
+    are compared by validation accuracy. Trials that end no better than the unigram frequencies of the codes,
+    or than the majority class, have failed. Test images are not used. The same command resumes an interrupted
+    search.
+
+    Example: isopix search-lr igpt.tiny --data photos/ --out runs/photos-lr steps=300
+    """
+    from isopix.core.signals import Interrupted, with_resume_hint
+    from isopix.runs.finetune import prepare_finetune
+    from isopix.runs.processes import require_no_lr, search_in_process
+    from isopix.runs.start import prepare_pretrain
+
+    options = run_options(data, limit, seed, palette)
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+    tuned = bool(name) and (finetune or Path(name).exists())
+    if finetune and not name:
+        raise ValueError("finetune=True needs a run folder or the name of a recipe")
+
+    def prepare() -> Any:
+        if tuned:
+            return prepare_finetune(name, file=file, options=options, assignments=settings)
+        recipe: Any = name or source
+        return prepare_pretrain(recipe, settings, file=file, options=options)
+
+    require_no_lr(prepare().recipe, settings)
+    given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
+    words: list[object] = ["finetune" if tuned else "pretrain", name, *settings]
+    words += [word for name, value in given.items() if value is not None for word in (name, value)]
+    with with_resume_hint(out, same_command()):
+        result = search_in_process(
+            prepare, out, max_lr, min_lr, device=device, words=tuple(map(str, words)) if name else ()
+        )
+    if not result.finished:
+        raise Interrupted(f"stopped and saved: {out}", result)
+    return result

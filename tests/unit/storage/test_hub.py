@@ -1,0 +1,101 @@
+"""The hub, as far as it goes without a network: what its library is asked, and what is said when it fails."""
+
+import fnmatch
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import isopix
+from isopix.storage import hub
+
+
+def library(monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(**parts))
+
+
+def test_a_local_folder_is_returned(tmp_path: Path) -> None:
+    assert hub.resolve_path(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize("name", ["missing", "a/b/c", "../up", "/nowhere/at/all", "own er/name"])
+def test_neither_folder_nor_hub_name_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library(monkeypatch)
+    line = f"'{name}' is neither a run folder nor the name of a model on the Hub (owner/name)"
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        hub.resolve_path(name)
+    with pytest.raises(ValueError, match=f"^'{re.escape(name)}' is neither a model folder nor"):
+        hub.resolve_path(name, "model folder")
+
+
+def test_a_missing_folder_like_a_hub_name_is_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    class RepositoryNotFoundError(Exception):
+        """Of this name in huggingface_hub."""
+
+    class GatedRepoError(RepositoryNotFoundError):
+        """A model that exists, and that needs a log-in."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise GatedRepoError("401 Client Error. (Request ID: 1)")
+
+    library(monkeypatch, snapshot_download=fail)
+    with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model on the Hub; a"):
+        isopix.load("runs/digts")
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_pickles_are_downloaded_only_without_safetensors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: bool
+) -> None:
+    asked = []
+
+    def fetch(name: str, *, allow_patterns: list[str], ignore_patterns: list[str]) -> str:
+        asked.append(allow_patterns)
+        assert fnmatch.fnmatch("onnx/model.safetensors", ignore_patterns[0])
+        if safe:
+            (tmp_path / "model.safetensors").touch()
+        return str(tmp_path)
+
+    library(monkeypatch, snapshot_download=fetch)
+    assert hub.resolve_path("owner/name") == tmp_path
+    assert [hub.PICKLE_PATTERN in patterns for patterns in asked] == ([False] if safe else [False, True])
+
+
+def test_without_network_the_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("no route\nto host")
+
+    library(monkeypatch, snapshot_download=fail, create_repo=fail)
+    line = r"^'owner/name' is neither a run folder nor a model that .* \(ConnectionError: no route\)"
+    with pytest.raises(RuntimeError, match=line):
+        hub.resolve_path("owner/name")
+    line = r"^cannot upload 'owner/name' to the Hub: ConnectionError: no route$"
+    with pytest.raises(RuntimeError, match=line):
+        hub.upload(Path("folder"), "owner/name", private=False)
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(RuntimeError, match=r"the Hub requires pip install 'isopix\[hf\]'"):
+        hub.resolve_path("owner/name")
+
+
+def test_upload_creates_the_model_and_uploads_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+
+    def create(name: str, *, private: bool, exist_ok: bool) -> str:
+        done.append((name, private, exist_ok))
+        return f"hub/{name}"
+
+    def upload(*, repo_id: str, folder_path: Path, commit_message: str) -> None:
+        done.append((repo_id, folder_path, commit_message))
+
+    library(monkeypatch, create_repo=create, upload_folder=upload)
+    assert hub.upload(tmp_path, "owner/name", private=True) == "hub/owner/name"
+    assert done == [("owner/name", True, True), ("owner/name", tmp_path, "Upload by isopix")]
+    with pytest.raises(ValueError, match="'name' is not a Hub model name; use owner/name"):
+        hub.upload(tmp_path, "name", private=True)

@@ -1,0 +1,157 @@
+"""Training through its verbs: pretrain, resume, finetune, search_lr."""
+
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import isopix
+from isopix.core.signals import STOPPED
+from isopix.core.verb import VERBS, check_job
+from isopix.runs.results import LRSearchResult, TrainingResult
+from isopix.runs.training import TrainingRun
+from tests.unit.api.conftest import LIMIT, TINY, cli
+from tests.unit.data.refusal import refusal
+
+CPU: dict[str, Any] = {"device": "cpu"}
+FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
+WEIGHTS = "checkpoints/step-00000004/model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
+    out = tmp_path_factory.mktemp("runs") / "ar"
+    return isopix.pretrain("igpt.digits", *TINY, out=out, limit=LIMIT, **CPU)
+
+
+def test_a_result_has_the_metrics_and_the_model_and_is_a_path(run: TrainingResult) -> None:
+    assert (run.step, run.finished, run.recipe) == (4, True, "igpt.digits")
+    assert run.losses["test"] == run.metrics.test["loss_nats"]
+    assert run.measurement is not None
+    assert run.measurement.images == 16
+    assert len(run.model.sample(2, seed=0)) == 2
+    assert isopix.Run(run).recipe.model.depth == 1
+    for text in (f"{run.losses['test']:.4f}", f"{run.uniform:.4f}", "best learning-free baseline"):
+        assert text in repr(run)
+    assert f"isopix probe {run.path} ; isopix sample {run.path}" in repr(run)
+
+
+def test_records_of_results_are_read_as_they_were(run: TrainingResult, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(run.json())
+    assert TrainingResult.read(path).json() == run.json()
+
+
+def test_the_command_trains_the_same_weights(run: TrainingResult, tmp_path: Path) -> None:
+    printed = cli("pretrain", "igpt.digits", *TINY, "--out", tmp_path / "cli", "--limit", LIMIT, *_cpu())
+    assert f"finished: {tmp_path / 'cli'}" in printed
+    assert (tmp_path / "cli" / WEIGHTS).read_bytes() == (Path(run) / WEIGHTS).read_bytes()
+
+
+def _cpu() -> list[str]:
+    return ["--device", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "reason"),
+    [
+        (("igpt.digits", "dept=2"), {}, "unknown setting 'dept'; did you mean 'model.depth'?"),
+        (("igpt.digits",), {"logger": ("nothing",)}, "unknown logger 'nothing'"),
+        (("igpt.digits",), {"data": "nowhere"}, "nowhere"),
+        ((), {}, "pretrain needs the name of a recipe"),
+        (("igpt.digits",), {"limit": 0}, "limit is 0"),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_anything_is_written(
+    tmp_path: Path, words: tuple[str, ...], options: dict[str, Any], reason: str
+) -> None:
+    assert reason in refusal(lambda: isopix.pretrain(*words, out=tmp_path / "run", **options, **CPU))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def stopped_at_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that gets SIGTERM in step 2 of a training."""
+    record = TrainingRun.record
+
+    def stopping(run: TrainingRun, values: dict[str, Any]) -> None:
+        record(run, values)
+        if values["kind"] == "train" and values["step"] == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(TrainingRun, "record", stopping)
+
+
+@pytest.mark.usefixtures("stopped_at_2")
+def test_a_stop_saves_and_resume_continues(
+    run: TrainingResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*TINY, "checkpoint_every=1"]
+    with pytest.raises(isopix.Interrupted, match="stopped at step 2 and saved") as caught:
+        isopix.pretrain("igpt.digits", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
+    stopped = caught.value.result
+    assert (stopped.step, stopped.finished) == (2, False)
+    assert f"stopped and saved at step 2; resume with: isopix resume {stopped.path}" in repr(stopped)
+    assert isopix.resume(stopped, **CPU).finished
+    assert (tmp_path / "run" / WEIGHTS).read_bytes() == (Path(run) / WEIGHTS).read_bytes()
+    (tmp_path / "again").mkdir()
+    with suppress(isopix.Interrupted):
+        isopix.pretrain("igpt.digits", *words, out=tmp_path / "again", limit=LIMIT, **CPU)
+    with (tmp_path / "again/checkpoints/step-00000002/model.safetensors").open("r+b") as weights:
+        weights.truncate(1000)
+    isopix.show_progress()
+    with suppress(isopix.Interrupted):
+        isopix.resume(tmp_path / "again", **CPU)
+    isopix.show_progress(False)
+    assert "from step 1 of 4" in capsys.readouterr().err, "that of the checkpoint that is loaded"
+
+
+@pytest.mark.usefixtures("stopped_at_2")
+def test_a_stopped_command_exits_with_the_code_that_batch_systems_requeue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from isopix.cli.main import main  # noqa: PLC0415
+
+    words = ["pretrain", "igpt.digits", *TINY, "--out", str(tmp_path / "run"), "--limit", "60", *_cpu()]
+    monkeypatch.setattr("sys.argv", ["isopix", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == STOPPED
+    assert f"resume with: isopix resume {tmp_path / 'run'} --device cpu" in capsys.readouterr().out
+
+
+def test_finetune_and_refit(run: TrainingResult, tmp_path: Path) -> None:
+    words = [*FEW, "generative_weight=0.5", "lr=0.01"]
+    tuned = isopix.finetune(run, *words, out=tmp_path / "tuned", limit=LIMIT, **CPU)
+    assert 0 <= tuned.accuracies["test"] <= 1
+    assert "majority class" in repr(tuned)
+    again = isopix.finetune(run, *words, out=tmp_path / "run", limit=LIMIT, refit_on_validation=True, **CPU)
+    assert again.run.recipe.data.train_on_validation
+    assert (tmp_path / "run" / "selection" / "log.jsonl").is_file()
+
+
+def test_search_lr(tmp_path: Path) -> None:
+    found = isopix.search_lr("igpt.digits", *TINY, out=tmp_path / "lr", limit=LIMIT, min_lr=0.003, **CPU)
+    assert found.best is None, "four steps learn nothing"
+    assert found.failure == "every trial from lr 0.01 to 0.003 diverged or failed to learn"
+    assert LRSearchResult.read(tmp_path / "lr" / "search_lr.json").json() == found.json()
+    line = refusal(lambda: isopix.search_lr("igpt.digits", "lr=1", out=tmp_path / "x"))
+    assert "set max_lr and min_lr instead" in line
+
+
+@pytest.mark.parametrize("name", ["pretrain", "finetune", "search-lr"])
+def test_a_job_is_checked_and_not_begun(tmp_path: Path, name: str) -> None:
+    verb = VERBS[name]
+    assert verb.slurm
+
+    def call(*words: str) -> Any:
+        return verb.function("igpt.digits", *words, out=tmp_path / "run", limit=LIMIT, **CPU)
+
+    check_job(lambda: call("batch_size=8"), 4)
+    assert list(tmp_path.iterdir()) == []
+    assert "batch_size 8 is not a multiple of 3 processes" in refusal(
+        check_job, lambda: call("batch_size=8"), 3
+    )
+    assert "unknown setting 'dept'" in refusal(check_job, lambda: call("dept=1"), 1)
