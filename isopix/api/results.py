@@ -6,12 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from isopix.reporting.baselines import BaselineRow
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,20 @@ features that may lie in 16 bits on disk.
 """
 
 import abc
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated
 
 import torch
-from einops import rearrange, repeat
-from jaxtyping import Bool, Float, Int
+from einops import rearrange
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.choices import Count, Number, Range, check_ranges
-from isopix.core.registry import register
 from isopix.core.types import Labels
-from isopix.data.batches import ShuffledIndices, steps_per_epoch
+from isopix.data.batches import ShuffledIndices
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, Standardizer
-from isopix.train.optim import WarmupCosineSchedule
 
 LEARNING_RATE = "learning rate"  # what validation selects
 MAX_BYTES = 2**31  # memory of the weights of the layers that are trained together

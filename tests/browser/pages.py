@@ -15,7 +15,7 @@ from isopix.reporting import page
 from isopix.runs.pretrain import save_data_sample
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import bare, drawing, evidence, few_labels, records, whole
+from tests.unit.reporting.cases import bare, drawing, evidence, records, whole
 from tests.unit.reporting.test_finetuning_section import fine_tuned
 from tests.unit.reporting.test_low_data_section import result
 from tests.unit.reporting.test_run_reader import analysed
