@@ -18,8 +18,8 @@ from isopix.core.images import ImageSequence
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels, Mask
-from isopix.data.content_hash import content_hash
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import content_hash
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
