@@ -22,17 +22,10 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import content_hash
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.base import PretrainModel
+from isopix.probing.baselines import raw_pixels
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_cache import cached, kept
-from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
-from isopix.probing.features import (
-    ALL,
-    BatchSlice,
-    concat_batches,
-    draw_masks,
-    iter_features,
-    raw_pixels,
-)
+from isopix.probing.features import ALL, BatchSlice, concat_batches, draw_masks, iter_features
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, cached, kept
 from isopix.storage.cache import default_cache
 from isopix.storage.hashing import hash_bytes
 
