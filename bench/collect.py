@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
 from isopix.storage import log
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.run_folder import RunFolder

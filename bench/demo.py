@@ -15,9 +15,8 @@ from typing import Any
 
 from commands import call, environment
 
-from isopix.reporting.metrics import baseline_losses, held_out_loss, uniform_classes
-from isopix.reporting.run_reader import read_run
-from isopix.reporting.run_record import RunRecord
+from isopix.reporting.run_record import RunRecord, read_run
+from isopix.reporting.training import baseline_losses, held_out_loss, uniform_classes
 from isopix.storage import log
 from isopix.storage.run_folder import RunFolder
 

@@ -18,8 +18,8 @@ import torch
 
 from isopix.data.dataset import load_dataset
 from isopix.model.network import Network
-from isopix.reporting.model_card import model_card
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.card import model_card
+from isopix.reporting.run_record import read_run
 from isopix.runs.load import find_checkpoint, load_run
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import FOLDER
