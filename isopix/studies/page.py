@@ -1,16 +1,13 @@
 """The page of a study or a protocol: its figures, and the tables of its result."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from markupsafe import Markup
-
 from isopix.plots import style, svg
 from isopix.plots.style import Figure
-from isopix.reporting.section import Chart
-from isopix.reporting.template import render_template
+from isopix.reporting.page import Page
+from isopix.reporting.section import Chart, Panel, Section, page_table
 from isopix.storage.atomic import replace_file
 from isopix.storage.result import Result
 
@@ -33,12 +30,7 @@ def write_page(path: Path, result: Result, figures: Sequence[PageFigure], **text
         style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)
         markup = svg.svg_markup(each.drawing, each.numbers, name=each.name, alt=each.caption)
         charts.append(Chart(markup, each.caption, "chart wide-chart"))
-    page = render_template(
-        "page.html.j2",
-        Path(__file__).parent,
-        charts=charts,
-        tables=[Markup(table.html()) for table in result.tables()],
-        report_command=shlex.join(result.call.get("command", ())),
-        **texts,
-    )
-    replace_file(path, page.encode())
+    tables = list(map(page_table, result.tables()))
+    sections = [Section("Figures", [Panel(charts)]), Section("Tables", [Panel(tables=tables)])]
+    page = Page(sections=sections, command=result.call.get("command", ()), **texts)
+    replace_file(path, page.html().encode())
