@@ -62,7 +62,7 @@ def test_a_demo_writes_one_report_and_resumes(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_training_of_a_demo_that_fails_says_why(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="^unknown recipe 'nothing'"):
+    with pytest.raises(RuntimeError, match=r"^unknown recipe 'nothing'"):
         demo_verb.train_side_by_side(
             {tmp_path / "a": ["pretrain", "nothing", "--out", str(tmp_path / "a")]}, 1, "cpu"
         )
