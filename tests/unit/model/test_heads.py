@@ -9,7 +9,7 @@ from torch.distributions import Normal
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.codecs.patch import FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
+from isopix.codecs.patches import FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import (

@@ -5,8 +5,7 @@ from itertools import product
 import pytest
 import torch
 
-from isopix.codecs.bytes import BytesSpec
-from isopix.codecs.patch import GrayThumbnailSpec
+from isopix.codecs.patches import BytesSpec, GrayThumbnailSpec
 from isopix.core.types import Grid
 from isopix.model.heads import RegressionHeadSpec
 from isopix.objectives.base import TrainingBatch

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isopix.codecs.patch import MeanColorSpec
+from isopix.codecs.patches import MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec

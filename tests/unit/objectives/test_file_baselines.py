@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.patches import BytesSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import LinearHeadSpec, RegressionHeadSpec

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.patches import BytesSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec, PerChannelMask

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.codecs.patch import MeanColorSpec
+from isopix.codecs.patches import MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.conv_layers import GroupNormReLU, StdConv2d

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from isopix.codecs.bytes import Bytes
+from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.init import initialize
