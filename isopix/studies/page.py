@@ -21,10 +21,10 @@ class PageFigure(NamedTuple):
     numbers: Any
 
 
-def write_page(path: Path, result: Result, figures: Sequence[PageFigure], **texts: str) -> None:
-    """Write the page, and each figure with its numbers into the folder `figures` beside it; `texts` are the
-    title, the headline and the lead.
-    """
+def write_page(
+    path: Path, result: Result, figures: Sequence[PageFigure], *, title: str, headline: str, lead: str
+) -> None:
+    """Write the page, and each figure with its numbers into the folder `figures` beside it."""
     charts = []
     for each in figures:
         style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)
@@ -32,5 +32,5 @@ def write_page(path: Path, result: Result, figures: Sequence[PageFigure], **text
         charts.append(Chart(markup, each.caption, "chart wide-chart"))
     tables = list(map(page_table, result.tables()))
     sections = [Section("Figures", [Panel(charts)]), Section("Tables", [Panel(tables=tables)])]
-    page = Page(sections=sections, command=result.call.get("command", ()), **texts)
+    page = Page(title, headline, sections, result.call.get("command", ()), lead)
     replace_file(path, page.html().encode())
