@@ -189,7 +189,7 @@ def test_commands_are_listed_under_their_working_directory(tmp_path: Path) -> No
     run = whole(tmp_path / "run")
     made = {"folder": "/data/my runs", "commit": "abc-dirty", "command": ["isopix", "pretrain", "igpt.tiny"]}
     palette = {"file": "/data/p.npz", "source": "k-means on photos"}
-    run.environment.write_text(json.dumps(made | {"palette": palette}))
+    run.environment.write_text(json.dumps(made | {"codec": {"palette": palette}}))
     probe(run, evidence(), folder="/data/my runs", command=["isopix", "probe", "my run"])
     (block,) = re.findall(r"<pre[^>]*>(.*?)</pre>", page.build([run]), re.DOTALL)
     assert html.unescape(block).splitlines()[:5] == [
@@ -221,7 +221,7 @@ def test_the_page_has_no_absolute_path(tmp_path: Path) -> None:
 def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     palette = {"file": "p.npz\nrm -r /", "source": "x"}
-    run.environment.write_text(json.dumps({"command": ["isopix"], "palette": palette}))
+    run.environment.write_text(json.dumps({"command": ["isopix"], "codec": {"palette": palette}}))
     (block,) = re.findall(r"<pre[^>]*>(.*?)</pre>", page.build([run]), re.DOTALL)
     assert "# palette p.npz rm -r /: x\n" in block
 
