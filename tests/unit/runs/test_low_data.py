@@ -53,7 +53,7 @@ def job_of(run: Path, loaded: LoadedRun, out: Path, *words: str) -> FineTuneJob:
 
 
 def folder_of(out: Path, labels: int, subset: int) -> Path:
-    [folder] = out.glob(f"labels-{labels}-subset-{subset}-*")
+    [folder] = out.glob(f"finetune-*/labels-{labels}-subset-{subset}")
     return folder
 
 
