@@ -1,4 +1,4 @@
-"""The tables of docs/speed.md: times next to peers, and the seconds that compiling takes."""
+"""The tables of docs/speed.md: times next to peers, and memory."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,31 +7,17 @@ from cells import RESULTS, format_ratio, format_seconds, read, recorded_peak_mem
 
 from isopix.core.text import format_bytes
 
-OWN = "isopix"
 SIDES = ("isopix_seconds", "peer_seconds")
 
 
 def speed() -> str:
-    tables: dict[str, list[str]] = {}
-    for found in results():
-        machine = f"{found['device']}, {threads(found)}, torch {found['torch']}"
-        tables.setdefault(machine, []).extend(row(each, item) for each, item in comparisons(found))
+    """Return one row per comparison on the machine that was measured last."""
+    machine = results()[-1]["device"]
+    found = [each for each in results() if each["device"] == machine]
+    rows = [row(each, item) for content in found for each, item in comparisons(content)]
     head = ["| task | isopix | peer | time of the peer | ratio | n |", "|---|---|---|---|---|---|"]
-    return "\n".join("\n".join([f"On {machine}:\n", *head, *rows, ""]) for machine, rows in tables.items())
-
-
-def compiling() -> str:
-    """Return the seconds of the first compiled call of isopix, which compiles, by task."""
-    rows = ["| task | machine | first call | later calls |", "|---|---|---|---|"]
-    for found in results():
-        for record in measured(found):
-            for name, times in record["alternatives"].get(OWN, {}).items():
-                if "compiled" in name:
-                    task = record["comparisons"][0]["task"]
-                    later = f"{format_seconds(times['median'])}/{record['item']}"
-                    first = format_seconds(times["first_call"])
-                    rows.append(f"| {task}, {name} | {found['device']} | {first} | {later} |")
-    return "\n".join(rows) + "\n"
+    title = f"On {machine}, {threads(found[-1])}, torch {found[-1]['torch']}:\n"
+    return "\n".join([title, *head, *rows, ""])
 
 
 def memory() -> str:

@@ -8,14 +8,13 @@ from typing import Any
 
 from cells import RESULTS, mean_std, read
 
-from isopix.studies.claims import Contrast
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
 from isopix.studies.inductive_bias.results import TrialResult
 from isopix.studies.inductive_bias.write_up import evaluate_trials
 
 CIFAR10 = "study-tiny-cifar10"
 TINY = ("study-tiny", "study-tiny-repeated")
-INTERVAL = "Mean (95 % interval over seeds, kinds of networks and test images)"
+INTERVAL = "Verdicts by 95 % intervals over seeds, kinds of networks and test images"
 FALSE = ("does not hold", "holds")
 FALSE_COLUMNS = (
     "any refuted: no differences",
@@ -24,8 +23,8 @@ FALSE_COLUMNS = (
 
 
 def study_tiny() -> str:
-    """Return the claims and networks of the tiny study, on translated digits."""
-    return "\n".join([blocks_table("study-tiny"), claims_table("study-tiny"), networks_table("study-tiny")])
+    """Return the blocks and claims of the tiny study, on translated digits."""
+    return "\n".join([blocks_table("study-tiny"), claims_table("study-tiny")])
 
 
 def study_time() -> str:
@@ -45,10 +44,8 @@ def study_time() -> str:
 
 
 def study_small() -> str:
-    """Return the claims and networks of the small study, on CIFAR-10."""
-    return "\n".join(
-        [blocks_table("study-small"), claims_table("study-small"), networks_table("study-small")]
-    )
+    """Return the blocks and claims of the small study, on CIFAR-10."""
+    return "\n".join([blocks_table("study-small"), claims_table("study-small")])
 
 
 def study_precision() -> str:
@@ -150,31 +147,15 @@ def blocks_table(name: str) -> str:
 
 
 def claims_table(name: str) -> str:
-    """Return each contrast with its mean, interval and verdict under both pools."""
+    """Return the verdict of each claim under both pools; the contrasts are in the page of the study."""
     study, done = finished(name)
     found = evaluate_trials(done, SCALES[study.plan.scale].effects)
     columns = " | ".join(f"pool `{pool}`" for pool in STUDY_POOLS)
     rows = [f"| claim of the paper | {columns} |", "|---|" + "---|" * len(STUDY_POOLS)]
     for claims in zip(*found.values(), strict=True):
-        first = claims[0]
-        verdicts = " | ".join(f"**{claim.verdict}**" for claim in claims)
-        rows.append(f"| **({first.letter}) {first.claim}** | {verdicts} |")
-        for contrasts in zip(*(claim.contrasts for claim in claims), strict=True):
-            shown = "" if contrasts[0].counted else " (not part of the verdict)"
-            rows.append(f"| {contrasts[0].text}{shown} | {' | '.join(map(measured, contrasts))} |")
+        verdicts = " | ".join(claim.verdict for claim in claims)
+        rows.append(f"| ({claims[0].letter}) {claims[0].claim} | {verdicts} |")
     return "\n".join([*rows, "", sample(name, INTERVAL)]) + "\n"
-
-
-def measured(contrast: Contrast) -> str:
-    """Format the mean and its interval, and what hinders a decision."""
-    if contrast.mean is None:
-        return "not measured"
-    number = f"{contrast.mean:+.3g} {contrast.unit}".rstrip()
-    if contrast.interval is not None:
-        number += " ({:+.3g} to {:+.3g})".format(*contrast.interval)
-    reason = contrast.regime and "cannot be judged" if contrast.counted else ""
-    note = reason or contrast.needed
-    return (f"{number}; {note}" if note else number).replace("-", "−")
 
 
 def sample(name: str, statistic: str) -> str:
@@ -191,7 +172,7 @@ def sample(name: str, statistic: str) -> str:
         f"{len(done)} networks, {seeds} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
         f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. "
         f"{statistic}. Probe: "
-        f"{study.specs[0].probe.method.label()}, {probed} images. {hours:.1f} hours of one thread: "
+        f"{study.specs[0].probe.label()}, {probed} images. {hours:.1f} hours of one thread: "
         f"{machines(done)}; torch {first.environment['torch']}, isopix {first.environment['isopix']}."
     )
 
@@ -203,30 +184,6 @@ def machines(results: Sequence[TrialResult]) -> str:
     if len(names) == 1:
         return names[0]
     return ", ".join(f"{count} networks {name}" for name, count in zip(names, found.values(), strict=True))
-
-
-def networks_table(name: str) -> str:
-    """Return loss and accuracies of each network with its baselines, over seeds."""
-    _, done = finished(name)
-    groups: dict[str, list[TrialResult]] = {}
-    for result in done:
-        assert result.trial is not None, "it is done"
-        groups.setdefault("-".join(map(str, result.trial.architecture)), []).append(result)
-    columns = [f"{pool} | untrained" for pool in STUDY_POOLS]
-    rows = [f"| network | loss (nats) | {' | '.join(columns)} |", "|---|---|" + "---|---|" * len(STUDY_POOLS)]
-    for network, results in groups.items():
-        cells = [loss_cell([each.trial.loss for each in results if each.trial])]
-        for pool in STUDY_POOLS:
-            probes = [each.trial.probes[pool] for each in results if each.trial]
-            cells.append(accuracy_cell([each.network.test_accuracy for each in probes]))
-            cells.append(accuracy_cell([each.untrained.test_accuracy for each in probes]))
-        rows.append(f"| {network} | {' | '.join(cells)} |")
-    first = done[0].trial
-    assert first is not None, "it is done"
-    pixels = first.probes["mean"].raw_pixels.test_accuracy
-    return (
-        "\n".join([*rows, "", f"Mean ± standard deviation over seeds. All raw pixels: {pixels:.1%}."]) + "\n"
-    )
 
 
 def loss_cell(losses: Sequence[float]) -> str:

@@ -17,7 +17,7 @@ from data_table import decode, large_data, scale, shipped_models
 from demo_table import demo
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
 from reliability_table import reliability
-from speed_table import compiling, memory, speed
+from speed_table import memory, speed
 from study_table import (
     simulation,
     study_initialization,
@@ -235,7 +235,6 @@ TABLES = {
     "demo": demo,
     "evidence": evidence,
     "speed": speed,
-    "compiling": compiling,
     "memory": memory,
     "transfer": transfer,
     "study_time": study_time,

@@ -17,10 +17,8 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api.evaluation import probe
     from isopix.api.feature_neighbors import neighbors
-    from isopix.api.few_labels import low_data
-    from isopix.api.inspection import analyze, report
+    from isopix.api.inspection import analyze
     from isopix.api.scoring import score
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
@@ -41,15 +39,19 @@ if TYPE_CHECKING:
         convert_to_huggingface,
     )
     from isopix.verbs.data import data_show
+    from isopix.verbs.demo import demo
     from isopix.verbs.doctor import doctor
     from isopix.verbs.evaluate import evaluate
     from isopix.verbs.finetune import finetune
+    from isopix.verbs.low_data import low_data
     from isopix.verbs.models import list_models
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
     from isopix.verbs.plan import plan
     from isopix.verbs.pretrain import pretrain, resume
+    from isopix.verbs.probe import probe
     from isopix.verbs.publish import publish
     from isopix.verbs.recipe import list_recipes, show_recipe
+    from isopix.verbs.report import report
     from isopix.verbs.reproduce import list_protocols, plan_reproduction, reproduce
     from isopix.verbs.sample import sample
     from isopix.verbs.search_lr import search_lr
@@ -73,6 +75,7 @@ __all__ = [
     "convert_timm",
     "convert_to_huggingface",
     "data_show",
+    "demo",
     "doctor",
     "evaluate",
     "finetune",
@@ -111,11 +114,9 @@ __all__ = [
 # The module that defines each name, imported on first use, so that `import isopix` does not import torch; a
 # module that ends in an exported name is that name.
 _MODULES = {
-    "isopix.api.evaluation": ("probe",),
     "isopix.api.feature_neighbors": ("neighbors",),
-    "isopix.api.few_labels": ("low_data",),
     "isopix.pretrained.features": ("Features",),
-    "isopix.api.inspection": ("analyze", "report"),
+    "isopix.api.inspection": ("analyze",),
     "isopix.pretrained.loading": ("load", "save"),
     "isopix.pretrained.images": ("make_grid",),
     "isopix.pretrained.model": ("PretrainedModel",),

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from isopix.core.types import Labels
 from isopix.probing import logistic
-from isopix.probing.feature_splits import Features
+from isopix.probing.splits import Features
 
 CLASSES = 10
 DECAY = 1.0  # the k-th direction's variance is k^-DECAY

@@ -42,7 +42,7 @@ from isopix.pretrained.run import (
     sample_of_each,
 )
 from isopix.probing.features import iter_features
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
 from isopix.runs.load import LoadedRun
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -131,7 +131,7 @@ def _layer(model: PretrainedModel, layer: int | None, folder: RunFolder | None) 
             raise ValueError(f"layer {layer} does not exist; layers are 0 to {model.depth}")
         return layer
     probe = None if folder is None else read_run(folder).probe
-    return (model.depth + 1) // 2 if probe is None else probe.report.network.best.layer
+    return (model.depth + 1) // 2 if probe is None else probe.network.best.layer
 
 
 def _features(

@@ -1,24 +1,17 @@
 """Inspect models and runs from Python: analyze, report and plan."""
 
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
 from isopix.analysis.run import run_analyses, select_analyses
-from isopix.api.arguments import PathLike, checked
-from isopix.api.results import AnalysisOutput, ReportOutput
+from isopix.api.arguments import checked
+from isopix.api.results import AnalysisOutput
 from isopix.core.choices import Count, SplitName
 from isopix.core.device import DeviceLike
 from isopix.plots import style
 from isopix.pretrained.images import select_split
-from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable, run_folder
-from isopix.reporting import headline, page
-from isopix.reporting.baselines import baseline_rows
-from isopix.reporting.probe_section import primary_probes, probe_differences
-from isopix.reporting.run_record import RunRecord
-from isopix.storage.atomic import replace_file
+from isopix.pretrained.run import DataLike, RunLike, open_run, require_writable
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 
@@ -73,27 +66,6 @@ def analyze(
     return AnalysisOutput(results, reasons, None if folder is None else folder.analysis)
 
 
-@checked
-def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> ReportOutput:
-    """Write a self-contained HTML page about one or several runs, with a summary table.
-
-    By default the page of one run is its own `report.html`, and that of several is next to the first of them.
-    Raises ValueError if a folder is not a run, RuntimeError if the disk is full.
-    """
-    if not runs:
-        raise ValueError("report needs at least one run")
-    folders = [run_folder(run) for run in runs]
-    default = folders[0].report if len(folders) == 1 else folders[0].path.parent / "report.html"
-    path = default if out is None else Path(out)
-    if path.is_dir():
-        raise ValueError(f"out {path} is a folder; a report is one file, such as {path / 'report.html'}")
-    require_writable(path.parent)
-    records = page.read(folders)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, page.render_report(records).encode())
-    return ReportOutput(path, baseline_rows(records), _notes(records))
-
-
 def _save(
     folder: RunFolder, results: Mapping[str, Mapping[str, Any]], analyses: Mapping[str, Analysis]
 ) -> None:
@@ -106,10 +78,3 @@ def _save(
         else:
             for suffix in (".json", ".png", ".svg"):
                 stem.with_suffix(suffix).unlink(missing_ok=True)
-
-
-def _notes(runs: Mapping[str, RunRecord]) -> list[str]:
-    """Return why a network is not better than untrained, and which runs cannot be compared."""
-    notes = [f"{name}: {text}" for name, run in runs.items() if (text := headline.diagnosis(run))]
-    different = probe_differences(list(primary_probes(runs).values()))
-    return [*notes, headline.headline(runs)] if different else notes

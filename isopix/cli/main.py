@@ -19,18 +19,9 @@ from isopix.verbs import VERBS
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
-    "demo": (
-        "isopix.cli.demo:demo",
-        "Pre-train, probe, sample and report on translated digits.",
-    ),
-    "probe": ("isopix.cli.probe:probe", "Linear-probe every layer, with baselines."),
     "analyze": (
         "isopix.cli.analyze:analyze",
         "Analyze attention, position embeddings, filters and inductive biases.",
-    ),
-    "low-data": (
-        "isopix.cli.low_data:low_data",
-        "Measure few-label test error: linear probe and fine-tuning.",
     ),
     "score": (
         "isopix.cli.score:score",
@@ -40,7 +31,6 @@ COMMANDS = {
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",
     ),
-    "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that

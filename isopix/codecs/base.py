@@ -49,10 +49,6 @@ class Codec(nn.Module, abc.ABC):
         """Return what a training log should say of this codec."""
         return ()
 
-    def renamed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the tensors of a checkpoint of any version, with the codec's as this version stores them."""
-        return tensors
-
     @abc.abstractmethod
     def fingerprint(self) -> str:
         """Return a hash of everything that decides the codes; codecs with the same hash are equal."""

@@ -10,8 +10,7 @@ from jaxtyping import Float, Float64, UInt8
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
-from isopix.codecs.moving_centers import MovingCenters, Points
-from isopix.codecs.nearest_color import Pixels
+from isopix.codecs.nearest_color import MovingCenters, Pixels, Points
 from isopix.codecs.palette import Palette, check_num_colors
 from isopix.codecs.quantization_error import (
     ColorHistogram,

@@ -13,8 +13,7 @@ from isopix.codecs import nearest_color
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Grid, Images
 
-COLOR_TENSOR = "codec.color_bits"  # names in a checkpoint
-FIXED_POINT_TENSOR = "codec.fixed"  # of older checkpoints: in 1/65536 of a level
+COLOR_TENSOR = "codec.color_bits"  # its name in a checkpoint
 BREAK_EVEN = 2**27  # distances that take about as long as the table; both give the same codes
 
 
@@ -36,11 +35,14 @@ class Palette(Codec):
     def __init__(self, colors: Float[Tensor, "K 3"], grid: Grid):
         """Colors in levels 0..255. Raises ValueError for other values, and for too many colors."""
         super().__init__()
-        _check_values(colors)
+        check_num_colors(len(colors))
+        low, high = float(colors.min()), float(colors.max())
+        if not (low >= 0 and high <= 255):  # also true of NaN
+            raise ValueError(f"palette values range from {low:g} to {high:g}; allowed: 0 to 255")
         self.grid = grid
         self.vocab_size = len(colors)
         self.num_distances = 0
-        self.register_buffer("color_bits", _bits(colors))
+        self.register_buffer("color_bits", colors.float().contiguous().view(torch.int32))
         self.register_buffer("table", None, persistent=False)
         # A tensor, because converting a number takes longer than multiplying the pixels of one image by it.
         self.register_buffer("base", torch.tensor(256, dtype=torch.int32), persistent=False)
@@ -105,20 +107,9 @@ class Palette(Codec):
         """Return the SHA-256 of the fixed-point colors, in their order."""
         return hashlib.sha256(self.fixed_point_colors.cpu().numpy().astype("<i4").tobytes()).hexdigest()
 
-    def renamed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the tensors of a checkpoint; older ones have fixed-point colors instead of float32."""
-        if FIXED_POINT_TENSOR not in tensors:
-            return tensors
-        colors = stored_colors(tensors)
-        assert colors is not None
-        others = {name: tensor for name, tensor in tensors.items() if name != FIXED_POINT_TENSOR}
-        return {**others, COLOR_TENSOR: _bits(colors)}
-
 
 def stored_colors(tensors: Mapping[str, Tensor]) -> Float[Tensor, "K 3"] | None:
     """Return the palette of the tensors of a checkpoint, in levels 0..255; None if it has none."""
-    if FIXED_POINT_TENSOR in tensors:
-        return tensors[FIXED_POINT_TENSOR] / nearest_color.FIXED_POINT_SCALE
     return tensors[COLOR_TENSOR].view(torch.float32) if COLOR_TENSOR in tensors else None
 
 
@@ -126,17 +117,6 @@ def check_num_colors(num_colors: int) -> None:
     """Raise ValueError if a palette cannot have that many colors."""
     if not 1 <= num_colors <= nearest_color.MAX_COLORS:
         raise ValueError(f"the palette has {num_colors} colors; allowed: 1 to {nearest_color.MAX_COLORS}")
-
-
-def _check_values(colors: Float[Tensor, "K 3"]) -> None:
-    check_num_colors(len(colors))
-    low, high = float(colors.min()), float(colors.max())
-    if not (low >= 0 and high <= 255):  # also true of NaN
-        raise ValueError(f"palette values range from {low:g} to {high:g}; allowed: 0 to 255")
-
-
-def _bits(colors: Float[Tensor, "K 3"]) -> Int32[Tensor, "K 3"]:
-    return colors.float().contiguous().view(torch.int32)
 
 
 def _delete_table(palette: Palette, _keys: Any) -> None:

@@ -1,7 +1,6 @@
 """Palette files: isopix's `.npz`, and arrays of colors from elsewhere whose value range is stated."""
 
 import hashlib
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs.palette import Palette
-from isopix.core.text import command_line
+from isopix.core.text import command_line, naming
 from isopix.core.types import Grid
-from isopix.storage.arrays import Arrays, is_numeric, read_arrays
+from isopix.storage.arrays import Arrays, npz_bytes, read_arrays
 from isopix.storage.atomic import replace_file
 
 ValueRange = tuple[float, float]
@@ -55,10 +54,8 @@ def write_palette(path: Path, palette: PaletteFile) -> None:
     }
     if palette.counts is not None:
         arrays["counts"] = palette.counts.numpy()
-    content = io.BytesIO()
-    np.savez(content, **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, content.getvalue())
+    replace_file(path, npz_bytes(arrays))
 
 
 def check_palette_path(path: Path) -> None:
@@ -76,90 +73,54 @@ def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFi
     """
     if not path.is_file():
         raise ValueError(f"palette file {path} does not exist")
-    try:
+    with naming(f"palette file {path}"):
         arrays = read_arrays(path)
-    except ValueError as error:
-        raise ValueError(f"palette file {path} cannot be read: {error}") from None
-    try:
-        palette = (
-            _from_isopix(arrays, value_range)
-            if "fingerprint" in arrays
-            else _from_array(path, arrays, value_range)
-        )
-        fingerprint = palette.fingerprint
-    except ValueError as error:
-        raise ValueError(f"palette file {path}: {error}") from None
-    if "fingerprint" in arrays and str(arrays["fingerprint"]) != fingerprint:
-        raise ValueError(f"palette file {path}: its colors do not match its hash; the file has been changed")
+        return _own(arrays, value_range) if "fingerprint" in arrays else _foreign(path, arrays, value_range)
+
+
+def _own(arrays: Arrays, value_range: ValueRange | None) -> PaletteFile:
+    low, high = map(float, arrays["range"])
+    if value_range not in (None, (low, high)):
+        raise ValueError(f"it states its value range, {low:g} to {high:g}")
+    counts = torch.from_numpy(arrays["counts"].astype(np.int64)) if "counts" in arrays else None
+    palette = PaletteFile(_levels(arrays["colors"], (low, high)), str(arrays["source"]), counts)
+    if str(arrays["fingerprint"]) != palette.fingerprint:
+        raise ValueError("its colors do not match its hash; the file has been changed")
     return palette
 
 
-def _from_isopix(arrays: Arrays, value_range: ValueRange | None) -> PaletteFile:
-    missing = {"colors", "range", "source"} - arrays.keys()
-    if missing:
-        raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
-    limits = arrays["range"]
-    if limits.shape != (2,) or not is_numeric(limits):
-        raise ValueError(f"its range is {limits.dtype} {list(limits.shape)}; expected: two numbers")
-    stated = (float(limits[0]), float(limits[1]))
-    if value_range not in (None, stated):
-        raise ValueError(f"it states its value range, {stated[0]:g} to {stated[1]:g}")
-    colors = _levels(arrays["colors"], stated)
-    return PaletteFile(colors, str(arrays["source"]), _counts(arrays, len(colors)))
-
-
-def _counts(arrays: Arrays, num_colors: int) -> Int[Tensor, " K"] | None:
-    if "counts" not in arrays:
-        return None
-    counts = arrays["counts"]
-    if counts.shape != (num_colors,) or counts.dtype.kind not in "iu":
-        raise ValueError(
-            f"its counts are {counts.dtype} {list(counts.shape)}; expected: integers [{num_colors}]"
-        )
-    return torch.from_numpy(counts.astype(np.int64))
-
-
-def _from_array(path: Path, arrays: Arrays, value_range: ValueRange | None) -> PaletteFile:
+def _foreign(path: Path, arrays: Arrays, value_range: ValueRange | None) -> PaletteFile:
     tables = [array for array in arrays.values() if array.ndim == 2 and array.shape[1] == 3]
-    if len(tables) != 1:
-        shapes = ", ".join(str(array.shape) for array in arrays.values()) or "none"
-        raise ValueError(f"arrays of shape {shapes}; expected: one of shape (colors, 3)")
-    _check_table(tables[0])
+    if len(tables) != 1 or tables[0].dtype.kind not in "iuf" or not len(tables[0]):
+        found = ", ".join(f"{array.dtype} {list(array.shape)}" for array in arrays.values()) or "nothing"
+        raise ValueError(f"it has {found}; allowed: one array of numbers [colors 3]")
+    [values] = tables
     if hashlib.sha256(path.read_bytes()).hexdigest() == OPENAI_SHA256:
         if value_range not in (None, OPENAI_RANGE):
             raise ValueError("this is OpenAI's palette; its values range from -1 to 1")
-        return PaletteFile(
-            _levels(tables[0], OPENAI_RANGE),
-            "kmeans_centers.npy, matches a published copy of OpenAI's palette",
-        )
-    if value_range is None and path.name == OPENAI_NAME and tables[0].min() < 0:
+        source = "kmeans_centers.npy, matches a published copy of OpenAI's palette"
+        return PaletteFile(_levels(values, OPENAI_RANGE), source)
+    if value_range is None and path.name == OPENAI_NAME and values.min() < 0:
         value_range = OPENAI_RANGE
     if value_range is None:
-        low, high = tables[0].min(), tables[0].max()
+        example = command_line("palette", "import", path, *EXAMPLE)
         raise ValueError(
-            f"its values range from {low:g} to {high:g}, and the range of black to white is not stated; "
-            f"state it (-1 1, or 0 1, or 0 255): {command_line('palette', 'import', path, *EXAMPLE)}"
+            f"its values range from {values.min():g} to {values.max():g}, and the range of black to white is "
+            f"not stated; state it (-1 1, or 0 1, or 0 255): {example}"
         )
-    return PaletteFile(_levels(tables[0], value_range), path.name)
+    return PaletteFile(_levels(values, value_range), path.name)
 
 
 def _levels(values: NDArray[Any], value_range: ValueRange) -> Float[Tensor, "K 3"]:
     """Return values of that range as levels of 0..255."""
-    _check_table(values)
     low, high = value_range
     if not low < high:
         raise ValueError(
             f"the range {low:g} to {high:g} is empty; the first number is black, the second white"
         )
-    if not (values.min() >= low and values.max() <= high):  # also true of NaN
-        lowest, highest = values.min(), values.max()
+    least, most = values.min(), values.max()
+    if not (least >= low and most <= high):  # also true of NaN
         raise ValueError(
-            f"its values range from {lowest:g} to {highest:g}, outside the range {low:g} to {high:g}"
+            f"its values range from {least:g} to {most:g}, outside the range {low:g} to {high:g}"
         )
     return torch.from_numpy((values.astype(np.float64) - low) / (high - low) * 255).float()
-
-
-def _check_table(values: NDArray[Any]) -> None:
-    if values.ndim != 2 or values.shape[1] != 3 or len(values) == 0 or not is_numeric(values):
-        found = f"its colors are {values.dtype} {list(values.shape)}"
-        raise ValueError(f"{found}; expected: numbers [colors 3], and at least one color")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isopix.codecs import kmeans, nearest_color
 from isopix.codecs.base import CodecSpec
-from isopix.codecs.palette import COLOR_TENSOR, Palette, stored_colors
+from isopix.codecs.palette import COLOR_TENSOR, Palette
 from isopix.codecs.palette_file import read_palette
 from isopix.core.choices import Range
 from isopix.core.images import ImageSequence
@@ -58,10 +58,7 @@ class PaletteSpec(CodecSpec):
         return self.build(grid, colors)
 
     def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Palette:
-        colors = stored_colors(tensors)
-        if colors is None:
-            raise KeyError(COLOR_TENSOR)
-        return self.build(grid, colors)
+        return self.build(grid, tensors[COLOR_TENSOR].view(torch.float32))
 
     def placeholder(self, grid: Grid) -> Palette:
         """Return a palette of this size with arbitrary colors."""

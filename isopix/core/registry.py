@@ -8,7 +8,6 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
@@ -31,8 +30,6 @@ class Part(abc.ABC):
     kind: ClassVar[str]
 
     def __init_subclass__(cls, noun: str = "") -> None:
-        if "label" in vars(cls):
-            cls.label = _or_kind(cls.label)  # type: ignore[assignment, method-assign]
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         if noun in _KINDS:
             raise TypeError(f"noun '{noun}' of {cls.__name__} has a base class already; derive from that one")
@@ -44,18 +41,8 @@ class Part(abc.ABC):
         check_ranges(self)
 
     def label(self) -> str:
-        """Return the name of the part in reports, model cards and errors; if empty, the kind is shown."""
+        """Return the name of the part in reports, model cards and errors."""
         return self.kind.replace("_", " ")
-
-
-def _or_kind(label: Callable[[Part], str]) -> Callable[[Part], str]:
-    """A `label` that falls back to the kind of the part where it is empty."""
-
-    @wraps(label)
-    def labeled(part: Part) -> str:
-        return label(part) or Part.label(part)
-
-    return labeled
 
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}

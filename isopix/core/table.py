@@ -28,7 +28,7 @@ class Table:
         """Return lines of text of at most `width` characters, in which long values are wrapped."""
         table = RichTable(box=ASCII2 if ascii_only else SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for index, column in enumerate(self.columns):
-            table.add_column(Text(printable(column)), justify="right" if self._is_numeric(index) else "left")
+            table.add_column(Text(printable(column)), justify="right" if self.is_numeric(index) else "left")
         for row in self._cells:
             table.add_row(*map(Text, row))
         console = Console(width=width or WIDE, color_system=None, legacy_windows=False)
@@ -57,6 +57,7 @@ class Table:
     def _cells(self) -> list[list[str]]:
         return [[printable(str(value)) for value in row] for row in self.rows]
 
-    def _is_numeric(self, index: int) -> bool:
+    def is_numeric(self, index: int) -> bool:
+        """Whether all values of a column are numbers; never the first column."""
         filled = [row[index] for row in self._cells if row[index]]
         return index > 0 and bool(filled) and all(map(NUMBER.match, filled))

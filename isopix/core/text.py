@@ -123,6 +123,11 @@ def mean_over_subsets(count: int) -> str:
     return f"mean ± std over {count} random subsets" if count > 1 else "1 random subset"
 
 
+def signed_points(difference: float) -> str:
+    """Format a difference of fractions in percentage points: `+22.3` or `−1.5`."""
+    return f"{100 * difference:+.1f}".replace("-", "\N{MINUS SIGN}")
+
+
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # the byte code - 0xDC00 (PEP 383)

@@ -20,8 +20,8 @@ from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
-from isopix.probing import mask_ensemble
 from isopix.probing.features import draw_masks
+from isopix.probing.probe import mean_probability, vote
 
 EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 
@@ -143,7 +143,7 @@ def evaluate_predictions(
     probabilities = exact.softmax(-1)
     [interval] = stats.accuracy_interval((voted == labels)[None], groups)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
-    averaged = mask_ensemble.mean_probability(probabilities)
+    averaged = mean_probability(probabilities)
     confused = confusion_matrix(voted, labels, num_classes)
     of_class = zip(confused.diagonal().tolist(), confused.sum(1).tolist(), strict=True)
     return ClassificationMetrics(
@@ -161,9 +161,7 @@ def evaluate_predictions(
 def majority_vote(predictions: Int[Tensor, "K B"], *, seed: int) -> Labels:
     """Return the most frequent of K predictions per image; ties are broken at random, by the seed."""
     random = generator(seed, "evaluate.vote")
-    return torch.cat(
-        [mask_ensemble.mode(batch, random) for batch in torch.split(predictions, VOTE_BATCH_SIZE, 1)]
-    )
+    return torch.cat([vote(batch, random) for batch in torch.split(predictions, VOTE_BATCH_SIZE, 1)])
 
 
 def confusion_matrix(predictions: Labels, labels: Labels, num_classes: int) -> Int[Tensor, "C C"]:

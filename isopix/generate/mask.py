@@ -157,7 +157,7 @@ def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:
     """Draw a registered mask for each image, from a generator of its own."""
     policy.check_grid(codec.grid)
     streams = (generator(seed, "complete/mask", image) for image in range(count))
-    return torch.cat([policy.checked_sample(1, codec.grid, codec.num_codes, each) for each in streams])
+    return torch.cat([policy.sample(1, codec.grid, codec.num_codes, each) for each in streams])
 
 
 def _sources(mask: MaskLike, codec: Codec) -> list[Source]:

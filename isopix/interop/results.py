@@ -36,7 +36,8 @@ class ConversionResult(Result):
             rows.append(("rounded from float64 to float32", self.rounded))
         rows_cols = "×".join(map(str, self.image_size))
         size = f"depth {self.depth}, width {self.width}, {self.parameters:,} parameters, {rows_cols} pixels"
-        return [Table(f"{self.origin}, step {self.step}: {size}", ["tensors", "number"], rows)]
+        step = f", step {self.step:,}" if self.step else ""  # 0 where it is not known
+        return [Table(f"{self.origin}{step}: {size}", ["tensors", "number"], rows)]
 
     def notes(self) -> list[str]:
         """Return how to go on."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import torch
 from annotated_types import Ge, Le, Lt
 
-from isopix.codecs.patch import FullPatchSpec
+from isopix.codecs.patches import FullPatchSpec
 from isopix.data.dataset import DataConfig
 from isopix.data.resize import Resample
 from isopix.finetuning.config import FineTuneConfig

@@ -75,7 +75,7 @@ class Network(nn.Module):
         The network may be on the meta device (`torch.device("meta")`). Raises ValueError that names the first
         unexpected, missing or misshapen tensor, or one of another codec.
         """
-        own, tensors = self.tensors(), self.codec.renamed(tensors)
+        own = self.tensors()
         for name in sorted(own.keys() ^ tensors.keys()):
             where = "missing from the checkpoint" if name in own else "not in this model"
             raise ValueError(f"tensor '{name}' is {where}")

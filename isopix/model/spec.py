@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from isopix.codecs import bytes, patch  # noqa: F401  # registers their kinds
+from isopix.codecs import patches as patch_codecs  # noqa: F401  registers their kinds
 from isopix.codecs.base import Codec, CodecSpec
 from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.choices import Depth, Dropout, Size

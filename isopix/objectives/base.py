@@ -205,30 +205,8 @@ class PretrainModel(nn.Module):
         return self.objective.loss(self.network, batch)
 
     def eval_loss(self, batch: TrainingBatch) -> Loss:
-        """Return the loss with hard labels, whatever those of training are.
-
-        Raises ValueError if the batch has more positions in the loss than the objective says it may have, or
-        another number of visible ones.
-        """
-        self._check_counts(batch)
+        """Return the loss with hard labels, whatever those of training are."""
         return self.objective.eval_loss(self.network, batch)
-
-    def _check_counts(self, batch: TrainingBatch) -> None:
-        """Not in training, which would wait for the device: evaluations precede it."""
-        visible = self.objective.num_visible(*batch.targets.shape[1:])
-        if visible is not None and batch.mask is not None:
-            counts = (~batch.mask.any(-1)).sum(1)
-            if (counts != visible).any():
-                raise ValueError(
-                    f"objective {self.objective.kind} has {int(counts.min())} to {int(counts.max())} visible "
-                    f"positions in an image; its num_visible says {visible}"
-                )
-        bound, found = self.objective.max_loss_positions(batch), int(batch.loss_mask.any(-1).sum())
-        if bound is not None and found > bound:
-            raise ValueError(
-                f"objective {self.objective.kind} has {found} positions in the loss of {len(batch.targets)} "
-                f"images; its max_loss_positions allows {bound}"
-            )
 
 
 def stem_inputs(

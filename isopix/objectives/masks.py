@@ -26,32 +26,6 @@ class MaskSpec(Part, noun="mask"):
         the CPU, so that every device gets the same one.
         """
 
-    def checked_sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
-        """Return what `sample` returns. Raises ValueError for any other shape, type or fixed count."""
-        mask: object = self.sample(batch, grid, num_codes, generator)
-        counts = dict.fromkeys((1, num_codes) if self.masks_single_codes else (1,))
-        shapes = [[batch, grid.positions, count] for count in counts]
-        given = type(mask).__name__
-        if isinstance(mask, torch.Tensor):
-            if mask.dtype == torch.bool and mask.device.type == "cpu" and list(mask.shape) in shapes:
-                self._check_fixed_count(mask)
-                return mask
-            given = f"{str(mask.dtype).removeprefix('torch.')} {list(mask.shape)} on {mask.device.type}"
-        allowed = " or ".join(map(str, shapes))
-        raise ValueError(f"mask {self.kind} samples {given}; allowed: bool {allowed} on cpu")
-
-    def _check_fixed_count(self, mask: Mask) -> None:
-        if not self.fixed_count:
-            return
-        positions, num_codes = mask.shape[1:]
-        allowed = self.max_positions(1, positions, num_codes)
-        wrong = [count for count in mask.any(-1).sum(1).tolist() if count != allowed]
-        if wrong:
-            raise ValueError(
-                f"mask {self.kind} masks {wrong[0]} positions of an image of {positions}; with fixed_count "
-                f"it masks max_positions, {allowed}, in every image"
-            )
-
     def check_grid(self, grid: Grid) -> None:
         """Raise ValueError for a grid on which no mask can be drawn."""
 

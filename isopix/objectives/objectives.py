@@ -137,7 +137,7 @@ class Masked(ObjectiveSpec):
         Raises ValueError for a mask of a wrong shape, and for more masked positions than `max_positions`.
         """
         drawn = self._draw(images, codec, generator)
-        self._check_bound(drawn.loss_mask)
+        self._check_counts(drawn.loss_mask)
         shown = drawn.apply(images, codec.grid) if self.random_rate else images
         mask, loss_mask = drawn.mask.to(images.device), drawn.loss_mask.to(images.device)
         return TrainingBatch.with_equal_weights(shown, mask, codec.encode(images), loss_mask)
@@ -170,17 +170,20 @@ class Masked(ObjectiveSpec):
             return None
         return positions - self.mask.max_positions(1, positions, num_codes)
 
-    def _check_bound(self, chosen: Mask) -> None:
-        """Raise ValueError for a mask policy with too low a bound: the loss would miss some positions."""
-        counts = chosen.any(-1).sum(1)
-        images, positions, num_codes = chosen.shape
-        for among, found in ((1, int(counts.max())), (images, int(counts.sum()))):
-            bound = self.mask.max_positions(among, positions, num_codes)
-            if found > bound and not (self.deterministic_mask and among > 1):
-                raise ValueError(
-                    f"mask {self.mask.kind} masks {found} positions of {among} images of {positions}; "
-                    f"its max_positions allows {bound}"
-                )
+    def _check_counts(self, chosen: Mask) -> None:
+        """Raise ValueError for a mask policy with too low a bound, of which the loss would miss positions, or
+        with another number than its fixed one.
+        """
+        (images, positions, num_codes), counts = chosen.shape, chosen.any(-1).sum(1)
+        bound, most = (self.mask.max_positions(count, positions, num_codes) for count in (1, images))
+        wrong = counts[counts != bound if self.mask.fixed_count else counts > bound].tolist()
+        if not self.deterministic_mask and counts.sum() > most:
+            wrong, bound = [int(counts.sum())], most
+        if wrong:
+            raise ValueError(
+                f"mask {self.mask.kind} masks {wrong[0]} of {positions} positions each of {images} images; "
+                f"its max_positions says {bound}"
+            )
 
     def _draw(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
         if not self.deterministic_mask:
@@ -189,7 +192,7 @@ class Masked(ObjectiveSpec):
         return Corruption(*map(torch.cat, zip(*drawn, strict=True)))
 
     def _corrupt(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
-        chosen = self.mask.checked_sample(batch, codec.grid, codec.num_codes, generator)
+        chosen = self.mask.sample(batch, codec.grid, codec.num_codes, generator)
         if not (self.random_rate or self.keep_rate):
             return Corruption(chosen, chosen, torch.arange(chosen.shape[1]).expand(chosen.shape[:2]))
         return keep_or_swap(

@@ -1,31 +1,30 @@
 """The interface of probe methods: a method fits classifiers to the features of layers, a few at a time."""
 
 import abc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from isopix.core.choices import Number
 from isopix.core.registry import Part
 from isopix.core.types import Labels
-from isopix.probing.feature_splits import Features, FeatureSplits
+from isopix.probing.splits import Features, FeatureSplits
 
 Probabilities = Float[Tensor, "F B C"]  # of each class; the highest is the prediction
-PredictProba = Callable[[Features], Probabilities]
+Numbers = Sequence[Mapping[str, Number]]  # by name, of each layer
 
 
 @dataclass(frozen=True)
 class ProbeProblem:
-    """The input of every method: features and labels of train and validation, and the values to search."""
+    """The input of every method: features and labels of train and validation."""
 
     splits: FeatureSplits
     classes: Int[Tensor, " C"]  # sorted
     device: torch.device
-    l2_grid: tuple[float, ...]
-    l2_extra: tuple[float, ...]
     seed: int
 
     def class_indices(self, labels: Labels) -> Labels:
@@ -43,31 +42,30 @@ class FittedProbe:
     """Classifiers of the next F layers, each at the setting that validation selected.
 
     `val_accuracy` are fractions of images. `predict_proba` takes the unstandardized features of these layers,
-    on the problem's device; `diagnostics` are a dict for each layer with further fields of its `LayerScore`:
-    l2, lr, neighbors, objective, grad_norm, iterations, or none of them.
+    on the problem's device. For each layer, `selected` has what validation selected ({"L2 penalty": 1e-3})
+    and `fit` any numbers of the fit ({"iterations": 37}); both may be left out.
     """
 
     val_accuracy: Float[Tensor, " F"]
-    predict_proba: PredictProba
-    diagnostics: list[dict[str, Any]]
+    predict_proba: Callable[[Features], Probabilities]
+    selected: Numbers = ()
+    fit: Numbers = ()
 
 
 class ProbeMethod(Part, noun="probe"):
     """A classifier of frozen features; its fields are its settings."""
 
-    @property
-    def streams(self) -> bool:
-        """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""
-        return False
+    streams: ClassVar[bool] = False
+    """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""
 
-    @abc.abstractmethod
-    def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-        """Return the `LayerScore` field that validation selects and the values searched, whose smallest and
-        largest cause a warning; no values where the ends mean nothing. `l2_grid` are all L2 penalties.
+    def grid(self) -> Mapping[str, Sequence[Number]]:
+        """Return the values that validation selects from, by the name in `selected`. The smallest and the
+        largest cause a warning; values whose ends mean nothing are left out.
         """
+        return {}
 
-    def fix(self, setting: int | float) -> "ProbeMethod":
-        """Return the same method with this setting alone to select from; L2 penalties are not its own."""
+    def fixed(self, selected: Mapping[str, Number]) -> "ProbeMethod":
+        """Return the same method with the selected values alone to select from."""
         return self
 
     @abc.abstractmethod

@@ -1,71 +1,117 @@
 """Baselines of a probe: an untrained network, raw pixels and shuffled labels."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from statistics import mean, median, median_low, variance
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import mean, median, variance
+from typing import ClassVar
 
 import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
 
+from isopix.core.images import ImageSequence
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.stats import Z_95, percentile_interval
+from isopix.core.types import Images
+from isopix.data.dataset import ImageDataset
+from isopix.model.pool import default_pool, pooled_width, require_pool
+from isopix.objectives.base import PretrainModel
+from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.features import FeatureSource, NetworkFeatures, View, read_splits
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe, fit_probe, refit_on_validation
-from isopix.probing.results import Gain, LayerScore, ProbeReport, ProbeResult
+from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, Gain, LayerScore, LayerScores
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
+from isopix.storage.hashing import hash_bytes
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
-
-RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines without a network
+PIXEL_BATCH_SIZE = 1024  # images whose pixels are read at once
+PCA_IMAGES = 10_000  # to which principal components are fitted
+PCA_ITERATIONS = 4  # of the randomized SVD (Halko et al. 2011, algorithm 4.4)
+PCA_OVERSAMPLING = 32  # directions beyond those that are kept, which make the last of these accurate
+PCA_TOLERANCE = 1e-5  # components of a smaller scale, relative to the first, are rounding errors
 
 ReadFeatures = Callable[[], FeatureSplits]
 
 
-def baseline_title(name: str, num_features: int | None) -> str:
-    """Return the name of a baseline, of raw pixels with their number: `raw pixels, PCA (64 features)`."""
-    if name not in (RAW_PIXELS, PIXEL_COMPONENTS) or num_features is None:
-        return name
-    return f"{name} ({num_features:,} features)"
+def feature_sources(
+    trained: NetworkFeatures, untrained: PretrainModel, data: ImageDataset, width: int
+) -> dict[str, FeatureSource]:
+    """Return the features of a trained network of this width, of the same one untrained, of raw pixels, and
+    of as many principal components of raw pixels as it has features, where these are fewer than pixels.
+
+    Components are fitted to the training images of `data`, without labels. Raises ValueError for masks, a
+    layer or a pool that the network does not have.
+    """
+    network, config = trained.model.network, trained.config
+    if config.mask_ensemble and not trained.model.objective.masks_input:
+        raise ValueError(
+            f"mask_ensemble is {config.mask_ensemble}, but an autoregressive model masks nothing; allowed: 0"
+        )
+    if config.layer is not None and config.layer > network.backbone.depth:
+        raise ValueError(f"layer {config.layer} does not exist; layers are 0 to {network.backbone.depth}")
+    pool = config.pool or default_pool(network.backbone.num_prefix_tokens)
+    require_pool(pool, network.backbone.grid)
+    sources: dict[str, FeatureSource] = {
+        "trained": trained,
+        "untrained": replace(trained, model=untrained),
+        RAW_PIXELS: PixelFeatures(),
+    }
+    count = pooled_width(pool, network.backbone.grid, width)
+    components = PixelComponents.fit(data.train.images, count)
+    return sources if components is None else {**sources, PIXEL_COMPONENTS: components}
 
 
-def _mean_ensemble(ensembles: Sequence[EnsembleAccuracy]) -> EnsembleAccuracy:
-    return EnsembleAccuracy(
-        mean(each.single_mask for each in ensembles), mean(each.mean_probability for each in ensembles)
-    )
+def read_sources(
+    sources: Mapping[str, FeatureSource], data: ImageDataset, *, stream: bool
+) -> dict[str, ReadFeatures]:
+    """Return functions that read the features of each source; those of the untrained network are kept."""
+    return {
+        name: partial(read_splits, name, source, data, keep=name == "untrained", stream=stream)
+        for name, source in sources.items()
+    }
 
 
-# Of the fields of `LayerScore` over permutations; a field that the method does not have stays None.
-REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
-    "l2": median,
-    "val_accuracy": mean,
-    "objective": mean,
-    "grad_norm": max,
-    "iterations": max,
-    "lr": median,
-    "neighbors": median_low,
-    "ensemble": _mean_ensemble,
-}
+@dataclass(frozen=True)
+class ProbedNetwork:
+    """The probe of a network and of its baselines, the gain over the best of them, and the refit."""
+
+    network: LayerScores
+    baselines: dict[str, LayerScores]
+    gain: Gain | None
+    refit: LayerScore | None
 
 
 def probe_with_baselines(
-    network: ReadFeatures, baselines: Mapping[str, ReadFeatures], *, config: ProbeConfig, device: torch.device
-) -> ProbeReport:
+    network: ReadFeatures,
+    baselines: Mapping[str, ReadFeatures],
+    method: ProbeMethod,
+    config: ProbeConfig,
+    *,
+    device: torch.device,
+) -> ProbedNetwork:
     """Probe a network, each baseline, and the network's best layer with shuffled labels; refit that layer on
     train and validation if the config asks for it.
 
     Features are read one source at a time and released before the next is read. The layers of a baseline are
-    numbered from its own first. Raises what `probe` raises.
+    numbered from its own first. Raises what `fit_probe` raises.
     """
-    probed, best_layer = _probe_and_keep_best(network(), config, device)
-    others = {name: evaluate_probe(read(), config, device=device) for name, read in baselines.items()}
-    results = {name: other.result for name, other in others.items()}
-    results["shuffled labels"] = shuffled_label_baseline(best_layer, config, device=device)
+    probed, best_layer = _probe_and_keep_best(network(), method, config, device)
+    others = {name: evaluate_probe(read(), method, config, device=device) for name, read in baselines.items()}
+    shuffled = shuffled_label_baseline(best_layer, method, config, device=device)
     refit = None
     if config.refit_on_validation:
-        refit = refit_on_validation(best_layer, probed.result.best, config, device=device)
-    return ProbeReport(config, probed.result, results, refit, gain=gain_over_best(probed, others))
+        refit = refit_on_validation(best_layer, probed.result.best, method, config, device=device)
+    return ProbedNetwork(
+        probed.result,
+        {**{name: other.result for name, other in others.items()}, "shuffled labels": shuffled},
+        gain_over_best(probed, others),
+        refit,
+    )
 
 
 def gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProbe]) -> Gain | None:
@@ -79,25 +125,25 @@ def gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProb
 
 
 def _probe_and_keep_best(
-    splits: FeatureSplits, config: ProbeConfig, device: torch.device
+    splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, device: torch.device
 ) -> tuple[EvaluatedProbe, FeatureSplits]:
-    probed = evaluate_probe(splits, config, device=device)
+    probed = evaluate_probe(splits, method, config, device=device)
     index = probed.result.best_index
     best_layer = splits.select_layers(index, index + 1)
     return probed, replace(best_layer.map(lambda split: split.map(torch.clone)), first_layer=0)
 
 
 def shuffled_label_baseline(
-    splits: FeatureSplits, config: ProbeConfig, *, device: torch.device
-) -> ProbeResult:
+    splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, *, device: torch.device
+) -> LayerScores:
     """Probe one layer anew for each of NUM_PERMUTATIONS random permutations of its labels.
 
-    Accuracies and objective are means over the permutations; `l2`, `lr` and `neighbors` are medians,
-    `grad_norm` and `iterations` maxima. The interval is the mean and 1.96 standard deviations of the accuracy
-    of one permutation on new test images: the variance over permutations plus that of one accuracy.
+    Accuracies and numbers of the fit are means over the permutations, what was selected is a median. The
+    interval is the mean and 1.96 standard deviations of the accuracy of one permutation on new test images:
+    the variance over permutations plus that of one accuracy.
     """
-    indices = range(NUM_PERMUTATIONS)
-    results = [fit_probe(shuffle_labels(splits, config.seed, i), config, device=device) for i in indices]
+    shuffled = (shuffle_labels(splits, config.seed, i) for i in range(NUM_PERMUTATIONS))
+    results = [fit_probe(each, method, config, device=device) for each in shuffled]
     return replace(results[0], layers=(_average([result.best for result in results]),), warnings=())
 
 
@@ -116,13 +162,90 @@ def _average(scores: Sequence[LayerScore]) -> LayerScore:
     accuracy = mean(score.test_accuracy for score in scores)
     resampled = mean(((score.interval[1] - score.interval[0]) / 2 / Z_95) ** 2 for score in scores)
     half_width = Z_95 * math.sqrt(variance([score.test_accuracy for score in scores]) + resampled)
-    reduced: dict[str, Any] = {}
-    for name, reduce in REDUCTIONS.items():
-        known = [value for value in (getattr(score, name) for score in scores) if value is not None]
-        reduced[name] = reduce(known) if known else None
+    ensembles = [score.ensemble for score in scores if score.ensemble]
     return LayerScore(
         layer=scores[0].layer,
+        val_accuracy=mean(score.val_accuracy for score in scores),
         test_accuracy=accuracy,
         interval=(max(0.0, accuracy - half_width), min(1.0, accuracy + half_width)),
-        **reduced,
+        selected={name: median(each.selected[name] for each in scores) for name in scores[0].selected},
+        fit={name: mean(each.fit[name] for each in scores) for name in scores[0].fit},
+        ensemble=EnsembleAccuracy(
+            mean(each.single_mask for each in ensembles), mean(each.mean_probability for each in ensembles)
+        )
+        if ensembles
+        else None,
     )
+
+
+def raw_pixels(images: Images) -> Float[Tensor, "1 B D"]:
+    """Return all pixels of each image, in [-1, 1], as one layer of features: a baseline without a network."""
+    return rearrange(images, "b c h w -> 1 b (c h w)").float() / 127.5 - 1
+
+
+@dataclass(frozen=True)
+class PixelFeatures:
+    """Raw pixels as features."""
+
+    first_layer: ClassVar = 0
+    mask_ensemble: ClassVar = 0
+
+    def read(self, view: View) -> Iterator[Features]:
+        for start in range(0, len(view.images), PIXEL_BATCH_SIZE):
+            yield raw_pixels(view.images[start : start + PIXEL_BATCH_SIZE])
+
+    def identity(self) -> str:
+        return "raw pixels"
+
+
+@dataclass(frozen=True)
+class PixelComponents:
+    """The first principal components of raw pixels, as many as a network has features.
+
+    A projection [P D] of the pixels' differences from their mean [P].
+    """
+
+    mean: Float[Tensor, " P"]
+    components: Float[Tensor, "P D"]
+    first_layer: ClassVar = 0
+    mask_ensemble: ClassVar = 0
+
+    @classmethod
+    def fit(cls, images: ImageSequence, count: int) -> "PixelComponents | None":
+        """Fit `count` components to at most PCA_IMAGES images, spread evenly; None if there are not fewer
+        than pixel values.
+
+        There are fewer than `count` where the images vary in fewer directions, as gray ones do.
+        """
+        if count >= images.shape[1:].numel():
+            return None
+        spread = torch.linspace(0, len(images) - 1, min(len(images), PCA_IMAGES)).long()
+        pixels = raw_pixels(images[spread])[0]
+        center = pixels.mean(0)
+        scales, directions = _leading_directions(pixels - center, count)
+        return cls(center, directions[:, scales >= PCA_TOLERANCE * scales[0]])
+
+    def read(self, view: View) -> Iterator[Features]:
+        return map(self.project, PixelFeatures().read(view))
+
+    def project(self, pixels: Float[Tensor, "1 B P"]) -> Float[Tensor, "1 B D"]:
+        """Return the components of all pixels."""
+        return (pixels - self.mean) @ self.components
+
+    def identity(self) -> str:
+        return hash_bytes(self.mean.numpy().tobytes(), self.components.numpy().tobytes())
+
+
+def _leading_directions(
+    rows: Float[Tensor, "B P"], count: int
+) -> tuple[Float[Tensor, " D"], Float[Tensor, "P D"]]:
+    """Return the first right singular vectors of a matrix and their singular values, by randomized subspace
+    iteration.
+    """
+    size = min(count + PCA_OVERSAMPLING, *rows.shape)
+    random = generator(0, "pixels.components")
+    basis = torch.linalg.qr(rows @ torch.randn(rows.shape[1], size, generator=random)).Q
+    for _ in range(PCA_ITERATIONS):
+        basis = torch.linalg.qr(rows @ torch.linalg.qr(rows.mT @ basis).Q).Q
+    _, scales, directions = torch.linalg.svd(basis.mT @ rows, full_matrices=False)
+    return scales[:count], directions[:count].mT.contiguous()

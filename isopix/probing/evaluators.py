@@ -14,16 +14,16 @@ from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.model.pool import Pool, default_pool, require_pool
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
 from isopix.probing.knn import knn_accuracy
+from isopix.probing.linear import L2_PENALTY, LbfgsProbe
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import LayerScore
+from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.atomic import write_json
 from isopix.train.evaluator import EvaluationContext, EvaluationError, Evaluator, EvaluatorSpec, Metrics
 
-# A fifth of the work of the default grid of L2 penalties.
-PROBE_CONFIG = ProbeConfig(l2_grid=(1e-4, 1e-3, 1e-2, 1e-1, 1.0), l2_extra=())
+METHOD = LbfgsProbe(l2_grid=(1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # a fifth of the work of the default grid
 
 
 @register("knn")
@@ -107,7 +107,7 @@ class LinearProbe(EvaluatorSpec):
                     validation=_features(network, selecting, precision, self.pool),
                     test=_features(network, evaluated, precision, self.pool),
                 )
-                found = fit_probe(parts, PROBE_CONFIG, device=network.device)
+                found = fit_probe(parts, METHOD, ProbeConfig(), device=network.device)
             except RuntimeError as error:
                 raise EvaluationError(str(error).splitlines()[0]) from error
             layers = [_as_record(score) for score in found.layers]
@@ -146,7 +146,7 @@ def _features(network: Network, split: Split, precision: Precision, pool: Pool |
 def _as_record(score: LayerScore) -> dict[str, Any]:
     return {
         "layer": score.layer,
-        "l2": score.l2,
+        "l2": score.selected[L2_PENALTY],
         "accuracy": score.test_accuracy,
         "low": score.interval[0],
         "high": score.interval[1],

@@ -1,44 +1,39 @@
-"""The features of images: one vector per layer of a network, or the raw pixels."""
+"""The features of images, one vector per layer of a network: extracted by one process or several, into memory
+or a cache.
+"""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from einops import rearrange
-from jaxtyping import Float
-from torch import Tensor
+import torch.distributed as dist
 
 from isopix.core.device import Precision, autocast
 from isopix.core.images import ImageSequence
 from isopix.core.memory import eval_batch_size, reuse_freed_memory
+from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.types import Images, Mask
+from isopix.core.types import Groups, Labels, Mask
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import content_hash
 from isopix.model.attention import rounded_scores
 from isopix.model.backbone import FeatureKind
-from isopix.model.network import Network
+from isopix.model.network import Network, without_start_token
 from isopix.model.pool import AllTokens, Pool, Pooled, default_pool, pool_tokens, require_pool
 from isopix.objectives.base import PretrainModel
-from isopix.probing.feature_splits import Features
+from isopix.probing.config import ProbeConfig
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, cached, kept
+from isopix.storage.cache import default_cache
+from isopix.storage.hashing import hash_bytes
+from isopix.train.parallel import is_parallel
 
 MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it
-
-
-@dataclass(frozen=True)
-class BatchSlice:
-    """Each `step`-th batch from the one at `first` on, all of `size` images (None: a fast size)."""
-
-    size: int | None = None
-    first: int = 0
-    step: int = 1
-
-    def slices(self, num_images: int, fast_size: int) -> Iterator[slice]:
-        """Return the images of each batch; the last one may have fewer."""
-        size = self.size or fast_size
-        for start in range(self.first * size, num_images, self.step * size):
-            yield slice(start, start + size)
-
-
-ALL = BatchSlice()
+CACHE_VERSION = 4  # to be raised whenever the same network and images would give other cached features
 
 
 def iter_features(
@@ -48,7 +43,7 @@ def iter_features(
     mask: Mask | None = None,
     features: FeatureKind = "normed",
     pool: Pool | Sequence[Pool] | None = None,
-    batches: BatchSlice = ALL,
+    batch_size: int | None = None,
     precision: Precision = "fp32",
 ) -> Iterator[Features]:
     """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
@@ -61,7 +56,7 @@ def iter_features(
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
     device, grid, prefix = network.device, network.backbone.grid, network.backbone.num_prefix_tokens
-    given, fast_size = pool or default_pool(prefix), eval_batch_size(grid.positions, device)
+    given, size = pool or default_pool(prefix), batch_size or eval_batch_size(grid.positions, device)
     pools = [given] if isinstance(given, str) else list(given)
     if device.type == "cpu":
         reuse_freed_memory()
@@ -71,11 +66,11 @@ def iter_features(
     def pooled(tokens: AllTokens) -> Pooled:
         return torch.cat([pool_tokens(tokens, each, grid, prefix) for each in pools], 1)
 
-    for part in batches.slices(len(images), fast_size):
-        batch = images[part].to(device)
+    for start in range(0, len(images), size):
+        part = slice(start, start + size)
         masked = None if mask is None else mask[part].to(device)
         with torch.no_grad(), autocast(device, precision), rounded_scores():
-            layers = network.features(batch, masked, kind=features)
+            layers = network.features(images[part].to(device), masked, kind=features)
             found = torch.stack([pooled(tokens) for tokens in layers])
         yield found.cpu()
 
@@ -102,7 +97,7 @@ def extract_features(
 ) -> Features:
     """Return the features of `iter_features` for all images at once. Raises what it raises."""
     found = iter_features(
-        network, images, features=features, pool=pool, batches=BatchSlice(batch_size), precision=precision
+        network, images, features=features, pool=pool, batch_size=batch_size, precision=precision
     )
     return concat_batches(found, len(images))
 
@@ -121,6 +116,156 @@ def draw_masks(model: PretrainModel, images: ImageSequence, *, seed: int, purpos
     return torch.cat(masks)
 
 
-def raw_pixels(images: Images) -> Float[Tensor, "1 B D"]:
-    """Return all pixels of each image, in [-1, 1], as one layer of features: a baseline without a network."""
-    return rearrange(images, "b c h w -> 1 b (c h w)").float() / 127.5 - 1
+class View(NamedTuple):
+    """Images of a split, under the random masks of the purpose `mask` (None: unmasked)."""
+
+    name: str
+    images: ImageSequence
+    labels: Labels
+    groups: Groups | None
+    mask: str | None
+
+
+@runtime_checkable
+class FeatureSource(Protocol):
+    """What features are read from; `first_layer` is the number of the first layer that is read."""
+
+    @property
+    def first_layer(self) -> int: ...
+
+    @property
+    def mask_ensemble(self) -> int: ...
+
+    def read(self, view: View) -> Iterator[Features]:
+        """Yield the features of a view batch by batch, in order."""
+        ...
+
+    def identity(self) -> str:
+        """Return a hash of everything that the features depend on except the images."""
+        ...
+
+
+@dataclass(frozen=True)
+class NetworkFeatures:
+    """Pooled hidden states of a network, of all layers or of the config's one.
+
+    `settings` are those of the network that its features depend on; they are part of the cache key.
+    """
+
+    model: PretrainModel
+    config: ProbeConfig
+    precision: Precision
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def first_layer(self) -> int:
+        """The number of the first layer that is read."""
+        return self.config.layer or 0
+
+    @property
+    def mask_ensemble(self) -> int:
+        return self.config.mask_ensemble
+
+    def read(self, view: View) -> Iterator[Features]:
+        config, whole = self.config, self.model.network
+        network = whole if config.start_token else without_start_token(whole)
+        network = network if config.layer is None else network.truncated(config.layer)
+        mask = None
+        if view.mask is not None:
+            mask = draw_masks(self.model, view.images, seed=config.seed, purpose=view.mask)
+
+        def extract(part: slice) -> Features:
+            batch = iter_features(
+                network,
+                view.images[part],
+                mask=None if mask is None else mask[part],
+                features=config.features,
+                pool=config.pool,
+                precision=self.precision,
+            )
+            return next(batch)[self.first_layer :]
+
+        size = eval_batch_size(network.backbone.grid.positions, network.device)
+        yield from _by_all_ranks(extract, len(view.images), size)
+
+    def identity(self) -> str:
+        config = self.config
+        read = [config.features, config.pool, config.start_token, config.layer, self.precision]
+        masks = [config.mask_ensemble, config.seed if config.mask_ensemble else None]
+        settings = json.dumps([*read, *masks, dict(self.settings)], sort_keys=True)
+        return hash_bytes(settings.encode(), _hash_weights(self.model.network))
+
+
+def _by_all_ranks(extract: Callable[[slice], Features], num_images: int, size: int) -> Iterator[Features]:
+    """Yield the features of all images, of which each rank extracts a batch of this size at a time."""
+    num_ranks, rank = (dist.get_world_size(), dist.get_rank()) if is_parallel() else (1, 0)
+    for start in range(0, num_images, size * num_ranks):
+        own = start + size * rank
+        features = extract(slice(own, own + size) if own < num_images else slice(0, 1))
+        if num_ranks > 1:
+            padded = features.new_zeros(len(features), size, features.shape[2])
+            padded[:, : features.shape[1]] = features
+            parts = [torch.empty_like(padded) for _ in range(num_ranks)]
+            dist.all_gather(parts, padded)
+            features = torch.cat(parts, 1)[:, : num_images - start]
+        yield features
+
+
+def _hash_weights(network: Network) -> bytes:
+    state = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted(network.tensors().items()):
+        state.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        state.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return state.digest()
+
+
+def read_splits(
+    name: str, source: FeatureSource, data: ImageDataset, *, keep: bool = False, stream: bool = False
+) -> FeatureSplits:
+    """Read the features of train, validation and test, the test images once for each mask of the ensemble.
+
+    They are in memory; with `keep` from, and into, $ISOPIX_CACHE/features if they are few; with `stream` they
+    stay there in 16 bits, in a folder named by a hash of the weights, the images and the settings.
+    """
+    views, done = _views(data, source.mask_ensemble), 0
+    with track(f"features of {name}", sum(len(each.images) for each in views)) as progress:
+
+        def batches(view: View) -> Iterator[Features]:
+            nonlocal done
+            for features in source.read(view):
+                done += features.shape[1]
+                progress(done)
+                yield features
+
+        def whole(view: View) -> Features:
+            return concat_batches(batches(view), len(view.images))
+
+        scale = None
+        if stream:
+            folder = _cache_folder(source, data)
+            features, scale = cached({view.name: partial(batches, view) for view in views}, folder)
+        elif keep:
+            folder = _cache_folder(source, data, "float32", torch.__version__)
+            features = kept({view.name: partial(whole, view) for view in views}, folder)
+        else:
+            features = {view.name: whole(view) for view in views}
+    train, validation, test, *extra_views = (
+        FeatureSplit(features[view.name], view.labels, view.groups) for view in views
+    )
+    return FeatureSplits(train, validation, test, tuple(extra_views), scale, source.first_layer)
+
+
+def _views(data: ImageDataset, mask_ensemble: int) -> list[View]:
+    """Return train, validation and test, of data with labels."""
+    views = []
+    for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):
+        assert split.labels is not None
+        for number in range(max(1, mask_ensemble) if name == "test" else 1):
+            mask = f"probe.mask.{name}.{number}" if mask_ensemble else None
+            views.append(View(f"{name}-{number}", split.images, split.labels, split.groups, mask))
+    return views
+
+
+def _cache_folder(source: FeatureSource, data: ImageDataset, *facts: str) -> Path:
+    parts = (str(CACHE_VERSION), source.identity(), content_hash(data), *facts)
+    return default_cache() / "features" / hash_bytes(*(part.encode() for part in parts))

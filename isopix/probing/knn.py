@@ -1,6 +1,6 @@
 """k-nearest neighbors: a probe without parameters, weighted by cosine similarity."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -8,10 +8,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from isopix.core.choices import Number
 from isopix.core.registry import register
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
-from isopix.probing.feature_splits import Features, FeatureSplit, Standardizer
+from isopix.probing.splits import Features, FeatureSplit, Standardizer
 
+NEIGHBORS = "number of neighbors"  # what validation selects
 TEMPERATURE = 0.07  # Wu, Xiong, Yu, Lin 2018, Unsupervised Feature Learning via Non-Parametric Instance
 NUM_NEIGHBORS = 20  # Discrimination, section 3.4; they use 200, too many for some hundred images
 BATCH_SIZE = 1024  # images that are compared with all training images at once
@@ -37,11 +39,8 @@ class KnnProbe(ProbeMethod):
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature} must be positive")
 
-    def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-        return "neighbors", ()
-
-    def fix(self, setting: int | float) -> "KnnProbe":
-        return replace(self, neighbors_grid=(int(setting),))
+    def fixed(self, selected: Mapping[str, Number]) -> "KnnProbe":
+        return replace(self, neighbors_grid=(int(selected[NEIGHBORS]),))
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
         for layer in range(len(problem.splits.train.features)):
@@ -70,7 +69,7 @@ class KnnProbe(ProbeMethod):
         def predict_proba(features: Features) -> Probabilities:
             return votes(features, grid[best : best + 1])
 
-        return FittedProbe(accuracies[best : best + 1].cpu(), predict_proba, [{"neighbors": grid[best]}])
+        return FittedProbe(accuracies[best : best + 1].cpu(), predict_proba, [{NEIGHBORS: grid[best]}])
 
 
 def class_votes(

@@ -1,26 +1,49 @@
 """L2-penalized linear probes: logistic regression and ridge regression; validation selects the penalty."""
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import torch
+from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
+from isopix.core.choices import Number
 from isopix.core.registry import register
-from isopix.probing import lbfgs, logistic, ridge
+from isopix.core.types import Labels
+from isopix.probing import lbfgs
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
-from isopix.probing.feature_splits import Features, Standardizer
-from isopix.probing.logistic import L2Penalties, LinearFits
+from isopix.probing.logistic import L2Penalties, LinearFits, decomposed_covariance, fit_logistic
+from isopix.probing.splits import Features, Standardizer
 
+L2_PENALTY = "L2 penalty"  # what validation selects
+# Half decades. Standardized features and a penalty on the mean loss make one grid serve every network and
+# number of images: at 10 the weights all but vanish, at 1e-8 they are free. The six values of L2_EXTRA take
+# most of the time, and only networks with weakly informative features need them.
+L2_GRID = tuple(float(f"{10 ** (power / 2):.3g}") for power in range(-10, 3))
+L2_EXTRA = tuple(float(f"{10 ** (power / 2):.3g}") for power in range(-16, -10))
 MAX_BYTES = 2**31  # memory of the layers that are fitted together
 
 
 class L2PenalizedProbe(ProbeMethod):
     """A linear classifier with an L2 penalty, fitted to features in memory."""
+
+    l2_grid: tuple[float, ...] = L2_GRID
+    """L2 penalties to select from. Where validation selects the smallest of the default, six smaller ones are
+    tried, too.
+    """
+
+    def __post_init__(self) -> None:
+        if not self.l2_grid or not all(0 < l2 < float("inf") for l2 in self.l2_grid):
+            raise ValueError(f"l2_grid {self.l2_grid} must be one or more positive numbers")
+
+    @property
+    def l2_extra(self) -> tuple[float, ...]:
+        """The penalties to try where the smallest of `l2_grid` is selected."""
+        return L2_EXTRA if self.l2_grid == L2_GRID else ()
 
     @abc.abstractmethod
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
@@ -30,12 +53,15 @@ class L2PenalizedProbe(ProbeMethod):
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         """Return estimates of the probabilities of the classes."""
 
-    def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-        return "l2", l2_grid
+    def grid(self) -> Mapping[str, Sequence[Number]]:
+        return {L2_PENALTY: (*self.l2_grid, *self.l2_extra)}
+
+    def fixed(self, selected: Mapping[str, Number]) -> "L2PenalizedProbe":
+        return replace(self, l2_grid=(selected[L2_PENALTY],))
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
         count = len(problem.splits.train.features)
-        for start, stop in pairwise([*range(0, count, _layers_at_once(problem)), count]):
+        for start, stop in pairwise([*range(0, count, _layers_at_once(self, problem)), count]):
             splits = problem.splits.select_layers(start, stop)
             yield _fit(self, replace(problem, splits=splits))
 
@@ -48,7 +74,7 @@ class LbfgsProbe(L2PenalizedProbe):
         return "logistic regression (L-BFGS)"
 
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
-        return logistic.fit_logistic(features, targets, l2, num_classes=num_classes)
+        return fit_logistic(features, targets, l2, num_classes=num_classes)
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits.softmax(-1)
@@ -64,16 +90,16 @@ class RidgeProbe(L2PenalizedProbe):
         return "ridge regression"
 
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
-        return ridge.fit_ridge(features, targets, l2, num_classes=num_classes)
+        return fit_ridge(features, targets, l2, num_classes=num_classes)
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits
 
 
-def _layers_at_once(problem: ProbeProblem) -> int:
+def _layers_at_once(method: L2PenalizedProbe, problem: ProbeProblem) -> int:
     """How many layers fit into MAX_BYTES: features as given and twice in float64, and the L-BFGS history."""
     _, images, width = problem.splits.train.features.shape
-    weights = len(problem.l2_grid) * len(problem.classes) * width
+    weights = len(method.l2_grid) * len(problem.classes) * width
     return max(1, MAX_BYTES // (20 * images * width + 8 * (2 * lbfgs.HISTORY_SIZE + 10) * weights))
 
 
@@ -96,10 +122,10 @@ def _fit(method: L2PenalizedProbe, problem: ProbeProblem) -> FittedProbe:
         accuracy = problem.is_correct(predictions, validation.labels).double().mean(-1)
         return fits.take(accuracy.argmax(-1, keepdim=True)), accuracy.amax(-1)
 
-    fits, accuracy = select(slice(None), problem.l2_grid)
-    edge = torch.nonzero(fits.l2[:, 0] == min(problem.l2_grid)).flatten()
-    if problem.l2_extra and len(edge):
-        others, reached = select(edge, problem.l2_extra)
+    fits, accuracy = select(slice(None), method.l2_grid)
+    edge = torch.nonzero(fits.l2[:, 0] == min(method.l2_grid)).flatten()
+    if method.l2_extra and len(edge):
+        others, reached = select(edge, method.l2_extra)
         better = torch.nonzero(reached > accuracy[edge]).flatten()
         fits.assign(edge[better], others.select(better))
         accuracy[edge[better]] = reached[better]
@@ -108,14 +134,14 @@ def _fit(method: L2PenalizedProbe, problem: ProbeProblem) -> FittedProbe:
     def predict_proba(features: Features) -> Probabilities:
         return method.probabilities(fits.logits(standardizer(features)))[:, 0]
 
-    return FittedProbe(accuracy.cpu(), predict_proba, _diagnostics(fits))
-
-
-def _diagnostics(fits: LinearFits) -> list[dict[str, Any]]:
-    names = ("l2", "objective", "grad_norm", "iterations")
-    columns = (fits.l2, fits.objectives, fits.grad_norms, fits.iterations)
-    rows = zip(*(values[:, 0].tolist() for values in columns), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    numbers = (fits.objectives, fits.grad_norms, fits.iterations)
+    rows = zip(*(values[:, 0].tolist() for values in numbers), strict=True)
+    return FittedProbe(
+        accuracy.cpu(),
+        predict_proba,
+        selected=[{L2_PENALTY: l2} for l2 in fits.l2[:, 0].tolist()],
+        fit=[dict(zip(("objective", "grad_norm", "iterations"), row, strict=True)) for row in rows],
+    )
 
 
 def _check_convergence(fits: LinearFits, first_layer: int) -> None:
@@ -126,3 +152,43 @@ def _check_convergence(fits: LinearFits, first_layer: int) -> None:
             f"gradient norm {fits.grad_norms[index, 0]:.3g} after {fits.iterations[index, 0]} iterations, "
             f"allowed: {fits.max_grad_norms[index, 0]:.3g}"
         )
+
+
+def fit_ridge(features: Features, labels: Labels, l2: L2Penalties, *, num_classes: int) -> LinearFits:
+    """Minimize the mean over images of |W x + b - onehot(label)|^2 + l2 |W|^2 for each layer and penalty, in
+    float64 on the device of the features; b is not penalized. scikit-learn's `Ridge` minimizes N times
+    this, with alpha = l2 N, but decomposes anew for each penalty and layer, and on the CPU alone.
+
+    With X centered and X'X / N = V diag(s) V', the weights are those of the targets along V, shrunk by
+    1 / (s + l2). `grad_norms` are the norms of the gradient there: rounding errors.
+    """
+    l2 = l2.to(features.device, torch.float64)
+    count, exact = features.shape[1], features.double()
+    center = exact.mean(1)
+    centered = exact - center[:, None]
+    targets = F.one_hot(labels.to(features.device), num_classes).double()
+    frequencies = targets.mean(0)
+    covariance, variances, axes = decomposed_covariance(centered)
+    correlation = centered.mT @ (targets - frequencies) / count  # [F D K]
+    shrink = 1 / (rearrange(variances, "f a -> f 1 a 1") + rearrange(l2, "f s -> f s 1 1"))
+    columns = axes[:, None] @ (shrink * (axes.mT @ correlation)[:, None])  # [F S D K]
+    penalties = rearrange(l2, "f s -> f s 1 1") * columns
+    if covariance is None:
+        product = centered.mT[:, None] @ (centered[:, None] @ columns) / count
+    else:
+        product = covariance[:, None] @ columns
+    half_gradient = product + penalties - correlation[:, None]
+    # |X W|^2 / N is the trace of W' cov W, so that no residual needs to be formed.
+    explained = (columns * (product - 2 * correlation[:, None])).sum((-1, -2))
+    total = (targets - frequencies).square().sum() / count
+    grad_norms = 2 * half_gradient.flatten(2).norm(dim=-1)
+    return LinearFits(
+        weights=columns.mT.contiguous(),
+        intercepts=frequencies - torch.einsum("fsdk,fd->fsk", columns, center),
+        l2=l2,
+        objectives=total + explained + (penalties * columns).sum((-1, -2)),
+        grad_norms=grad_norms,
+        max_grad_norms=torch.full_like(grad_norms, torch.inf),
+        iterations=torch.ones_like(l2, dtype=torch.long),
+        converged=columns.isfinite().flatten(2).all(-1),
+    )

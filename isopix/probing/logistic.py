@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from isopix.core.types import Labels
 from isopix.probing import lbfgs
-from isopix.probing.feature_splits import Features
+from isopix.probing.splits import Features
 
 L2Penalties = Float[Tensor, "F S"]  # S penalties for each of F layers
 

@@ -1,26 +1,35 @@
 """Low-data evaluation: the test error of a probe that is fitted to a few images per class."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import mean, stdev
+from dataclasses import replace
+from logging import getLogger
+from statistics import mean
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from isopix.core import choices
+from isopix.core.choices import Selection
 from isopix.core.progress import track
 from isopix.core.random import generator
+from isopix.core.text import printable
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Indices, balanced_subset, count_or_fraction
+from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
-from isopix.probing.cross_validation import probe_cross_validated
-from isopix.probing.feature_extraction import FeatureSource, read_splits
-from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.probe import fit_probe
-from isopix.probing.results import LayerScore
+from isopix.probing.features import FeatureSource, read_splits
+from isopix.probing.linear import L2_GRID, L2_PENALTY, L2PenalizedProbe
+from isopix.probing.probe import fit_probe, probe_method
+from isopix.probing.results import FewLabels, LayerScore
+from isopix.probing.splits import FeatureSplit, FeatureSplits
 
-Selection = choices.Selection
+LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
+MIN_L2 = 1e-4
+NUM_FOLDS = 5  # or as many as a class has images
+
+logger = getLogger("isopix")
 
 
 class LowDataProtocol(NamedTuple):
@@ -40,12 +49,8 @@ class LowDataProtocol(NamedTuple):
         Raises ValueError if a number is not allowed or a class has too few images.
         """
         counts = self.labels_per_class
-        if self.num_subsets < 1 or not counts:
-            raise ValueError(
-                f"labels {list(counts)} and subsets {self.num_subsets}; allowed: at least 1 of each"
-            )
-        if len(set(counts)) < len(counts):
-            raise ValueError(f"labels {list(counts)}; allowed: each number once")
+        if not counts or len(set(counts)) < len(counts):
+            raise ValueError(f"labels {list(counts)}; allowed: one or more, each number once")
         return {
             count: [
                 balanced_subset(labels, count_or_fraction(count, "labels"), generator(seed, "subset", i))
@@ -55,47 +60,41 @@ class LowDataProtocol(NamedTuple):
         }
 
 
-@dataclass(frozen=True)
-class LowDataResult:
-    """Test errors, as fractions of images, one for each random subset of `labels_per_class` training images
-    per class, a number or a percentage.
-
-    `layers` are those that were selected: one for all subsets by validation, on average over the subsets, one
-    for each by cross-validation within it; empty for fine-tuning. `num_selection_images` is the number of
-    labeled images that select and are not in the subset.
+def default_labels(data: ImageDataset) -> tuple[int, ...]:
+    """Return the numbers of LABELS that every class has; all if none has any. A warning names those that are
+    left out.
     """
+    if data.train.labels is None or not len(data.train):
+        return LABELS
+    counts = torch.bincount(data.train.labels)
+    smallest, label = min((int(n), label) for label, n in enumerate(counts) if n)
+    kept = tuple(count for count in LABELS if count <= smallest)
+    if len(kept) in (0, len(LABELS)):
+        return LABELS
+    left_out = " and ".join(str(count) for count in LABELS if count not in kept)
+    name, images = printable(data.classes[label]), f"{smallest:,} training images"
+    logger.warning("%s labels per class are left out: class %s has %s", left_out, name, images)
+    return kept
 
-    labels_per_class: int | str
-    num_train_images: int  # in one subset
-    num_test_images: int
-    layers: tuple[int, ...]
-    errors: tuple[float, ...]
-    num_selection_images: int = 0
-    num_features: int | None = None  # of a layer; None for fine-tuning
 
-    def __post_init__(self) -> None:
-        if not self.errors:
-            raise ValueError("errors is empty; allowed: one or more")
-
-    @property
-    def mean(self) -> float:
-        return mean(self.errors)
-
-    @property
-    def std(self) -> float:
-        """Standard deviation over subsets (n - 1); 0 for a single subset."""
-        return stdev(self.errors) if len(self.errors) > 1 else 0.0
+def low_data_method(kind: str) -> ProbeMethod:
+    """Return a method, without small L2 penalties: few images are separable even with small weights."""
+    method = probe_method(kind)
+    if isinstance(method, L2PenalizedProbe):
+        return replace(method, l2_grid=tuple(l2 for l2 in L2_GRID if l2 >= MIN_L2))
+    return method
 
 
 def probe_low_data(
     sources: Mapping[str, FeatureSource],
     data: ImageDataset,
     protocol: LowDataProtocol,
+    method: ProbeMethod,
+    config: ProbeConfig,
     *,
     seed: int,
-    config: ProbeConfig,
     device: torch.device,
-) -> dict[str, list[LowDataResult]]:
+) -> dict[str, tuple[FewLabels, ...]]:
     """Probe the features of each source on every subset, which the seed determines.
 
     Only the images of the subsets are read. Raises ValueError where `data` has no labels, no validation
@@ -110,60 +109,126 @@ def probe_low_data(
     read = replace(data, train=data.train.select(used))
     if protocol.select != "validation":
         read = replace(read, validation=read.train)  # not used
-    results: dict[str, list[LowDataResult]] = {}
-
+    results = {}
     for name, source in sources.items():
-        features = read_splits(source, read)
-        results[name] = []
+        features, found = read_splits(name, source, read), list[FewLabels]()
         with track(f"fitting probes of {name}", len(subsets)) as fitted:
             for count, drawn in subsets.items():
-                found = probe_subsets(
-                    features,
-                    [torch.searchsorted(used, index) for index in drawn],
-                    count,
-                    select=protocol.select,
-                    seed=seed,
-                    config=config,
-                    device=device,
+                indices = [torch.searchsorted(used, index) for index in drawn]
+                best = probe_subsets(
+                    features, indices, method, config, select=protocol.select, seed=seed, device=device
                 )
-                results[name].append(found)
-                fitted(len(results[name]))
+                selecting = len(data.validation) if protocol.select == "validation" else 0
+                found.append(_few_labels(count, features, indices, best, selecting))
+                fitted(len(found))
+        results[name] = tuple(found)
     return results
 
 
 def probe_subsets(
     splits: FeatureSplits,
     subsets: Sequence[Indices],
-    labels_per_class: int | str,
+    method: ProbeMethod,
+    config: ProbeConfig,
     *,
     select: Selection = "validation",
     seed: int = 0,
-    config: ProbeConfig,
     device: torch.device,
-) -> LowDataResult:
-    """Return the error of probes that are fitted to each subset of the training images (iGPT section 4.7).
+) -> list[LayerScore]:
+    """Return the score of a probe that is fitted to each subset of the training images (iGPT section 4.7).
 
     L2 penalty and layer are selected on validation, the layer once for all subsets, or by cross-validation
-    within each subset. Raises what `probe` raises.
+    within each subset. Raises what `fit_probe` raises.
     """
     chosen = [splits.train.select(index) for index in subsets]
     if select == "cross-validation":
-        best = probe_cross_validated(splits, chosen, config, seed=seed, device=device)
-        return _result(labels_per_class, splits, subsets, best, 0)
-    results = [fit_probe(replace(splits, train=train), config, device=device) for train in chosen]
+        return probe_cross_validated(splits, chosen, method, config, seed=seed, device=device)
+    results = [fit_probe(replace(splits, train=train), method, config, device=device) for train in chosen]
     layers = list(zip(*(result.layers for result in results), strict=True))
-    best = list(max(layers, key=lambda scores: mean(score.val_accuracy for score in scores)))
-    return _result(labels_per_class, splits, subsets, best, len(splits.validation))
+    return list(max(layers, key=lambda scores: mean(score.val_accuracy for score in scores)))
 
 
-def _result(
+def _few_labels(
     labels_per_class: int | str,
     splits: FeatureSplits,
     subsets: Sequence[Indices],
-    best: list[LayerScore],
+    best: Sequence[LayerScore],
     num_selection_images: int,
-) -> LowDataResult:
-    errors = tuple(1 - score.test_accuracy for score in best)
-    counts, layers = (len(subsets[0]), len(splits.test)), tuple(dict.fromkeys(each.layer for each in best))
-    width = splits.train.features.shape[2]
-    return LowDataResult(labels_per_class, *counts, layers, errors, num_selection_images, width)
+) -> FewLabels:
+    return FewLabels(
+        labels_per_class,
+        num_train_images=len(subsets[0]),
+        num_test_images=len(splits.test),
+        layers=tuple(dict.fromkeys(each.layer for each in best)),
+        errors=tuple(1 - each.test_accuracy for each in best),
+        num_selection_images=num_selection_images,
+        num_features=splits.train.features.shape[2],
+    )
+
+
+def probe_cross_validated(
+    splits: FeatureSplits,
+    subsets: Sequence[FeatureSplit],
+    method: ProbeMethod,
+    config: ProbeConfig,
+    *,
+    seed: int,
+    device: torch.device,
+) -> list[LayerScore]:
+    """Return the score of a probe of each subset at the layer and L2 penalty that cross-validation within the
+    subset selects, the first layer and the largest penalty of equals; validation images and other subsets are
+    not used.
+
+    Raises ValueError for a method without L2 penalties, and for a class with one image.
+    """
+    if not isinstance(method, L2PenalizedProbe):
+        raise ValueError(f"cross-validation selects an L2 penalty, and method {method.kind} has none")
+    grid, scores = sorted(method.l2_grid, reverse=True), []
+    for train in subsets:
+        folds = fold_indices(train.labels, seed)
+        accuracies = torch.stack(
+            [
+                _accuracy_over_folds(replace(splits, train=train), fixed, config, folds, device=device)
+                for fixed in (method.fixed({L2_PENALTY: l2}) for l2 in grid)
+            ]
+        )
+        index = int(accuracies.amax(0).argmax())
+        best = method.fixed({L2_PENALTY: grid[int(accuracies[:, index].argmax())]})
+        layer = replace(splits, train=train, validation=train).select_layers(index, index + 1)
+        scores.append(fit_probe(layer, best, config, device=device).best)
+    return scores
+
+
+def _accuracy_over_folds(
+    splits: FeatureSplits,
+    method: ProbeMethod,
+    config: ProbeConfig,
+    folds: Sequence[Indices],
+    *,
+    device: torch.device,
+) -> Float[Tensor, " F"]:
+    """Return the accuracy of each layer on the training images, each predicted by a probe that is fitted to
+    the other folds.
+    """
+    correct = torch.zeros(len(splits.train.features), dtype=torch.float64)
+    for fold in folds:
+        others = torch.cat([each for each in folds if each is not fold])
+        held = splits.train.select(fold)
+        parts = replace(splits, train=splits.train.select(others), validation=held, test=held)
+        scores = fit_probe(parts, method, replace(config, num_resamples=1), device=device).layers
+        correct += len(fold) * torch.tensor([each.val_accuracy for each in scores], dtype=torch.float64)
+    return correct / len(splits.train)
+
+
+def fold_indices(labels: Labels, seed: int) -> list[Indices]:
+    """Divide images into at most `NUM_FOLDS` folds at random, each class as evenly as possible.
+
+    Raises ValueError for a class with one image.
+    """
+    members = [torch.nonzero(labels == each)[:, 0] for each in sorted(set(labels.tolist()))]
+    count = min(NUM_FOLDS, *map(len, members))
+    if count < 2:
+        raise ValueError("cross-validation needs two labeled images of each class or more; a class has one")
+    draw = generator(seed, "folds")
+    mixed = torch.cat([each[torch.randperm(len(each), generator=draw)] for each in members])
+    return [mixed[start::count] for start in range(count)]

@@ -1,31 +1,25 @@
-"""Linear classifiers of several layers that are trained together, on one batch of features at a time.
-
-Features may lie in 16 bits on disk, mapped into memory: only one batch of them is converted at a time.
+"""Logistic regression by stochastic gradients, of several layers and learning rates together, on batches of
+features that may lie in 16 bits on disk.
 """
 
-from collections.abc import Iterator
+import abc
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from isopix.core.types import Labels
-from isopix.probing.base import FittedProbe, Probabilities, ProbeProblem
-from isopix.probing.feature_splits import Features, FeatureSplit, Standardizer
+from isopix.data.batches import ShuffledIndices
+from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
+from isopix.probing.splits import Features, FeatureSplit, Standardizer
 
+LEARNING_RATE = "learning rate"  # what validation selects
 MAX_BYTES = 2**31  # memory of the weights of the layers that are trained together
-
-
-def layer_groups(problem: ProbeProblem, floats_per_feature: int) -> Iterator[ProbeProblem]:
-    """Yield the problem of as many of the next layers as fit in memory at this many floats per feature."""
-    count, _, width = problem.splits.train.features.shape
-    size = max(1, MAX_BYTES // (4 * floats_per_feature * width))
-    for start, stop in pairwise([*range(0, count, size), count]):
-        yield replace(problem, splits=problem.splits.select_layers(start, stop))
 
 
 @dataclass(frozen=True)
@@ -41,10 +35,8 @@ class LinearClassifiers:
         """Return zero weights for all layers of a problem."""
         layers, _, width = problem.splits.train.features.shape
         columns = num_rates * len(problem.classes)
-        matrix, intercepts = (
-            torch.zeros(layers, rows, columns, device=problem.device) for rows in (width, 1)
-        )
-        return LinearClassifiers(matrix, intercepts, num_rates)
+        matrix = torch.zeros(layers, width, columns, device=problem.device)
+        return LinearClassifiers(matrix, matrix.new_zeros(layers, 1, columns), num_rates)
 
     def logits(self, x: Features) -> Float[Tensor, "F B R K"]:
         logits = torch.baddbmm(self.intercepts, x, self.matrix)
@@ -52,14 +44,14 @@ class LinearClassifiers:
 
     def loss_and_gradients(
         self, x: Features, targets: Labels
-    ) -> tuple[Float[Tensor, "F R"], "LinearClassifiers"]:
-        """Return the mean cross-entropy of a batch, in nats, and its gradients."""
+    ) -> tuple[Float[Tensor, "F R"], tuple[Tensor, Tensor]]:
+        """Return the mean cross-entropy of a batch, in nats, and the gradients of matrix and intercepts."""
         log_probabilities, index = self.logits(x).log_softmax(-1), torch.arange(len(targets))
         losses = -log_probabilities[:, index, :, targets].mean(0)
         errors = log_probabilities.exp()
         errors[:, index, :, targets] -= 1
         flat = rearrange(errors / len(targets), "f b r k -> f b (r k)")
-        return losses, LinearClassifiers(x.mT @ flat, flat.sum(1, keepdim=True), self.num_rates)
+        return losses, (x.mT @ flat, flat.sum(1, keepdim=True))
 
     def take(self, selected: Int[Tensor, " F"]) -> "LinearClassifiers":
         """Return those of one learning rate per layer."""
@@ -80,37 +72,25 @@ class LinearClassifiers:
             correct += images.problem.is_correct(predictions, labels).sum(-1).cpu()
         return losses / len(images), correct / len(images)
 
-    def fitted(
-        self,
-        train: "BatchReader",
-        val_accuracy: Float[Tensor, " F"],
-        diagnostics: list[dict[str, Any]],
-    ) -> FittedProbe:
-        """Return the probe of these classifiers, one per layer, with their training loss as the objective."""
-        objectives = self.evaluate(train)[0][:, 0].tolist()
-        complete = [{**each, "objective": nats} for each, nats in zip(diagnostics, objectives, strict=True)]
-
-        def predict_proba(features: Features) -> Probabilities:
-            return self.logits(train.standardizer(features))[:, :, 0].softmax(-1)
-
-        return FittedProbe(val_accuracy, predict_proba, complete)
-
 
 class BatchReader:
     """Images of a split, standardized, a batch of them at a time on the problem's device."""
 
     def __init__(self, split: FeatureSplit, problem: ProbeProblem, standardizer: Standardizer | None = None):
         self.split, self.problem = split, problem
-        self.standardizer = standardizer or Standardizer.fit(split, problem.splits.stored_scale).to(
-            problem.device
-        )
+        fitted = standardizer or Standardizer.fit(split, problem.splits.stored_scale)
+        self.standardizer = fitted.to(problem.device)
 
     def __len__(self) -> int:
         return len(self.split)
 
-    def take(self, indices: Int[Tensor, " B"]) -> tuple[Features, Labels]:
-        """Return the images at these indices."""
-        return self._standardized(self.split.select(indices))
+    def shuffled(self, batch_size: int, steps: int) -> Iterator[tuple[Features, Labels]]:
+        """Yield a batch and the indices of its classes for each step."""
+        seed = self.problem.seed
+        order = ShuffledIndices(len(self), batch_size=batch_size, seed=seed, purpose="probe.order")
+        for step in range(steps):
+            x, labels = self._standardized(self.split.select(order.indices(step)))
+            yield x, self.problem.class_indices(labels)
 
     def chunks(self) -> Iterator[tuple[Features, Labels]]:
         """Iterate over all images."""
@@ -118,3 +98,55 @@ class BatchReader:
 
     def _standardized(self, split: FeatureSplit) -> tuple[Features, Labels]:
         return self.standardizer(split.features.to(self.problem.device)), split.labels
+
+
+class MinibatchProbe(ProbeMethod):
+    """Logistic regression by stochastic gradients, at one learning rate or several."""
+
+    streams = True
+    floats_per_weight = 2  # weights and velocities
+
+    @abc.abstractmethod
+    def rates(self) -> tuple[float, ...]:
+        """Return the learning rates to train with, in descending order."""
+
+    @abc.abstractmethod
+    def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:
+        """Return the weights of each layer at each learning rate, and the steps of each layer."""
+
+    def grid(self) -> Mapping[str, tuple[float, ...]]:
+        return {LEARNING_RATE: self.rates()}
+
+    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
+        floats = self.floats_per_weight * len(self.rates()) * len(problem.classes)
+        count, _, width = problem.splits.train.features.shape
+        size = max(1, MAX_BYTES // (4 * floats * width))
+        for start, stop in pairwise([*range(0, count, size), count]):
+            yield self._fit(replace(problem, splits=problem.splits.select_layers(start, stop)))
+
+    def _fit(self, problem: ProbeProblem) -> FittedProbe:
+        train = BatchReader(problem.splits.train, problem)
+        validation = BatchReader(problem.splits.validation, problem, train.standardizer)
+        weights, steps = self.train(train)
+        losses, accuracies = weights.evaluate(validation)
+        selected = last_before_rise(losses)
+        kept = weights.take(selected)
+
+        def predict_proba(features: Features) -> Probabilities:
+            return kept.logits(train.standardizer(features))[:, :, 0].softmax(-1)
+
+        rates = torch.tensor(self.rates(), dtype=torch.float64)[selected].tolist()
+        objectives = kept.evaluate(train)[0][:, 0].tolist()
+        return FittedProbe(
+            accuracies.gather(1, selected[:, None])[:, 0],
+            predict_proba,
+            selected=[{LEARNING_RATE: rate} for rate in rates],
+            fit=[{"objective": each, "iterations": n} for each, n in zip(objectives, steps, strict=True)],
+        )
+
+
+def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
+    """Return for each layer the index of the last of descending learning rates before its loss rises."""
+    finite = losses.nan_to_num(torch.inf, posinf=torch.inf)
+    rises = F.pad(finite[:, 1:] > finite[:, :-1], (0, 1), value=True)
+    return rises.long().argmax(1)  # the first of equals

@@ -1,23 +1,32 @@
 """The probe: classifiers of the features of every layer, selected on validation and evaluated on test."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from isopix.core import stats
-from isopix.core.measurement import EnsembleAccuracy
+from isopix.core.config import from_dict
+from isopix.core.measurement import EnsembleAccuracy, Measurement
+from isopix.core.overrides import parse
 from isopix.core.progress import track
 from isopix.core.random import generator
+from isopix.core.registry import kinds_of
+from isopix.core.text import did_you_mean
+from isopix.core.types import Labels
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import images_hash
 from isopix.data.splits import majority_accuracy
-from isopix.probing import mask_ensemble
-from isopix.probing.base import FittedProbe, ProbeProblem
-from isopix.probing.checks import check_fitted, check_grid, check_layers, check_probabilities
+from isopix.probing import gradient_probes, knn, linear  # noqa: F401  registers them
+from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeResult
+from isopix.probing.results import ConcatScore, LayerScore, LayerScores
+from isopix.probing.splits import FeatureSplits
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
 
@@ -27,7 +36,7 @@ class EvaluatedProbe(NamedTuple):
     test images.
     """
 
-    result: ProbeResult
+    result: LayerScores
     correct: Bool[Tensor, "F B"]
     resamples: stats.ResampleCounts
 
@@ -37,149 +46,179 @@ class EvaluatedProbe(NamedTuple):
         return self.correct[self.result.best_index]
 
 
-def fit_probe(splits: FeatureSplits, config: ProbeConfig, *, device: torch.device) -> ProbeResult:
+def probe_method(kind: str, settings: Sequence[str] = ()) -> ProbeMethod:
+    """Return a registered method with its settings, as `name=value`. Raises ValueError for wrong ones."""
+    methods = kinds_of(ProbeMethod)
+    if kind not in methods:
+        hint = did_you_mean(kind, methods)
+        raise ValueError(f"method is '{kind}'; {hint}allowed: {', '.join(sorted(methods))}")
+    return from_dict(methods[kind], parse(settings))
+
+
+def probe_measurement(
+    measured: Measurement,
+    data: ImageDataset,
+    method: ProbeMethod,
+    config: ProbeConfig,
+    baselines: Mapping[str, float],
+) -> Measurement:
+    """Return the record of a probe's test accuracies, with those of its baselines."""
+    chosen = ["layer"] if config.layer is None else []
+    chosen += [name for name, grid in method.grid().items() if len(grid) > 1]
+    images = f"chosen on {len(data.validation):,} validation images"
+    return replace(
+        measured,
+        fitted_images=len(data.train),
+        fitted_hash=images_hash(data.train, data.validation),
+        selection=f"{' and '.join(chosen)} {images}" if chosen else "",
+        baselines=dict(baselines),
+    )
+
+
+def fit_probe(
+    splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, *, device: torch.device
+) -> LayerScores:
     """Fit a classifier to every layer, select its setting and the best layer on validation, and report all
     layers on test.
 
     Features are standardized by the mean and standard deviation of train. Raises ValueError where there is
-    nothing to fit to or select on, and for a method that returns anything else than `ProbeMethod` asks for;
-    RuntimeError if a selected fit did not converge.
+    nothing to fit to or select on, RuntimeError if a selected fit did not converge.
     """
-    return evaluate_probe(splits, config, device=device).result
+    return evaluate_probe(splits, method, config, device=device).result
 
 
-def evaluate_probe(splits: FeatureSplits, config: ProbeConfig, *, device: torch.device) -> EvaluatedProbe:
+def evaluate_probe(
+    splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, *, device: torch.device
+) -> EvaluatedProbe:
     """Do what `fit_probe` does, and also return which test images are classified correctly."""
     _check(splits)
-    check_grid(config)
     # MPS devices have no float64, without which convergence cannot be verified.
     device = torch.device("cpu") if device.type == "mps" else device
-    evaluator = _Evaluator(splits, config, device)
-    scores, correct = evaluator.scores(splits)
+    scores, correct = _scores(splits, method, config, device)
     best_index = max(range(len(scores)), key=lambda index: scores[index].val_accuracy)
     groups = splits.test.groups
-    result = ProbeResult(
+    result = LayerScores(
         layers=tuple(scores),
         best_index=best_index,
-        num_classes=len(evaluator.classes),
+        num_classes=len(set(splits.train.labels.tolist())),
         majority_accuracy=majority_accuracy(splits.train.labels, splits.test.labels),
         num_images={name: len(getattr(splits, name)) for name in ("train", "validation", "test")},
-        warnings=_warnings(scores, config),
-        concat=_concat(splits, best_index, evaluator),
-        num_test_groups=None if groups is None else len(set(groups.tolist())),
         num_features=splits.train.features.shape[2],
+        concat=_concat(splits, best_index, method, config, device),
+        num_test_groups=None if groups is None else len(set(groups.tolist())),
+        warnings=_warnings(scores, method),
     )
-    return EvaluatedProbe(result, correct, evaluator.resamples)
+    random = generator(config.seed, "probe.bootstrap")
+    resamples = stats.resample_counts(len(splits.test), config.num_resamples, random, groups)
+    return EvaluatedProbe(result, correct, resamples)
 
 
 def refit_on_validation(
-    splits: FeatureSplits, selected: LayerScore, config: ProbeConfig, *, device: torch.device
+    splits: FeatureSplits,
+    selected: LayerScore,
+    method: ProbeMethod,
+    config: ProbeConfig,
+    *,
+    device: torch.device,
 ) -> LayerScore:
     """Fit the selected layer, the only one of `splits`, to train and validation together at the selected
     setting, and evaluate it on test (iGPT section 3.1).
 
     Features are standardized by all images of the fit. `val_accuracy` stays the one that the layer was
-    selected by, as the validation images are no longer held out. Raises what `probe` raises.
+    selected by, as the validation images are no longer held out. Raises what `fit_probe` raises.
     """
-    name, _ = config.method.grid(config.l2_grid)
-    method = config.method.fix(getattr(selected, name))
-    l2_grid = config.l2_grid if selected.l2 is None else (selected.l2,)
-    fixed = replace(config, method=method, l2_grid=l2_grid, l2_extra=())
-    score = fit_probe(splits.with_validation_in_train(), fixed, device=device).best
+    fixed = method.fixed(selected.selected)
+    score = fit_probe(splits.with_validation_in_train(), fixed, config, device=device).best
     return replace(score, layer=selected.layer, val_accuracy=selected.val_accuracy)
 
 
-class _Evaluator:
-    """Fits layers by the config's method and evaluates the predictions for the test images."""
-
-    def __init__(self, splits: FeatureSplits, config: ProbeConfig, device: torch.device):
-        self.config, self.device = config, device
-        self.classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
-        random = generator(config.seed, "probe.bootstrap")
-        self.resamples = stats.resample_counts(
-            len(splits.test), config.num_resamples, random, splits.test.groups
-        )
-
-    def scores(self, splits: FeatureSplits) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
-        """Return the score of every layer, and whether it classifies each test image correctly."""
-        config = self.config
-        problem = ProbeProblem(
-            splits, self.classes, self.device, config.l2_grid, config.l2_extra, config.seed
-        )
-        scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
-        count = len(splits.train.features)
-        with track("fitting probes of layers", count) as fitted_layers:
-            for fitted in config.method.fit_layers(problem):
-                check_fitted(config.method, fitted, count - len(scores))
-                layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))
-                predicted = self._predict(fitted, layers, problem)
-                scores += self._score(fitted, layers, *predicted)
-                correct.append(predicted[0])
-                fitted_layers(len(scores))
-        check_layers(config.method, len(scores), count)
-        return scores, torch.cat(correct)
-
-    def _score(
-        self,
-        fitted: FittedProbe,
-        splits: FeatureSplits,
-        correct: Bool[Tensor, "F B"],
-        ensembles: list[EnsembleAccuracy],
-    ) -> list[LayerScore]:
-        accuracy = correct.double().mean(1)
-        intervals = stats.accuracy_interval(correct, splits.test.groups)
-        absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
-        return [
-            LayerScore(
-                layer=splits.first_layer + index,
-                val_accuracy=fitted.val_accuracy[index].item(),
-                test_accuracy=accuracy[index].item(),
-                interval=intervals[index],
-                ensemble=ensembles[index] if self.config.mask_ensemble else None,
-                **absent | diagnostics,
-            )
-            for index, diagnostics in enumerate(fitted.diagnostics)
-        ]
-
-    def _predict(
-        self, fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
-    ) -> tuple[Bool[Tensor, "F B"], list[EnsembleAccuracy]]:
-        """Return whether the majority vote over the views is correct, and how accurate one view and the mean
-        probability are.
-        """
-        layers = range(splits.first_layer, splits.first_layer + len(fitted.diagnostics))
-        generators = [generator(self.config.seed, "probe.vote", layer) for layer in layers]
-        vote, single, mean = [], [], []
-        for start in range(0, len(splits.test), TEST_BATCH_SIZE):
-            part = slice(start, start + TEST_BATCH_SIZE)
-            labels = splits.test.labels[part]
-            views = (view.features[:, part].to(self.device) for view in splits.test_views)
-            shape = (len(layers), len(labels), len(self.classes))
-            predicted = [fitted.predict_proba(view) for view in views]
-            check_probabilities(self.config.method, predicted, shape)
-            probabilities = torch.stack(predicted, 1)  # [F K B C]
-            predictions = probabilities.argmax(-1)
-            voted = torch.stack(
-                [mask_ensemble.mode(*pair) for pair in zip(predictions, generators, strict=True)]
-            )
-            averaged = torch.stack([mask_ensemble.mean_probability(each) for each in probabilities])
-            vote.append(problem.is_correct(voted, labels).cpu())
-            single.append(problem.is_correct(predictions, labels).double().mean(1).cpu())
-            mean.append(problem.is_correct(averaged, labels).cpu())
-        accuracies = (torch.cat(batches, 1).double().mean(1).tolist() for batches in (single, mean))
-        return torch.cat(vote, 1), [EnsembleAccuracy(*pair) for pair in zip(*accuracies, strict=True)]
+def _scores(
+    splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, device: torch.device
+) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
+    """Return the score of every layer, and whether it classifies each test image correctly."""
+    classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
+    problem = ProbeProblem(splits, classes, device, config.seed)
+    scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
+    with track("fitting probes of layers", len(splits.train.features)) as fitted_layers:
+        for fitted in method.fit_layers(problem):
+            layers = splits.select_layers(len(scores), len(scores) + len(fitted.val_accuracy))
+            right, ensembles = _predict(fitted, layers, problem)
+            scores += _layer_scores(fitted, layers, right, ensembles if config.mask_ensemble else None)
+            correct.append(right)
+            fitted_layers(len(scores))
+    return scores, torch.cat(correct)
 
 
-def _concat(splits: FeatureSplits, best_index: int, evaluator: _Evaluator) -> ConcatResult | None:
+def _layer_scores(
+    fitted: FittedProbe,
+    splits: FeatureSplits,
+    correct: Bool[Tensor, "F B"],
+    ensembles: list[EnsembleAccuracy] | None,
+) -> list[LayerScore]:
+    count = len(fitted.val_accuracy)
+    columns = (
+        fitted.val_accuracy.tolist(),
+        correct.double().mean(1).tolist(),
+        stats.accuracy_interval(correct, splits.test.groups),
+        fitted.selected or [{}] * count,
+        fitted.fit or [{}] * count,
+        ensembles or repeat(None, count),
+    )
+    rows = enumerate(zip(*columns, strict=True), start=splits.first_layer)
+    return [LayerScore(layer, *row) for layer, row in rows]
+
+
+def _predict(
+    fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
+) -> tuple[Bool[Tensor, "F B"], list[EnsembleAccuracy]]:
+    """Return whether the majority vote over the views is correct, and how accurate one view and the mean
+    probability are.
+    """
+    layers = range(splits.first_layer, splits.first_layer + len(fitted.val_accuracy))
+    generators = [generator(problem.seed, "probe.vote", layer) for layer in layers]
+    votes, single, mean = [], [], []
+    for start in range(0, len(splits.test), TEST_BATCH_SIZE):
+        part = slice(start, start + TEST_BATCH_SIZE)
+        labels = splits.test.labels[part]
+        views = (view.features[:, part].to(problem.device) for view in splits.test_views)
+        probabilities = torch.stack([fitted.predict_proba(view) for view in views], 1)  # [F K B C]
+        predictions = probabilities.argmax(-1)
+        voted = torch.stack([vote(*pair) for pair in zip(predictions, generators, strict=True)])
+        averaged = torch.stack([mean_probability(each) for each in probabilities])
+        votes.append(problem.is_correct(voted, labels).cpu())
+        single.append(problem.is_correct(predictions, labels).double().mean(1).cpu())
+        mean.append(problem.is_correct(averaged, labels).cpu())
+    accuracies = (torch.cat(batches, 1).double().mean(1).tolist() for batches in (single, mean))
+    return torch.cat(votes, 1), [EnsembleAccuracy(*pair) for pair in zip(*accuracies, strict=True)]
+
+
+def vote(predictions: Int[Tensor, "K B"], random: torch.Generator) -> Labels:
+    """Return the most frequent of K predictions per image; ties are broken at random (iGPT section 4.6).
+
+    The random numbers do not depend on the device of the predictions.
+    """
+    counts = F.one_hot(predictions).sum(0)
+    draws = torch.rand(counts.shape, generator=random, dtype=torch.float64).to(counts.device)
+    return draws.masked_fill(counts < counts.amax(-1, keepdim=True), -1.0).argmax(-1)
+
+
+def mean_probability(probabilities: Float[Tensor, "K B C"]) -> Labels:
+    """Return the class of the highest mean probability; the first of equals."""
+    return probabilities.mean(0).argmax(-1)
+
+
+def _concat(
+    splits: FeatureSplits, best_index: int, method: ProbeMethod, config: ProbeConfig, device: torch.device
+) -> ConcatScore | None:
     """Probe the layers around the best one, concatenated and moved inwards at an end; none if one."""
-    wanted, count = evaluator.config.concat, len(splits.train.features)
-    size = min(wanted, count)
-    start = min(max(best_index - wanted // 2, 0), count - size)
+    count = len(splits.train.features)
+    size = min(config.concat, count)
+    start = min(max(best_index - config.concat // 2, 0), count - size)
     if size < 2:
         return None
-    [score], _ = evaluator.scores(splits.select_layers(start, start + size).concat_layers())
+    [score], _ = _scores(splits.select_layers(start, start + size).concat_layers(), method, config, device)
     first = splits.first_layer + start
-    return ConcatResult(tuple(range(first, first + size)), score)
+    return ConcatScore(tuple(range(first, first + size)), score)
 
 
 def _check(splits: FeatureSplits) -> None:
@@ -196,17 +235,15 @@ def _check(splits: FeatureSplits) -> None:
         raise ValueError("the train split has images of one class only; a probe needs at least two classes")
 
 
-def _warnings(scores: list[LayerScore], config: ProbeConfig) -> tuple[str, ...]:
-    name, grid = config.method.grid(config.l2_grid + config.l2_extra)
-    edges = {min(grid), max(grid)} if len(grid) > 1 else set()
-    layers = [str(score.layer) for score in scores if getattr(score, name) in edges]
-    if not layers:
-        return ()
-    setting, noun = f"{name}_grid", "layer" if len(layers) == 1 else "layers"
-    how = f"isopix probe RUN --method {config.method.kind} {setting}=[...]"
-    if name == "l2":  # no setting of the method, and so none of the command line
-        how = f"isopix.probe(run, {setting}=[...]) in Python"
-    return (
-        f"{noun} {', '.join(layers)}: the selected {SELECTED_LABELS[name]} is at the edge of the grid "
-        f"({min(grid):g} to {max(grid):g}); to extend it: {how}",
-    )
+def _warnings(scores: list[LayerScore], method: ProbeMethod) -> tuple[str, ...]:
+    """Return a warning for each grid at whose edge a value was selected."""
+    warnings = []
+    for name, grid in method.grid().items():
+        edges = {min(grid), max(grid)} if len(grid) > 1 else set()
+        layers = [str(score.layer) for score in scores if score.selected[name] in edges]
+        if layers:
+            warnings.append(
+                f"{'layer' if len(layers) == 1 else 'layers'} {', '.join(layers)}: the selected {name} is at "
+                f"the edge of the grid ({min(grid):g} to {max(grid):g}); a setting of the method extends it"
+            )
+    return tuple(warnings)

@@ -1,43 +1,40 @@
-"""Results of probes, as plain records for tables, reports and JSON."""
+"""Results of probes: the scores of layers, test errors with few labels, and their tables."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import mean, stdev
 from typing import Any
 
-from isopix.core import config
-from isopix.core.measurement import EnsembleAccuracy, Measurement
+from isopix.core.choices import Number, Precision, Selection
+from isopix.core.measurement import EnsembleAccuracy
+from isopix.core.table import Table
+from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval, signed_points
 from isopix.probing.config import ProbeConfig
+from isopix.storage.result import Result
 
-# What validation selects for a layer, by the field of its LayerScore.
-SELECTED_LABELS = {"l2": "L2 penalty", "lr": "learning rate", "neighbors": "number of neighbors"}
+RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines without a network
 
 
 @dataclass(frozen=True)
 class LayerScore:
-    """One layer at the L2 penalty, peak learning rate or number of neighbors that validation selected.
+    """One layer at the setting that validation selected. Accuracies are fractions of images; under masks
+    `test_accuracy` is that of the majority vote. `interval` is its 95 % interval (`accuracy_interval`).
 
-    Accuracies are fractions of images; `interval` is the 95 % interval of `test_accuracy`
-    (`accuracy_interval`).
-    `objective` (nats per image, or the mean squared error of ridge), `grad_norm` and `iterations` describe
-    the fit that is evaluated. Under masks `test_accuracy` is that of the majority vote. A field that the
-    method does not have is None.
+    `selected` is what was chosen on validation images, as {"L2 penalty": 1e-3}; `fit` describes the fit that
+    is evaluated, as {"objective": 0.41, "iterations": 37}. Both are in the words of the method.
     """
 
     layer: int
-    l2: float | None
     val_accuracy: float
     test_accuracy: float
     interval: tuple[float, float]
-    objective: float | None
-    grad_norm: float | None
-    iterations: int | None
-    lr: float | None = None
-    neighbors: int | None = None
+    selected: Mapping[str, Number] = field(default_factory=dict)
+    fit: Mapping[str, Number] = field(default_factory=dict)
     ensemble: EnsembleAccuracy | None = None
 
 
 @dataclass(frozen=True)
-class ConcatResult:
+class ConcatScore:
     """The score of several layers whose features are concatenated; its `layer` is the first of them."""
 
     layers: tuple[int, ...]
@@ -45,25 +42,24 @@ class ConcatResult:
 
 
 @dataclass(frozen=True)
-class ProbeResult:
-    """The scores of some layers.
+class LayerScores:
+    """The scores of some layers of one source of features.
 
     `best_index` is the index of the layer with the highest validation accuracy (the first of equals),
     `majority_accuracy` the test accuracy of always predicting the majority class of train, `num_images` the
     number of images in each split. Intervals are over `num_test_groups` groups of test images (`Split`);
-    None if every image is its own. `concat` is None unless several layers were concatenated. `num_features`
-    is that of one layer; None in records of versions that did not keep it.
+    None if every image is its own. `num_features` is that of one layer.
     """
 
     layers: tuple[LayerScore, ...]
     best_index: int
     num_classes: int
     majority_accuracy: float
-    num_images: dict[str, int]
-    warnings: tuple[str, ...]
-    concat: ConcatResult | None = None
+    num_images: Mapping[str, int]
+    num_features: int
+    concat: ConcatScore | None = None
     num_test_groups: int | None = None
-    num_features: int | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def best(self) -> LayerScore:
@@ -83,35 +79,208 @@ class Gain:
     interval: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class ProbeReport:
-    """The probe of a network and the same probe of each baseline, by name.
+class ProbeResult(Result):
+    """The probe of a network after `step` steps on a dataset, and the same probe of each baseline, by name.
 
-    `gain` compares it with the baseline that is most accurate on test, of the untrained network, raw pixels
-    and their principal components. `refit`
-    is the network's best layer fitted to train and validation together, if the config asks for it; its
-    `val_accuracy` is the one that it was selected by. `measurement` is the record of the network's test
-    accuracies.
+    `method` are the settings of the classifier and `label` is its name. `gain` compares the network with the
+    baseline that is most accurate on test, of the untrained network, raw pixels and their principal
+    components. `refit` is the network's best layer fitted to train and validation together, if it was asked
+    for; its `val_accuracy` is the one that it was selected by.
     """
 
+    data: str
+    step: int
+    precision: Precision
     config: ProbeConfig
-    network: ProbeResult
-    baselines: dict[str, ProbeResult]
-    refit: LayerScore | None = None
-    measurement: Measurement | None = None
+    method: Mapping[str, Any]
+    label: str
+    network: LayerScores
+    baselines: Mapping[str, LayerScores]
     gain: Gain | None = None
+    refit: LayerScore | None = None
+
+    @property
+    def best(self) -> LayerScore:
+        """The layer with the highest validation accuracy."""
+        return self.network.best
+
+    @property
+    def accuracy(self) -> float:
+        """Test accuracy of the best layer."""
+        return self.best.test_accuracy
 
     @property
     def baseline_accuracies(self) -> dict[str, float]:
         """Test accuracy of every baseline at its best layer, and of the majority class."""
-        scores = {name: result.best.test_accuracy for name, result in self.baselines.items()}
+        scores = {name: found.best.test_accuracy for name, found in self.baselines.items()}
         return {**scores, "majority class": self.network.majority_accuracy}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain nested values, ready for JSON."""
-        return config.to_dict(self)
+    @property
+    def title(self) -> str:
+        return "Linear probe by layer"
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ProbeReport":
-        """Read the values of `to_dict`. Raises ValueError for anything else."""
-        return config.from_dict(cls, values)
+    @property
+    def method_title(self) -> str:
+        """Method and features: `Ridge regression, pool mean, majority vote of 5 masks`."""
+        config, masks = self.config, self.config.mask_ensemble
+        parts = [self.label[0].upper() + self.label[1:], f"pool {config.pool}"]
+        parts += ["residual stream"] * (config.features == "residual")
+        parts += ["without start token"] * (not config.start_token)
+        vote = "one mask per image" if masks == 1 else f"majority vote of {masks} masks"
+        return ", ".join([*parts, *([vote] if masks else [])])
+
+    def tables(self) -> list[Table]:
+        """Return the scores of the layers, and of the baselines with the gain over the best of them."""
+        measured = f", {self.measurement.line}" if self.measurement else ""
+        masked = ("single mask", "averaged") if self.config.mask_ensemble else ()
+        accuracy = "test accuracy (95 % CI)"
+        columns = ("layer", accuracy, *masked, "validation", "untrained", *self.best.selected)
+        return [
+            Table(f"{self.method_title}{measured}; * best on validation", columns, list(self._layer_rows())),
+            Table("Baselines, best layer on validation", ("baseline", accuracy), list(self._baseline_rows())),
+        ]
+
+    def figures(self) -> Iterator[tuple[str, Any]]:
+        """Yield the test accuracy by layer."""
+        from isopix.plots.curves import plot_probe_accuracy  # noqa: PLC0415
+
+        groups = self.network.num_test_groups
+        over = "" if groups is None else f" over {groups:,} groups of test images"
+        caption = f"Test accuracy by layer. Band: 95 % interval{over}; ring: best layer on validation images."
+        yield caption, plot_probe_accuracy({"trained": self})
+
+    def _layer_rows(self) -> Iterator[tuple[str, ...]]:
+        untrained = self.baselines.get("untrained")
+        others = {each.layer: each for each in untrained.layers} if untrained else {}
+        for own in self.network.layers:
+            yield self._row(f"{own.layer}{' *' * (own is self.best)}", own, others.get(own.layer))
+        if concat := self.network.concat:
+            name = f"{concat.layers[0]}-{concat.layers[-1]} concatenated"
+            yield self._row(
+                name, concat.score, untrained.concat.score if untrained and untrained.concat else None
+            )
+        if self.refit:
+            yield self._row(f"{self.refit.layer}, refit on train + val", self.refit, None, validated=False)
+
+    def _row(
+        self, name: str, own: LayerScore, other: LayerScore | None, *, validated: bool = True
+    ) -> tuple[str, ...]:
+        ensemble = own.ensemble and (own.ensemble.single_mask, own.ensemble.mean_probability)
+        return (
+            name,
+            _accuracy(own),
+            *(f"{each:.1%}" for each in ensemble or ()),
+            f"{own.val_accuracy:.1%}" if validated else "",
+            "" if other is None else f"{other.test_accuracy:.1%}",
+            *(f"{value:g}" for value in own.selected.values()),
+        )
+
+    def _baseline_rows(self) -> Iterator[tuple[str, str]]:
+        for name, found in self.baselines.items():
+            yield baseline_title(name, found.num_features), _accuracy(found.best)
+        yield "majority class", f"{self.network.majority_accuracy:.1%}"
+        if self.gain:
+            low, high = map(signed_points, self.gain.interval)
+            gained = f"{signed_points(self.gain.difference)} points ({low} to {high})"
+            yield f"difference from {self.gain.baseline}, the best", gained
+
+
+@dataclass(frozen=True)
+class FewLabels:
+    """Test errors, as fractions of images, one for each random subset of `labels_per_class` training images
+    per class, a number or a percentage.
+
+    `layers` are those that were selected: one for all subsets by validation, on average over the subsets, one
+    for each by cross-validation within it; empty for fine-tuning. `num_selection_images` is the number of
+    labeled images that select and are not in the subset.
+    """
+
+    labels_per_class: int | str
+    num_train_images: int  # in one subset
+    num_test_images: int
+    layers: tuple[int, ...]
+    errors: tuple[float, ...]
+    num_selection_images: int = 0
+    num_features: int | None = None  # of a layer; None for fine-tuning
+
+    @property
+    def mean(self) -> float:
+        return mean(self.errors)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation over subsets (n - 1); 0 for a single subset."""
+        return stdev(self.errors) if len(self.errors) > 1 else 0.0
+
+
+class LowDataResult(Result):
+    """Test errors with few labels by method (trained, untrained, raw pixels, fine-tuned), one entry for each
+    number of labels; `select` says which images chose layer and setting.
+
+    `published` are test errors of the same data in per cent by method and total number of labels: mean and
+    standard deviation.
+    """
+
+    data: str
+    step: int
+    precision: Precision
+    select: Selection
+    pool: str
+    method: Mapping[str, Any]
+    results: Mapping[str, tuple[FewLabels, ...]]
+    published: Mapping[str, Mapping[int, tuple[float, float]]] = field(default_factory=dict)
+
+    def tables(self) -> list[Table]:
+        """Return the errors by method and number of labels, and the published ones."""
+        first = next(iter(self.results.values()))
+        totals = [each.num_train_images for each in first]
+        names = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]
+        rows = [
+            (_few_labels_title(method, found), *(mean_and_std(each.errors) for each in found))
+            for method, found in self.results.items()
+        ]
+        chosen = self.measurement.selection if self.measurement else ""
+        caption = (
+            f"Test error on {self.data} ({first[0].num_test_images:,} images): "
+            f"{mean_over_subsets(len(first[0].errors))}; {chosen}; pool {self.pool}"
+        )
+        tables = [Table(caption, ("labels per class (total)", *names), rows)]
+        known = sorted({count for errors in self.published.values() for count in errors} & set(totals))
+        if known:
+            columns = ("labels per class (total)", *(names[totals.index(count)] for count in known))
+            rows = [
+                (name, *(_published(errors, n) for n in known)) for name, errors in self.published.items()
+            ]
+            tables.append(Table(f"Published test error on {self.data}", columns, rows))
+        return tables
+
+
+def baseline_title(name: str, num_features: int | None) -> str:
+    """Return the name of a baseline, of raw pixels with their number: `raw pixels, PCA (64 features)`."""
+    if name not in (RAW_PIXELS, PIXEL_COMPONENTS) or num_features is None:
+        return name
+    return f"{name} ({num_features:,} features)"
+
+
+def _accuracy(score: LayerScore) -> str:
+    return percent_with_interval(score.test_accuracy, *score.interval)
+
+
+def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
+    """Return the method with its layers, or of fine-tuning with what chose the step."""
+    title, layers = (
+        baseline_title(method, found[0].num_features),
+        {layer for each in found for layer in each.layers},
+    )
+    if not layers:
+        count = found[0].num_selection_images
+        chosen = f"step chosen on {count:,} labeled validation images" if count else "fixed number of steps"
+        return f"{title}, {chosen}"
+    if method in (RAW_PIXELS, PIXEL_COMPONENTS):
+        return title
+    first, last = min(layers), max(layers)
+    return f"{title}, layer {first}" if first == last else f"{title}, layers {first} to {last}"
+
+
+def _published(errors: Mapping[int, tuple[float, float]], count: int) -> str:
+    return "{:.1f}% ± {:.1f}%".format(*errors[count]) if count in errors else ""

@@ -24,7 +24,7 @@ and `objective.mask=per_channel` masks single channels.
 from dataclasses import replace
 from itertools import product
 
-from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.patches import BytesSpec
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.convolution import ConvolutionSpec

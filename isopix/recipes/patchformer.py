@@ -12,7 +12,7 @@ token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose position embeddi
 is decoded from u + X[row] + Y[column], each after a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 
-from isopix.codecs.patch import GrayThumbnailSpec
+from isopix.codecs.patches import GrayThumbnailSpec
 from isopix.data.dataset import DataConfig
 from isopix.data.patch_augment import RandomPatchAugment
 from isopix.model.blocks.transformer import TransformerSpec

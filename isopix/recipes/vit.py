@@ -12,7 +12,7 @@ paper are settings: `codec=downsampled_color`, `codec=full_patch` with `head=reg
 `class_token=false`, `stem=resnet`, `block=axial`.
 """
 
-from isopix.codecs.patch import MeanColorSpec
+from isopix.codecs.patches import MeanColorSpec
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks.transformer import AxialSpec, TransformerSpec

@@ -1,75 +1,70 @@
-"""One self-contained HTML page about one or several runs, without scripts and network access."""
+"""Pages of self-contained HTML, without scripts and network access, and the report about runs."""
 
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from markupsafe import Markup
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from isopix.plots import svg
-from isopix.reporting import headline, template
-from isopix.reporting.baselines import baselines_section
-from isopix.reporting.cost import training_cost
-from isopix.reporting.curve_sections import loss_section, probe_curve
-from isopix.reporting.data_section import data_section
-from isopix.reporting.finetuning_section import finetuning_section
-from isopix.reporting.gallery import color_strip, gallery_sections, palette_section
-from isopix.reporting.low_data_section import low_data_section
-from isopix.reporting.metrics import num_steps
-from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe_differences, probe_section
-from isopix.reporting.run_reader import read_run
-from isopix.reporting.run_record import RunRecord, SavedMetrics
-from isopix.reporting.score_section import score_section
-from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words, percent
-from isopix.reporting.settings_section import (
+from isopix.core.text import printable_lines
+from isopix.core.version import __version__
+from isopix.reporting.run_record import Kinds, RunRecord, read_run
+from isopix.reporting.run_sections import (
+    color_strip,
+    commands_section,
+    data_section,
     differences_section,
-    last_path_part,
+    environment_section,
+    palette_section,
     settings_section,
-    without_private_paths,
 )
+from isopix.reporting.section import Panel, Section, join_words, missing, result_panel, result_picture
+from isopix.reporting.summary import headline, summary_section
+from isopix.reporting.training import finetuning_section, loss_section, num_steps, probe_curve, training_cost
 from isopix.storage.run_folder import RunFolder
 
-Values = Mapping[str, Any]
-ENVIRONMENT_NAMES = {"data": "data (hash of images and splits)"}
+Facts = Sequence[tuple[str, str]]
 
 
-class RunView(NamedTuple):
-    """A run as the template shows it."""
+class Article(NamedTuple):
+    """A part of a page with a heading of its own, as of one run of several."""
 
     name: str
     headline: str
-    diagnosis: str
-    facts: list[tuple[str, str]]
-    sections: list[Section]
+    facts: Facts
+    sections: Sequence[Section]
 
 
-def build(runs: Sequence[RunFolder]) -> str:
-    """Return the page about these runs, in order; raises what `read` raises."""
-    return render_report(read(runs))
+class Page(NamedTuple):
+    """A page; `command` is what wrote it, `bands` are data URLs of pictures above its head."""
+
+    title: str
+    headline: str
+    sections: Sequence[Section]
+    command: Sequence[str]
+    lead: str = ""
+    facts: Facts = ()
+    articles: Sequence[Article] = ()
+    bands: Sequence[str] = ()
+
+    def html(self) -> str:
+        """Return the page; text is escaped and made printable."""
+        environment = Environment(
+            loader=FileSystemLoader(Path(__file__).parent),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        values = {**self._asdict(), "command": shlex.join(self.command), "version": __version__}
+        return printable_lines(environment.get_template("page.html.j2").render(values))
 
 
-def read(runs: Sequence[RunFolder]) -> dict[str, RunRecord]:
-    """Return all runs by their names. Raises ValueError without runs, or if a recipe cannot be read."""
-    if not runs:
-        raise ValueError("a report needs a run folder, as in: isopix report runs/photos")
-    return dict(zip(_names([run.path for run in runs]), map(read_run, runs), strict=True))
-
-
-def render_report(runs: Mapping[str, RunRecord]) -> str:
-    """Return the page about these runs."""
-    views = [_view(name, number, run, len(runs)) for number, (name, run) in enumerate(runs.items())]
-    colors = [run.weights.colors for run in runs.values() if run.weights and run.weights.colors is not None]
-    return template.render_template(
-        "page.html.j2",
-        title=join_words(list(runs)),
-        headline=headline.headline(runs),
-        bands=list(dict.fromkeys(map(color_strip, colors))),
-        summary=_summary(runs) if len(runs) > 1 else [],
-        views=views,
-        date=str(next(iter(runs.values())).environment.get("started", ""))[:10],
-        report_command=shlex.join(["isopix", "report", *(str(run.path) for run in runs.values())]),
-    )
+def read_runs(runs: Sequence[RunFolder], kinds: Kinds) -> dict[str, RunRecord]:
+    """Return all runs by their names, with their results of these kinds."""
+    return dict(zip(_names([run.path for run in runs]), (read_run(run, kinds) for run in runs), strict=True))
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -83,55 +78,67 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
-    """Return the table of all runs, with the charts that they share if their probes can be compared, and how
-    the settings differ.
-    """
-    charts = list[Chart]()
-    probes = primary_probes(runs)
-    if len(probes) > 1 and not probe_differences(list(probes.values())):
-        caption = (
-            "Test accuracy by layer; bands: 95\u00a0% intervals; rings: best layers on validation images."
-        )
-        charts.append(accuracy_chart(probes, "together", caption))
+def report_page(runs: Mapping[str, RunRecord]) -> Page:
+    """Return the page about these runs."""
+    articles = [_article(name, number, run, len(runs)) for number, (name, run) in enumerate(runs.items())]
+    colors = [run.weights.colors for run in runs.values() if run.weights and run.weights.colors is not None]
+    bands = list(dict.fromkeys(map(color_strip, colors)))
+    command = ["isopix", "report", *(str(run.path) for run in runs.values())]
+    if len(runs) == 1:
+        [only] = articles
+        return Page(only.name, only.headline, only.sections, command, facts=only.facts, bands=bands)
+    shared = [summary_section(runs, "together"), differences_section(runs)]
     if curve := probe_curve(runs, "along"):
-        charts.append(curve)
-    section = baselines_section(runs)
-    return [section._replace(panels=[*section.panels, Panel(charts)]), differences_section(runs)]
+        shared.insert(1, Section("Loss and probe accuracy", [Panel([curve])]))
+    return Page(join_words(list(runs)), headline(runs), shared, command, articles=articles, bands=bands)
 
 
-def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
-    path, galleries = shlex.quote(str(run.path)), gallery_sections(run)
-    sections: list[Section | None] = [
-        *(each for each in galleries if each.panels[0].charts),
+def _article(name: str, number: int, run: RunRecord, count: int) -> Article:
+    path, curve = shlex.quote(str(run.path)), probe_curve({name: run}, f"along-{number}")
+    pictures, numbers = _results(run, number)
+    sections = [
+        *pictures,
         data_section(run),
-        finetuning_section(run, f"t{number}", path),
-        baselines_section({name: run}) if count == 1 else None,
-        probe_section(run, f"a{number}", path),
-        low_data_section(run),
-        score_section(run),
-        _analyses(run, f"n{number}"),
-        loss_section(run, f"l{number}", path),
-        _probe_curve(name, number, run),
+        finetuning_section(run, f"fine-tuning-{number}", path),
+        summary_section({name: run}, "") if count == 1 else None,
+        *numbers,
+        loss_section(run, f"loss-{number}", path),
+        Section("Loss and probe accuracy", [Panel([curve])]) if curve else None,
         palette_section(run, path),
-        *(each for each in galleries if not each.panels[0].charts),
+        _suggestions(run, path),
         settings_section(run),
-        _environment(run),
-        Section(
-            "Reproduce",
-            [Panel(code="\n".join(_commands(run)) or "The command of this run was not recorded.")],
-        ),
+        environment_section(run),
+        commands_section(run),
     ]
-    return RunView(
-        name=name,
-        headline=headline.headline({name: run}),
-        diagnosis=headline.diagnosis(run),
-        facts=_facts(run),
-        sections=[section for section in sections if section is not None],
-    )
+    return Article(name, headline({name: run}), _facts(run), [each for each in sections if each is not None])
 
 
-def _facts(run: RunRecord) -> list[tuple[str, str]]:
+def _results(run: RunRecord, number: int) -> tuple[list[Section], list[Section]]:
+    """Return a section for each kind of results: those that are pictures, and those of numbers."""
+    pictures, numbers = list[Section](), list[Section]()
+    order = list(dict.fromkeys(each.title for each in run.results))
+    ordered = sorted(run.results, key=lambda each: order.index(each.title))
+    for place, (title, same) in enumerate(groupby(ordered, lambda each: each.title)):
+        found = list(same)
+        panels = [result_panel(each, f"result-{number}-{place}-{i}") for i, each in enumerate(found)]
+        shown = all(result_picture(each) for each in found)
+        (pictures if shown else numbers).append(Section(title, panels, "stack" if shown else "pair"))
+    return pictures, numbers
+
+
+def _suggestions(run: RunRecord, path: str) -> Section | None:
+    """Return the commands of results that the run has not and could have."""
+    there = {each.call["verb"] for each in run.results}
+    possible = ["probe"] if run.recipe is None or run.recipe.finetune is None else ["evaluate"]
+    if run.recipe is not None and run.predicts_codes:
+        objective, head = run.recipe.objective, run.recipe.model.head
+        possible += ["sample" if objective.can_sample else "reconstruct", "score"]
+        possible += ["complete"] * (head.categorical and (objective.can_sample or objective.masks_input))
+    notes = [missing("", f"isopix {verb} {path}") for verb in possible if verb not in there]
+    return Section("Not measured yet", [Panel(notes=notes)]) if notes else None
+
+
+def _facts(run: RunRecord) -> Facts:
     facts = []
     if recipe := run.recipe:
         facts += [("recipe", recipe.name)] if recipe.name else []
@@ -141,84 +148,6 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
         facts.append(("trained parameters", f"{trained:,}"))
     elif run.weights:
         facts.append(("parameters", f"{run.weights.parameters:,}"))
-    if run.imported_from:
-        step = run.weights.step if run.weights else 0
-        return [*facts, ("steps", f"{step:,}" if step else "not known"), ("imported from", run.imported_from)]
-    return [*facts, ("steps", f"{num_steps(run):,}"), *training_cost(run)]
-
-
-def _analyses(run: RunRecord, name: str) -> Section | None:
-    charts = []
-    for i, each in enumerate(run.analyses):
-        alt = f"{each.title}. {each.caption}"
-        drawing = (
-            svg.svg_markup(each.figure, each.numbers, name=f"{name}-{i}", alt=alt)
-            if each.figure
-            else Markup()
-        )
-        charts.append(Chart(drawing, each.caption, title=each.title))
-    return Section("Analysis", [Panel([chart]) for chart in charts], "grid") if charts else None
-
-
-def _probe_curve(name: str, number: int, run: RunRecord) -> Section | None:
-    curve = probe_curve({name: run}, f"r{number}")
-    return Section("Loss and probe accuracy", [Panel([curve])]) if curve else None
-
-
-def _environment(run: RunRecord) -> Section:
-    shown = {
-        key: value for key, value in run.environment.items() if key not in ("command", "folder", "majority")
-    }
-    shown = without_private_paths(shown)
-    items = [(ENVIRONMENT_NAMES.get(key, key), _text(value)) for key, value in shown.items()]
-    if majority := _majority(run):
-        items.append(("majority class of train", majority))
-    notes: list[Text] = [] if items else ["No environment.json in this run."]
-    notes += [str(each.get("text", "")) for each in run.log if each["kind"] == "note"]
-    if run.problems:
-        notes += ["Files that could not be read:", *run.problems]
-    return Section("Environment", [Panel(settings=[Settings("", items)], notes=notes)])
-
-
-def _majority(run: RunRecord) -> str:
-    """Return `10.2 % of 1,350 test images`; empty where it was not measured."""
-    fraction, counts = run.environment.get("majority"), run.environment.get("images") or {}
-    if fraction is None:
-        return ""
-    limit = run.recipe.train.num_test_images if run.recipe else None
-    count = min(filter(None, (counts.get("test"), limit)), default=None)
-    return f"{percent(fraction)} of {'the' if count is None else f'{count:,}'} test images"
-
-
-def _commands(run: RunRecord) -> list[str]:
-    """Return the commands of all that is shown, each once and under the name of its working directory."""
-    shown = [*(dict(image.result.call) for image in run.images), *(each.numbers for each in run.analyses)]
-    saved: list[SavedMetrics] = [*run.probes, *run.evaluations, *run.scores]
-    evaluated = [{"command": each.command, "folder": each.folder} for each in saved]
-    made: list[Values] = [run.environment, *evaluated, *shown]
-    lines, here = _requirements(run.environment), None
-    for command, folder in dict.fromkeys(
-        (_text(each["command"]), each.get("folder")) for each in made if each.get("command")
-    ):
-        if folder and folder != here:
-            here = folder
-            lines.append(f"cd {shlex.quote(last_path_part(str(folder)))}")
-        lines.append(command)
-    return lines
-
-
-def _requirements(environment: Values) -> list[str]:
-    """Return comments on what the commands need: the commit of isopix, and a palette file."""
-    commit, palette = environment.get("commit"), (environment.get("codec") or {}).get("palette")
-    lines = [f"# isopix at commit {_text(commit)}"] if commit else []
-    if isinstance(palette, Mapping):
-        lines.append(f"# palette {last_path_part(palette.get('file'))}: {palette.get('source')}")
-    return [" ".join(line.split()) for line in lines]
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return shlex.join(last_path_part(str(word)) for word in value)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
-    return "not recorded" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    facts += [("imported from", run.imported_from)] if run.imported_from else []
+    facts += [("steps", f"{num_steps(run):,}")] if num_steps(run) else []
+    return facts if run.imported_from else [*facts, *training_cost(run)]

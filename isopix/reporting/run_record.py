@@ -1,112 +1,36 @@
-"""A run folder as a typed record: its settings, log, weights and all that was measured and drawn."""
+"""A run folder as a typed record: its settings, log, weights, and the results of verbs in it."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.analysis.auroc import AUROC
-from isopix.analysis.scores import Summary
-from isopix.core.measurement import Measurement
+from isopix.codecs.palette import stored_colors
+from isopix.core.config import from_dict, to_dict
+from isopix.core.text import printable
 from isopix.core.types import Images
-from isopix.finetuning.results import ClassificationMetrics
-from isopix.generate.results import PictureResult
-from isopix.model.pool import Pool
-from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
-from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ProbeReport
+from isopix.probing.linear import LbfgsProbe
+from isopix.probing.results import ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.verification import VerificationResult
+from isopix.storage import checkpoint, log
+from isopix.storage.arrays import read_arrays
+from isopix.storage.atomic import read_json
+from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.result import Result
+from isopix.storage.run_folder import RunFolder
 
+T = TypeVar("T")
+R = TypeVar("R", bound=Result)
 Values = dict[str, Any]
-DEFAULTS = ProbeConfig()  # how iGPT probes (sections 2.4 and 3.4)
-DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # what a probe's score depends on
-
-
-@dataclass(frozen=True)
-class SavedImage:
-    """A picture in `samples/` and its record."""
-
-    png: bytes
-    result: PictureResult
-
-
-@dataclass(frozen=True)
-class SavedAnalysis:
-    """The numbers of an analysis by `isopix analyze`, their figure and its caption.
-
-    `figure` is None for an analysis that is not registered, whose caption says so.
-    """
-
-    title: str
-    numbers: Values
-    figure: Figure | None
-    caption: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedMetrics:
-    """A file of metrics: the step and the images that they are of, and the command that wrote it."""
-
-    data: str = ""
-    step: int = 0
-    written: str = ""
-    command: list[str] = field(default_factory=list)
-    folder: str | None = None
-    measurement: Measurement | None = None  # None for a file of an earlier version
-
-    @property
-    def age(self) -> tuple[int, str]:
-        """What files are sorted by: the step, then the time of writing."""
-        return self.step, self.written
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedProbe(SavedMetrics):
-    """The report of one `isopix probe`."""
-
-    report: ProbeReport
-    limit: int | None = None
-
-    def has_paper_settings(self, pool: Pool = "mean") -> bool:
-        """Whether it probed all layers with this pool, and otherwise with iGPT's features and classifier."""
-        config, expected = self.report.config, replace(DEFAULTS, pool=pool)
-        same = all(getattr(config, name) == getattr(expected, name) for name in DECIDING)
-        return same and config.layer is None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedEvaluation(SavedMetrics):
-    """The metrics of one `isopix evaluate`, under so many masks per image."""
-
-    metrics: ClassificationMetrics
-    masks: int
-    data: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedLowData(SavedMetrics):
-    """The test errors of one `isopix low-data`, by method and labels per class."""
-
-    results: dict[str, list[LowDataResult]]
-    select: str = "validation"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedScores(SavedMetrics):
-    """The scores of one `isopix score` by name, those of another dataset, and the AUROC between them;
-    `maps` is the picture of surprise maps.
-    """
-
-    split: str
-    scores: dict[str, Summary]
-    against_data: str = ""
-    against: dict[str, Summary] = field(default_factory=dict)
-    auroc: dict[str, AUROC] = field(default_factory=dict)
-    maps: bytes = b""
+Kinds = Mapping[str, type[Result]]  # classes of results by the verb that saves them
+NUMBERS: Kinds = {"probe": ProbeResult, "verify": VerificationResult}  # of a headline or a model card
+FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 
 
 @dataclass(frozen=True)
@@ -133,7 +57,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run. Pictures, probes, verifications and evaluations are in the order of their steps.
+    """A run; its results are in the order of their steps, then of the time of writing.
 
     `settings` is recipe.json as it was written; `recipe` is None where this version cannot read it.
     `problems` lists files that could not be read, with the reason.
@@ -146,14 +70,12 @@ class RunRecord:
     log: list[Values] = field(default_factory=list)
     weights: Weights | None = None
     data: DataSample | None = None
-    images: list[SavedImage] = field(default_factory=list)
-    probes: list[SavedProbe] = field(default_factory=list)
-    verifications: list[VerificationResult] = field(default_factory=list)
-    evaluations: list[SavedEvaluation] = field(default_factory=list)
-    low_data: list[SavedLowData] = field(default_factory=list)
-    scores: list[SavedScores] = field(default_factory=list)
-    analyses: list[SavedAnalysis] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    def of(self, kind: type[R]) -> list[R]:
+        """Return the results of a kind."""
+        return [each for each in self.results if isinstance(each, kind)]
 
     @property
     def imported_from(self) -> str:
@@ -161,20 +83,114 @@ class RunRecord:
         return str(self.environment.get("imported") or "")
 
     @property
-    def probe(self) -> SavedProbe | None:
+    def probe(self) -> ProbeResult | None:
         """The run's primary probe: with iGPT's settings and the recipe's pool, of the run's own images and of
         the most images where there are several; the newest of equals.
         """
-        pool = self.recipe.pool if self.recipe else DEFAULTS.pool
+        source = "" if self.recipe is None else PurePath(self.recipe.data.source).name
+        usual = ProbeConfig(pool=self.recipe.pool if self.recipe else "mean")
 
-        def fullness(probe: SavedProbe) -> tuple[bool, bool, int, tuple[int, str]]:
-            own = self.recipe is not None and PurePath(self.recipe.data.source).name == probe.data
-            images = sum(probe.report.network.num_images.values())
-            return probe.has_paper_settings(pool), own, images, probe.age
+        def fullness(probe: ProbeResult) -> tuple[bool, bool, int]:
+            names = ("features", "pool", "start_token", "mask_ensemble", "layer")
+            same = all(getattr(probe.config, name) == getattr(usual, name) for name in names)
+            images = sum(probe.network.num_images.values())
+            return same and probe.method == to_dict(LbfgsProbe()), source == probe.data, images
 
-        return max(self.probes, key=fullness, default=None)
+        return max(reversed(self.of(ProbeResult)), key=fullness, default=None)
 
     @property
     def predicts_codes(self) -> bool:
         """Whether the loss of codes is trained; False for fine-tuning on classes alone."""
         return self.recipe is None or self.recipe.predicts_codes
+
+
+def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
+    """Read a run folder, and its results of these kinds. Raises ValueError if its recipe is not JSON."""
+    reader = _Reader(run.path)
+    settings = read_json(run.recipe)
+    return RunRecord(
+        path=run.path,
+        settings=settings,
+        recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
+        environment=reader.read(run.environment, read_json) or {},
+        log=reader.records(run.log),
+        weights=reader.read(run.checkpoints, _weights),
+        data=reader.read(run.data_sample, _data_sample),
+        results=list(reader.results(kinds)),
+        problems=reader.problems,
+    )
+
+
+def read_run_or_model(path: Path) -> RunRecord:
+    """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
+    if not (path / checkpoint.MANIFEST).is_file():
+        return read_run(RunFolder.open(path))
+    found = checkpoint.load_checkpoint(path, ("model",))
+    imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
+    return RunRecord(
+        path=path,
+        settings=found.records["recipe"],
+        recipe=from_dict(Recipe, found.records["recipe"]),
+        environment={**found.records.get("environment", {}), **imported},
+        weights=_weights_of(found),
+    )
+
+
+class _Reader:
+    """Reads files of a folder and collects the problems."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.problems = folder, list[str]()
+
+    def read(self, path: Path, parse: Callable[[Path], T]) -> T | None:
+        """Return what `parse` makes of a file; None if it is missing or cannot be read."""
+        try:
+            return parse(path) if path.exists() else None
+        except (ValueError, LookupError, TypeError, OSError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            self.problems.append(f"{path.name}: {' '.join(reason.split())}".replace(f"{self.folder}/", ""))
+            return None
+
+    def records(self, path: Path) -> list[Values]:
+        """Return the lines of a log that can be read."""
+        records, bad = self.read(path, log.read_valid_records) or ([], [])
+        if bad:
+            lines = f"line {bad[0]} is" if len(bad) == 1 else f"{len(bad)} lines, the first is {bad[0]}, are"
+            self.problems.append(f"{path.name}: {lines} not a record")
+        return records
+
+    def results(self, kinds: Kinds) -> Iterator[Result]:
+        """Yield the results of these kinds in order; files without a call are of others."""
+        found: list[Result] = []
+        for path in (*sorted(self.folder.glob("*/*.json")), *sorted(self.folder.glob("*/*/*.json"))):
+            verb = (self.read(path, read_json) or {}).get("call", {}).get("verb")
+            if verb in kinds and (result := self.read(path, kinds[verb].read)):
+                found.append(result)
+        yield from sorted(found, key=lambda each: (getattr(each, "step", 0), each.call["written"]))
+
+
+def _data_sample(path: Path) -> DataSample:
+    arrays = read_arrays(path)
+    names = [printable(str(each)) for each in arrays["classes"]]
+    images = torch.from_numpy(arrays["images"])
+    return DataSample(images, arrays["labels"].tolist(), names, arrays["counts"].tolist())
+
+
+def _weights(checkpoints: Path) -> Weights | None:
+    found = checkpoint.load_latest(checkpoints, ("model",)).checkpoint
+    return None if found is None else _weights_of(found)
+
+
+def _weights_of(found: Checkpoint) -> Weights:
+    tensors = found.tensors["model"]
+    trained = [
+        each
+        for name, each in tensors.items()
+        if each.is_floating_point() and not name.endswith(FIXED_TENSORS)
+    ]
+    return Weights(
+        step=int(found.records["state"]["step"]),
+        parameters=sum(tensor.numel() for tensor in trained),
+        colors=stored_colors(tensors),
+        classes=len(found.records["state"].get("classes", ())),
+    )

@@ -1,12 +1,21 @@
-"""Sections of a page: titled panels of figures, tables, text lines and missing parts."""
+"""Sections of a page: titled panels of figures, tables, text lines and settings; a result is a section."""
 
+import base64
+import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from markupsafe import Markup
+from PIL import Image
+
+from isopix.core import table
+from isopix.plots import svg
+from isopix.storage.result import Result
 
 Text = str | Markup
 NUMBER = "n"  # CSS class of a right-aligned column
+FOLDED = 20  # rows, above which a table is shown on request
 
 
 class Chart(NamedTuple):
@@ -25,13 +34,14 @@ class Row(NamedTuple):
     css: str = ""
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """`columns` are (title, CSS classes) pairs; a `folded` table is shown on request, under that title."""
 
     columns: Sequence[tuple[Text, str]]
     rows: Sequence[Row]
     css: str = ""
     folded: str = ""
+    caption: str = ""
 
 
 class Settings(NamedTuple):
@@ -46,7 +56,7 @@ class Panel(NamedTuple):
     """Charts, and then notes (lines of text), tables, settings and code."""
 
     charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[PageTable] = ()
     notes: Sequence[Text] = ()
     settings: Sequence[Settings] = ()
     code: str = ""
@@ -60,37 +70,56 @@ class Section(NamedTuple):
     layout: Literal["stack", "pair", "grid"] = "stack"
 
 
+def page_table(shown: table.Table) -> PageTable:
+    """Return a result's table for a page: the row of what was chosen, which ends with `*`, is bold."""
+    columns = [(name, NUMBER * shown.is_numeric(place)) for place, name in enumerate(shown.columns)]
+    rows = [Row(list(map(str, row)), "run" * str(row[0]).endswith("*")) for row in shown.rows]
+    folded = shown.caption if len(rows) > FOLDED else ""
+    return PageTable(columns, rows, folded=folded, caption="" if folded else shown.caption)
+
+
+def result_panel(result: Result, name: str) -> Panel:
+    """Return what a result shows of itself; `name` starts the names of its figures."""
+    record = result.record()
+    charts = [
+        Chart(svg.svg_markup(figure, record, name=f"{name}-{number}", alt=caption), caption)
+        for number, (caption, figure) in enumerate(result.figures())
+    ]
+    if not charts and (picture := result_picture(result)):
+        tag = image_tag(picture.read_bytes(), f"{result.title}: {result.caption}")
+        charts.append(Chart(tag, result.caption, "pixels"))
+    notes = [f"Note: {each}." for each in result.warnings]
+    return Panel(charts, [page_table(each) for each in result.tables()], notes)
+
+
+def result_picture(result: Result) -> Path | None:
+    """Return the file of the picture that a result is, or that lies in its folder."""
+    path = result.path
+    if path and path.is_dir():
+        path = next(iter(sorted(path.glob("*.png"))), None)
+    return path if path and path.suffix == ".png" and path.is_file() else None
+
+
+def embed(png: bytes) -> str:
+    """Return a PNG as a data URL."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def image_tag(png: bytes, alt: str, *, scale: float = 0.5) -> Markup:
+    """Return an image; by default at two of its pixels per CSS pixel, sharp on fine screens and in print."""
+    with Image.open(io.BytesIO(png)) as image:
+        width, height = (int(side * scale) for side in image.size)
+    return Markup('<img src="{}" width="{}" height="{}" alt="{}">').format(embed(png), width, height, alt)
+
+
 def percent(fraction: float) -> str:
     """Return `41.2 %`, with a no-break space."""
     return f"{100 * fraction:.1f}\u00a0%"
 
 
-def signed_points(difference: float) -> str:
-    """Return `+22.3` or `−1.5`: a difference of fractions in percentage points."""
-    return f"{100 * difference:+.1f}".replace("-", "\N{MINUS SIGN}")
-
-
 def join_words(words: Sequence[str]) -> str:
     """Return `a`, `a and b` or `a, b and c`."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
-
-
-def interval(low: float | None, high: float | None) -> Text:
-    """Return `48.0–52.0`, in percent; empty without bounds."""
-    if low is None or high is None:
-        return ""
-    return Markup('<span class="quiet">{:.1f}–{:.1f}</span>').format(100 * low, 100 * high)
-
-
-def interval_bar(value: float, low: float | None, high: float | None) -> Markup:
-    """Return a bar from 0 to 100 % with a mark at `value` and its interval."""
-    bounds = low is not None and high is not None
-    whisker = f'<path class="whisker" d="M{100 * (low or 0)} 4H{100 * (high or 0)}"/>' if bounds else ""
-    return Markup(
-        '<svg class="range" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        f'<path class="ground" d="M0 4H100M0 1V7M50 1V7M100 1V7"/>{whisker}'
-        f'<path class="point" d="M{100 * value} 0V8"/></svg>'
-    )
 
 
 def missing(text: str, command: str) -> Markup:

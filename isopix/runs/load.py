@@ -8,19 +8,28 @@ from typing import Any
 import numpy as np
 import torch
 
+from isopix.core.config import to_dict
+from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
 from isopix.core.text import command_line
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.known_sources import require_known_source
-from isopix.data.measurement import majority_baseline, measurement_of, unknown_images_warning
-from isopix.data.missing_classes import missing_class_notes
+from isopix.data.measurement import (
+    majority_baseline,
+    measurement_of,
+    missing_class_notes,
+    unknown_images_warning,
+)
 from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.heads import ClassHead
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
-from isopix.recipes.recipe import Recipe
+from isopix.probing.baselines import feature_sources
+from isopix.probing.config import ProbeConfig
+from isopix.probing.features import FeatureSource, NetworkFeatures
+from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.seen import load_labeled, load_seen
 from isopix.runs.state import (
     CLASSIFIER,
@@ -136,6 +145,16 @@ class LoadedRun:
         model = FineTuneModel(self.model, self.recipe.model.width, len(self.classes), settings)
         model.head = self.class_head
         return model
+
+    def feature_sources(
+        self, data: ImageDataset, config: ProbeConfig, precision: Precision
+    ) -> dict[str, FeatureSource]:
+        """Return the features of the network and of its baselines. Raises what `feature_sources` raises."""
+        settings = {name: values for name, values in to_dict(self.recipe).items() if name in NETWORK}
+        network = self.recipe.build(self.network.codec).to(self.network.device).eval()
+        trained = NetworkFeatures(self.model, config, precision, settings)
+        untrained = PretrainModel(network, self.recipe.objective)
+        return feature_sources(trained, untrained, data, self.recipe.model.width)
 
     def untrained(self) -> Network:
         """Return an untrained network of depth 1; position embeddings do not depend on the depth."""

@@ -13,7 +13,8 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
 from isopix.core.progress import track
 from isopix.data.dataset import DataConfig
-from isopix.probing.low_data import LowDataProtocol, LowDataResult
+from isopix.probing.low_data import LowDataProtocol
+from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
@@ -70,7 +71,7 @@ def finetune_job(
     )
 
 
-def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol) -> list[LowDataResult]:
+def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol) -> tuple[FewLabels, ...]:
     """Fine-tune the run on each subset, in run folders `labels-4-subset-0` of a folder for these settings.
 
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
@@ -93,8 +94,8 @@ def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol) -> list[LowDa
         num_train_images = read_environment(RunFolder(folders[0])).images["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
         selecting = tests[0]["selection_images"]
-        results.append(LowDataResult(count, num_train_images, tests[0]["images"], (), errors, selecting))
-    return results
+        results.append(FewLabels(count, num_train_images, tests[0]["images"], (), errors, selecting))
+    return tuple(results)
 
 
 def _finetune(job: FineTuneJob, out: Path, count: int | str, subset: int) -> Path:

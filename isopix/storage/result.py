@@ -1,6 +1,7 @@
 """Result: what a verb returns; its fields are its record, its tables are what is shown of it."""
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from isopix.core import ranks
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table
 from isopix.core.verb import current_call
@@ -55,6 +57,16 @@ class Result:
         yield from ()
 
     @property
+    def title(self) -> str:
+        """The title of its section in a report."""
+        return str(self.call["verb"]).replace("_", " ").capitalize()
+
+    @property
+    def caption(self) -> str:
+        """What its picture shows."""
+        return ""
+
+    @property
     def failure(self) -> str:
         """Why the command fails, with exit code 1, although there is a result; empty if it does not."""
         return ""
@@ -74,14 +86,19 @@ class Result:
         """Return the record; NaN and infinity are strings."""
         return TypeAdapter(type(self)).dump_json(self, indent=2) + b"\n"
 
+    def record(self) -> dict[str, Any]:
+        """Return the record as plain values."""
+        return dict(json.loads(self.json()))
+
     def saved(self: R, path: Path) -> R:
         """Write the record to `path`, into it if it is a folder, or beside it if it is a picture or a page.
 
         Return the result with its path.
         """
-        file = record_file(path, self.call["verb"])
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, self.json())
+        if ranks.rank() == 0:
+            file = record_file(path, self.call["verb"])
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, self.json())
         return dataclasses.replace(self, path=path)
 
     def named(self, folder: Path, step: int, data: str) -> Path:

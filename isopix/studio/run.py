@@ -25,7 +25,7 @@ from isopix.pretrained.images import select_split
 from isopix.pretrained.inputs import image_size
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import DataLike, load_network, run_folder
-from isopix.probing.feature_splits import Features
+from isopix.probing.splits import Features
 from isopix.runs.load import LoadedRun
 
 PAINTED = "What I paint"

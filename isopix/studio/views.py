@@ -31,8 +31,8 @@ from isopix.generate.mask import (
 )
 from isopix.plots.images import MappedImages, overlay_maps, png_bytes
 from isopix.pretrained.inference import inference
-from isopix.probing.feature_splits import Features
 from isopix.probing.features import extract_features
+from isopix.probing.splits import Features
 from isopix.studio.run import OpenedRun, Pixels, pixels_of
 
 

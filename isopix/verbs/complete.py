@@ -30,7 +30,7 @@ else:  # the same without torch
 
     ImagesLike, MaskLike = Any, str | os.PathLike[str] | MaskArray | MaskPart
 
-Images = Annotated[ImagesLike | None, Parameter(parse=False)]
+Images = Annotated[ImagesLike | None, Parameter(parse=False, help="Images instead of those of a dataset.")]
 FirstImages = Annotated[
     Positive | None,
     Parameter(name=["--count", "-n"], help="Number of images. Default: 8, or all if there are fewer."),

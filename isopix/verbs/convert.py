@@ -148,8 +148,8 @@ def convert_to_huggingface(
 
     from isopix.interop.export import exported_model
     from isopix.pretrained.run import load_network
-    from isopix.reporting.model_card import model_card
-    from isopix.reporting.run_reader import read_run_or_model
+    from isopix.reporting.card import model_card
+    from isopix.reporting.run_record import read_run_or_model
     from isopix.runs.shipped import find_model
 
     path, folder = Path(out), find_model(Path(run))
@@ -215,7 +215,7 @@ def _imported(
 ) -> ConversionResult:
     from collections import Counter
 
-    from isopix.interop.imported_model import import_run
+    from isopix.interop.imported_model import CLASSIFIER, import_run
 
     imported = import_run(read, Path(out), data=data)
     recipe, reports = imported.recipe, imported.tensor_reports
@@ -225,7 +225,9 @@ def _imported(
         depth=recipe.model.depth,
         width=recipe.model.width,
         image_size=(recipe.data.rows, recipe.data.cols),
-        parameters=sum(tensor.numel() for tensor in imported.tensors.values()),
+        parameters=sum(
+            tensor.numel() for name, tensor in imported.tensors.items() if not name.startswith(CLASSIFIER)
+        ),
         tensors=sum(not each.skipped for each in reports),
         skipped=Counter(each.skipped for each in reports if each.skipped),
         rounded=sum(bool(each.rounded) for each in reports),

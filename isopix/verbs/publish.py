@@ -35,8 +35,8 @@ def publish(
     from isopix.interop.export import exported_model
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import load_network
-    from isopix.reporting.model_card import model_card
-    from isopix.reporting.run_reader import read_run_or_model
+    from isopix.reporting.card import model_card
+    from isopix.reporting.run_record import read_run_or_model
     from isopix.storage import hub
 
     if isinstance(run, PretrainedModel):

@@ -15,7 +15,7 @@ from torch.distributions import Normal
 
 from isopix.codecs.base import Codec, CodecSpec
 from isopix.codecs.palette_spec import PaletteSpec
-from isopix.codecs.patch import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
+from isopix.codecs.patches import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.registry import Part, kinds_of
 from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig

@@ -1,21 +1,21 @@
 """A working folder with images, and the command line called in-process."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
 
-from isopix.api import evaluation, few_labels
 from isopix.cli.main import main
 from isopix.core import progress
 from isopix.core.progress import Lines
 from isopix.plots import style
-from isopix.probing.config import ProbeConfig
+from isopix.probing import low_data, probe
+from isopix.probing.base import ProbeMethod
+from isopix.probing.probe import probe_method
 from isopix.recipes import cost
 
 QUICK = [
@@ -72,11 +72,11 @@ def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     on the probe's accuracy.
     """
 
-    def quick(**settings: Any) -> ProbeConfig:
-        return ProbeConfig(**{**settings, "l2_grid": (10.0,), "l2_extra": (), "num_resamples": 50})
+    def quick(kind: str, settings: Sequence[str] = ()) -> ProbeMethod:
+        return probe_method(kind, settings or (("l2_grid=[10.0]",) if kind == "lbfgs" else ()))
 
-    for module in (evaluation, few_labels):
-        monkeypatch.setattr(module, "ProbeConfig", quick)
+    for module in (probe, low_data):
+        monkeypatch.setattr(module, "probe_method", quick)
 
 
 @pytest.fixture

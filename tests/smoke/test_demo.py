@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cli.demo import demo_folder
+from isopix.verbs.demo import demo_folder
 from tests.smoke.conftest import QUICK, Run
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("quick_probes", "quick_figures")]
@@ -14,7 +14,7 @@ SMALL = [*QUICK, "data.limit=60"]
 
 @pytest.fixture(autouse=True)
 def fewer_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isopix.cli.demo.FEW_LABELS", [1, 2, 100])  # no class has 100
+    monkeypatch.setattr("isopix.verbs.demo.FEW_LABELS", [1, 2, 100])  # no class has 100
 
 
 def test_a_demo_writes_one_report_and_resumes(isopix: Run) -> None:

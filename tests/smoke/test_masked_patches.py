@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isopix.reporting.model_card import model_card
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.card import model_card
+from isopix.reporting.run_record import read_run
 from isopix.storage.run_folder import RunFolder
 from tests.smoke.conftest import Run
 

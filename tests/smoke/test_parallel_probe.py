@@ -19,8 +19,8 @@ from pathlib import Path
 
 from isopix import parts
 from isopix.probing.linear import RidgeProbe
-import isopix.probing.feature_extraction as extraction
-import isopix.runs.probe as probe
+import isopix.probing.features as extraction
+import isopix.probing.baselines as probe
 
 def fail(*given, **named):
     raise RuntimeError("no such batch")

@@ -1,5 +1,6 @@
 """`bench/run.py` at the smallest sizes: its file, its table, and what it refuses to time."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from speed import palettes
 from speed.numerics import NumericsError, require_close
 from speed.timing import Stopwatch, Work
 
+BENCH = Path(__file__).parents[2] / "bench"
 CPU = torch.device("cpu")
 
 
@@ -95,3 +97,10 @@ def test_names_are_unique_and_each_benchmark_has_a_size() -> None:
     names = [each.name for each in BENCHMARKS]
     assert len(set(names)) == len(names)
     assert all(each.sizes for each in BENCHMARKS)
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in BENCH.glob("*.py")))
+def test_every_script_can_be_imported(script: str) -> None:
+    if script.startswith("reliability"):
+        pytest.importorskip("accelerate")
+    importlib.import_module(script)

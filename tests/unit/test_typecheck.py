@@ -11,7 +11,7 @@ from jaxtyping import TypeCheckError, UInt8, config
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.patches import BytesSpec
 from isopix.core.registry import kinds
 from isopix.core.types import Grid, Images
 from isopix.data.splits import balanced_subset

@@ -25,7 +25,7 @@ from isopix.plots.images import reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
 from isopix.plots.study_marks import block_order, display_name
-from isopix.probing.baselines import PIXEL_COMPONENTS, RAW_PIXELS
+from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.studies.inductive_bias.measure import Example
 from isopix.studies.inductive_bias.results import Architecture, Trial
 from isopix.studies.page import PageFigure

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from isopix.core.choices import Pool
 from isopix.core.config import from_dict
-from isopix.core.registry import kinds_of
 from isopix.data.dataset import load_dataset
 from isopix.probing.base import ProbeMethod
-from isopix.probing.config import ProbeConfig
-from isopix.probing.linear import RidgeProbe
+from isopix.probing.linear import LbfgsProbe, RidgeProbe
+from isopix.probing.probe import probe_method
 from isopix.recipes import registry
 from isopix.recipes.cost import training_flops
 from isopix.recipes.isotropic import CELLS, ENCODINGS
@@ -42,7 +41,7 @@ class Scale(NamedTuple):
     prefix: str
     architectures: tuple[Architecture, ...]
     seeds: int
-    probe: ProbeConfig
+    probe: ProbeMethod
     probe_images: dict[str, int]
     effect: float
 
@@ -62,15 +61,13 @@ def _networks(*depths: int) -> tuple[Architecture, ...]:
     return tuple(product(THREE_BLOCKS, ENCODINGS, depths))
 
 
-_RIDGE = ProbeConfig(  # closed form
-    method=RidgeProbe(), l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), l2_extra=(), num_resamples=1
-)
+_RIDGE = RidgeProbe(l2_grid=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # closed form
 _IMAGES = {"train": 10_000, "validation": 2000, "test": 10_000}
 _ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
     "tiny": Scale("isotropic.translated_digits-", _networks(1, 3), 5, _RIDGE, _IMAGES, effect=20.0),
     "small": Scale("isotropic.small-", _networks(1, 3, 6), 5, _RIDGE, _IMAGES, effect=5.0),
-    "paper": Scale("isotropic.", tuple(CELLS), 3, ProbeConfig(), _ALL_IMAGES, effect=5.0),
+    "paper": Scale("isotropic.", tuple(CELLS), 3, LbfgsProbe(), _ALL_IMAGES, effect=5.0),
 }
 
 
@@ -127,7 +124,7 @@ def plan_study(
         known = ", ".join(map(network_name, chosen.architectures))
         raise ValueError(f"no trial of scale '{scale}' matches '{pattern}'; trials: {known}")
     if probe is not None:
-        _probe_config(probe)
+        probe_method(probe)
     where = None if data is None else str(Path(data).resolve() if Path(data).exists() else data)
     return StudyPlan(scale, found, seeds or chosen.seeds, where, tuple(settings), probe)
 
@@ -240,7 +237,7 @@ class Study:
             architecture=architecture,
             recipe=with_absolute_paths(recipe),
             lrs=lr_grid(recipe.train.optimizer.lr, min(MIN_LR, recipe.train.optimizer.lr)),
-            probe=scale.probe if self.plan.probe is None else _probe_config(self.plan.probe),
+            probe=scale.probe if self.plan.probe is None else probe_method(self.plan.probe),
             pools=STUDY_POOLS,
             probe_images=scale.probe_images,
             folder=self.path / "trials" / trial,
@@ -256,11 +253,3 @@ def network_name(architecture: Architecture) -> str:
 def trial_name(architecture: Architecture, seed: int) -> str:
     """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
     return f"{network_name(architecture)}-seed-{seed}"
-
-
-def _probe_config(kind: str) -> ProbeConfig:
-    """Return the default settings of a method. Raises ValueError for an unknown one."""
-    methods = kinds_of(ProbeMethod)
-    if kind not in methods:
-        raise ValueError(f"probe is '{kind}'; allowed: {', '.join(sorted(methods))}")
-    return ProbeConfig(method=methods[kind]())

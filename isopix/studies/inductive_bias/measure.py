@@ -4,7 +4,6 @@ and the pictures of the networks that represent their blocks in its figures.
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,11 +23,12 @@ from isopix.data.splits import Split
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images
 from isopix.model.network import Network
 from isopix.model.pool import Pool, pooled_width
+from isopix.probing.base import ProbeMethod
+from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_extraction import PixelComponents
-from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
-from isopix.probing.features import extract_features, raw_pixels
+from isopix.probing.features import extract_features
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.runs.load import LoadedRun
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
@@ -37,6 +37,7 @@ from isopix.studies.inductive_bias.results import Architecture, PoolProbes, Prob
 RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 EXAMPLE_IMAGES = 6
+CONFIG = ProbeConfig(num_resamples=1)  # no gain is computed
 
 
 class Example(NamedTuple):
@@ -131,19 +132,18 @@ def read_example(path: Path, architecture: Architecture) -> Example:
 
 
 def probe_pools(
-    loaded: LoadedRun, data: ImageDataset, config: ProbeConfig, pools: Sequence[Pool]
+    loaded: LoadedRun, data: ImageDataset, method: ProbeMethod, pools: Sequence[Pool]
 ) -> dict[Pool, PoolProbes]:
     """Probe every layer of a run's network under each pool, the untrained network likewise, all pixels, and
     as many principal components of the pixels as the network has features, where these are fewer.
     """
     recipe, device = loaded.recipe, loaded.network.device
     untrained = recipe.build(loaded.network.codec).to(device).eval()
-    features = [_read_pools(loaded, each, data, config, pools) for each in (loaded.network, untrained)]
-    pixels = _probed_layers(evaluate_probe(_splits(data, raw_pixels), config, device=device))
+    features = [_read_pools(loaded, each, data, pools) for each in (loaded.network, untrained)]
+    pixels = _probed_layers(evaluate_probe(_splits(data, raw_pixels), method, CONFIG, device=device))
     found = dict[Pool, PoolProbes]()
     for pool in pools:
-        pooled = replace(config, pool=pool)
-        trained, before = (evaluate_probe(each.pop(pool), pooled, device=device) for each in features)
+        trained, before = (evaluate_probe(each.pop(pool), method, CONFIG, device=device) for each in features)
         components = PixelComponents.fit(
             data.train.images, pooled_width(pool, recipe.grid, recipe.model.width)
         )
@@ -151,20 +151,20 @@ def probe_pools(
             network=_probed_layers(trained, keep_all=True),
             untrained=_probed_layers(before),
             raw_pixels=pixels,
-            pixel_components=None if components is None else _probe(components, data, config, device),
+            pixel_components=None if components is None else _probe(components, data, method, device),
             majority=trained.result.majority_accuracy,
         )
     return found
 
 
 def _read_pools(
-    loaded: LoadedRun, network: Network, data: ImageDataset, config: ProbeConfig, pools: Sequence[Pool]
+    loaded: LoadedRun, network: Network, data: ImageDataset, pools: Sequence[Pool]
 ) -> dict[Pool, FeatureSplits]:
     """Return the features of every layer by pool, with one forward pass of an image."""
     width, precision = loaded.recipe.model.width, loaded.recipe.train.precision_on(network.device)
 
     def read(images: Images) -> Features:
-        return extract_features(network, images, features=config.features, pool=pools, precision=precision)
+        return extract_features(network, images, pool=pools, precision=precision)
 
     together = _splits(data, read)
     ends = accumulate(pooled_width(pool, loaded.recipe.grid, width) for pool in pools)
@@ -177,10 +177,10 @@ def _read_pools(
 
 
 def _probe(
-    components: PixelComponents, data: ImageDataset, config: ProbeConfig, device: torch.device
+    components: PixelComponents, data: ImageDataset, method: ProbeMethod, device: torch.device
 ) -> ProbedLayers:
     reduced = _splits(data, lambda images: components.project(raw_pixels(images)))
-    return _probed_layers(evaluate_probe(reduced, config, device=device))
+    return _probed_layers(evaluate_probe(reduced, method, CONFIG, device=device))
 
 
 def _splits(data: ImageDataset, read: Callable[[Images], Features]) -> FeatureSplits:

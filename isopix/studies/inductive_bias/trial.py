@@ -15,13 +15,14 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.signals import handle_stop_signals
 from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
+from isopix.probing.probe import probe_measurement
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.observer import RunObserver
-from isopix.runs.probe import probe_measurement
 from isopix.runs.results import LRTrial
 from isopix.runs.training_log import unigram_nats
 from isopix.storage.atomic import read_json, write_json
@@ -47,7 +48,7 @@ class TrialSpec(NamedTuple):
     architecture: Architecture
     recipe: Recipe
     lrs: tuple[float, ...]
-    probe: ProbeConfig
+    probe: ProbeMethod
     pools: tuple[Pool, ...]
     probe_images: Mapping[str, int]
     folder: Path
@@ -170,9 +171,10 @@ def _metrics(
 ) -> dict[str, Any]:
     """Return the measurement records, the number of images of each split, and what `measure` measures."""
     baselines = {name: probed.test_accuracy for name, probed in probes.baselines.items()}
+    measured = loaded.measure(data, "test")
     return {
         "images": {name: len(getattr(data, name)) for name in ("train", "validation", "test")},
-        "measurement": probe_measurement(loaded, data, spec.probe, baselines).to_dict(),
+        "measurement": probe_measurement(measured, data, spec.probe, ProbeConfig(), baselines).to_dict(),
         "measurements": measure(loaded, data.test.images[:]),
         "loss_measurement": _loss_record(run),
     }

@@ -67,7 +67,7 @@ def _facts(study: Study, done: Sequence[TrialResult]) -> dict[str, str]:
         "images": f"{data.source}, {data.rows} × {data.cols}",
         "width": f"{first.recipe.model.width}",
         "training": f"{train.steps:,} steps of {train.batch_size}",
-        "probe": first.probe.method.label(),
+        "probe": first.probe.label(),
         "seeds": f"{study.plan.seeds}",
         **{
             name: "; ".join(dict.fromkeys(str(each.environment.get(name, "unknown")) for each in done))

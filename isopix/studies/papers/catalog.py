@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from isopix.core.text import did_you_mean
-from isopix.studies.papers import igpt, patchformer, vit  # noqa: F401  registers them
+from isopix.studies.papers import igpt, vit_patchformer  # noqa: F401  registers them
 from isopix.studies.papers.protocol import PROTOCOLS, PaperProtocol
 
 

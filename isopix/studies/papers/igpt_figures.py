@@ -1,12 +1,13 @@
 """Figures 2, 3 and 4 of Image GPT from the records of trials."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+
+from pydantic import TypeAdapter
 
 from isopix.plots.comparisons import Bar, plot_accuracy_bars
 from isopix.plots.curves import plot_accuracy_vs_loss, plot_probe_accuracy, probe_points
 from isopix.plots.style import Figure
-from isopix.probing.results import ProbeReport
+from isopix.probing.results import ProbeResult
 from isopix.recipes.published import FINETUNED, FINETUNED_VOTE, PROBE, PROBE_VOTE, Value
 from isopix.studies.papers.protocol import Cell, MeasuredRow, Records
 from isopix.studies.papers.readers import Record
@@ -55,5 +56,5 @@ def _fraction(value: Value | str | None) -> float | None:
     return value.number / 100 if isinstance(value, Value) else None
 
 
-def _report(record: Record) -> ProbeReport:
-    return ProbeReport.from_dict({each.name: record[each.name] for each in fields(ProbeReport)})
+def _report(record: Record) -> ProbeResult:
+    return TypeAdapter(ProbeResult).validate_python(record)

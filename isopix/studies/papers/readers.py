@@ -1,6 +1,7 @@
 """Read the cells of a table from the records of trials; accuracies and errors in per cent."""
 
 from collections.abc import Callable, Mapping
+from statistics import mean, stdev
 from typing import Any
 
 from isopix.plots.curves import ProbePoint, probe_points
@@ -62,7 +63,8 @@ def low_data_error(method: str, labels_per_class: int) -> Read:
     def read(record: Record) -> Value | None:
         for each in record["results"].get(method, ()):
             if each["labels_per_class"] == labels_per_class:
-                return Value(100 * each["mean"], 100 * each["std"])
+                errors = [100 * error for error in each["errors"]]
+                return Value(mean(errors), stdev(errors) if len(errors) > 1 else 0.0)
         return None
 
     return read

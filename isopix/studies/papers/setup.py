@@ -10,7 +10,7 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import saved_recipe
 from isopix.runs.start import with_absolute_paths
-from isopix.studies.papers.trials import FromScratch, Pretrain
+from isopix.studies.papers.trials import Pretrain
 
 T = TypeVar("T")
 ProtocolScale = Literal["tiny", "small", "paper"]
@@ -74,9 +74,9 @@ class Setup:
             return Pretrain(name, saved_recipe(given), given)
         return Pretrain(name, self._resolved(recipe))
 
-    def from_scratch(self, name: str, recipe: Recipe) -> FromScratch:
+    def from_scratch(self, name: str, recipe: Recipe) -> Pretrain:
         """Return the untrained network of a recipe."""
-        return FromScratch(name, self._resolved(recipe))
+        return Pretrain(name, self._resolved(recipe), from_scratch=True)
 
     def probe_data(self, network: Pretrain, data: str) -> str | None:
         """Return None for the data of pre-training, so that its other settings apply too."""

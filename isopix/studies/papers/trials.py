@@ -86,19 +86,24 @@ class ProtocolTrial(abc.ABC):
 
 @dataclass(frozen=True)
 class Pretrain(ProtocolTrial):
-    """A network: pre-trained by a recipe, or the existing run `given`. Its numbers are those of its log."""
+    """A network: pre-trained by a recipe, the existing run `given`, or, `from_scratch`, none of both, which
+    fine-tuning trains alone. Its numbers are those of its log.
+    """
 
     recipe: Recipe
     given: Path | None = None
+    from_scratch: bool = False
 
     def folder(self, runs: Path) -> Path:
         """Return the run folder."""
         return self.given or runs / self.name
 
     def trainings(self) -> Sequence[Recipe]:
-        return () if self.given else (self.recipe,)
+        return () if self.given or self.from_scratch else (self.recipe,)
 
     def run(self, commands: Commands, runs: Path) -> Outcome:
+        if self.from_scratch:
+            return Outcome(runs)
         folder = self.folder(runs)
         if self.given is None:
             commands.train(self.recipe, folder)
@@ -110,35 +115,15 @@ class Pretrain(ProtocolTrial):
 
     def finetune(self, commands: Commands, runs: Path, out: Path, settings: Sequence[str]) -> Path:
         """Fine-tune the network in `out`."""
+        if self.from_scratch:
+            return commands.train(self.finetune_recipe(settings), out)
         return commands.finetune(self.folder(runs), out, settings)
 
     def finetune_recipe(self, settings: Sequence[str]) -> Recipe:
         """Return the recipe of `finetune`."""
         changes = registry.full_names(parse(settings))
         source = changes.get("data.source", self.recipe.data.source)
-        return override(finetune_recipe(self.recipe, source, from_scratch=False), changes)
-
-
-@dataclass(frozen=True)
-class FromScratch(Pretrain):
-    """An untrained network; fine-tuning trains it from scratch."""
-
-    def trainings(self) -> Sequence[Recipe]:
-        return ()
-
-    def run(self, commands: Commands, runs: Path) -> Outcome:
-        return Outcome(runs)
-
-    def read(self, record: Path) -> Mapping[str, Any]:
-        return {"log": []}
-
-    def finetune(self, commands: Commands, runs: Path, out: Path, settings: Sequence[str]) -> Path:
-        return commands.train(self.finetune_recipe(settings), out)
-
-    def finetune_recipe(self, settings: Sequence[str]) -> Recipe:
-        changes = registry.full_names(parse(settings))
-        source = changes.get("data.source", self.recipe.data.source)
-        return _changed(finetune_recipe(self.recipe, source, from_scratch=True), settings)
+        return override(finetune_recipe(self.recipe, source, from_scratch=self.from_scratch), changes)
 
 
 @dataclass(frozen=True)
@@ -259,10 +244,6 @@ def _has_fallen(accuracies: Sequence[float]) -> bool:
     """Whether the last of the runs that did not fail is worse than the one before."""
     finite = [each for each in accuracies if math.isfinite(each)]
     return len(finite) > 1 and finite[-1] < finite[-2]
-
-
-def _changed(recipe: Recipe, settings: Sequence[str]) -> Recipe:
-    return override(recipe, registry.full_names(parse(settings)))
 
 
 def network_cost(recipe: Recipe) -> ModelCost:

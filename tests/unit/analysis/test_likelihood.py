@@ -14,8 +14,8 @@ from PIL import Image
 from isopix.analysis.complexity import code_frequencies, frequency_nats
 from isopix.analysis.likelihood import CodeNats, ScoreConfig, code_nats, require_scores, surprise_maps
 from isopix.analysis.scores import Scores, score_images, summarize
-from isopix.codecs.bytes import BytesSpec
 from isopix.codecs.palette_spec import PaletteSpec
+from isopix.codecs.patches import BytesSpec
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig

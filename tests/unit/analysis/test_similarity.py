@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from isopix.analysis import similarity
-from isopix.codecs.bytes import Bytes
+from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec

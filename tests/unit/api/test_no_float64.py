@@ -17,7 +17,7 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "probe": lambda run: isopix.probe(run, limit=20, layer=1, device="mps"),
     "probe ridge": lambda run: isopix.probe(run, limit=40, method="ridge", device="mps"),
     "probe knn": lambda run: isopix.probe(run, limit=40, method="knn", device="mps"),
-    "probe sgd": lambda run: isopix.probe(run, limit=40, method="sgd", iterations=4, device="mps"),
+    "probe sgd": lambda run: isopix.probe(run, "iterations=4", limit=40, method="sgd", device="mps"),
     "probe adam": lambda run: isopix.probe(
         run, limit=40, method="adam", overrides=["batch_size=8", "epochs=1"], device="mps"
     ),

@@ -14,10 +14,10 @@ from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
 from isopix.probing.linear import RidgeProbe
 from isopix.probing.probe import fit_probe
+from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.runs.load import LoadedRun
 from isopix.runs.state import State
 from tests.laws import cases

@@ -6,27 +6,22 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from isopix.reporting.baselines import BaselineRow
 
 from isopix.analysis.auroc import AUROC
 from isopix.analysis.scores import SCORES
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
 from isopix.api.results import LowDataOutput
 from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.cli import (
-    analyze,
-    low_data,
-    neighbors,
-    probe,
-    report,
-    score,
-)
+from isopix.cli import analyze, neighbors, score
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
-from isopix.probing.low_data import LowDataResult
-from isopix.probing.results import ConcatResult, LayerScore, ProbeReport, ProbeResult
-from isopix.reporting.baselines import BaselineRow
+from isopix.probing.results import ConcatResult, LayerScore, LowDataResult, ProbeReport, ProbeResult
 from isopix.verbs.evaluate import evaluate
+from isopix.verbs.low_data import low_data
+from isopix.verbs.probe import probe
+from isopix.verbs.report import report
 
 Patch = pytest.MonkeyPatch
 
@@ -121,7 +116,7 @@ def show_report(patch: Patch) -> None:
     found = SimpleNamespace(
         summary=[row, row._replace(kind="baseline")], notes=[NAME * 3], path=Path("report.html")
     )
-    patch.setattr("isopix.api.inspection.report", lambda *args, **options: found)
+    patch.setattr("isopix.verbs.report.report", lambda *args, **options: found)
     report.report(Path("run"))
 
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from isopix.codecs import kmeans
@@ -98,23 +97,6 @@ def test_steps_lower_the_error_and_end_at_means(max_steps: int) -> None:
     assert centers[:, 0].tolist() == [1, 12]
 
 
-def test_bins_have_the_means_and_the_numbers_of_their_pixels() -> None:
-    """By hand, at 32 levels: 0 to 7 are a bin, 8 to 15 and 16 to 23, too; finer bins average nothing."""
-    found = kmeans._clouds(count_colors(grays(1, 1, 1, 5, 8, 12, 20)), 3)
-    assert [len(cloud.counts) for cloud in found] == [3, 5]
-    coarse, exact = found
-    assert coarse.points[:, 0].tolist() == [2, 10, 20]
-    assert coarse.counts.tolist() == [4, 2, 1]
-    assert [each.tolist() for each in coarse.sums()] == [[8, 20, 20]] * 3
-    assert exact.points[:, 0].tolist() == [1, 5, 8, 12, 20]
-    assert exact.counts.tolist() == [3, 1, 1, 1, 1]
-
-
-def test_bins_are_not_used_where_they_are_too_few() -> None:
-    assert len(kmeans._clouds(count_colors(grays(1, 1, 1, 5, 8, 12, 20)), 4)) == 1
-    assert kmeans.fit_palette(grays(0, 1, 2, 3, 3), 3).error.num_unused == 0
-
-
 def test_every_fitted_palette_satisfies_the_round_trip() -> None:
     colors = kmeans.fit_palette(pictures(), 300).colors
     palette = Palette(colors, Grid(1, 300))
@@ -150,14 +132,3 @@ def test_another_seed_gives_another_palette() -> None:
     assert not torch.equal(
         kmeans.fit_palette(histogram, 32, seed=0).colors, kmeans.fit_palette(histogram, 32, seed=1).colors
     )
-
-
-def test_digits_have_seventeen_colors() -> None:
-    images = (
-        torch.from_numpy((load_digits().images * 255 / 16).round())
-        .to(torch.uint8)[:, None]
-        .expand(-1, 3, -1, -1)
-    )
-    assert len(kmeans.fit_palette(images, 17).colors) == 17
-    with pytest.raises(ValueError, match="18 colors requested, but the images have only 17 distinct colors"):
-        kmeans.fit_palette(images, 18)

@@ -6,10 +6,12 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from isopix.codecs.base import Codec, StatelessCodecSpec
-from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.base import Codec
 from isopix.codecs.palette import Palette
-from isopix.codecs.patch import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
+from isopix.codecs.patches import (
+    BytesSpec,
+    FullPatchSpec,
+)
 from isopix.core.types import Grid
 
 GRID = Grid(2, 2)
@@ -48,28 +50,8 @@ def test_the_counts_of_512_colors_are_those_of_a_k_d_tree_on_a_slice_of_the_cube
     assert np.array_equal(palette.table[torch.from_numpy(red.ravel())].numpy(), expected)
 
 
-def test_a_color_that_is_there_twice_has_its_values_once() -> None:
-    colors = torch.tensor([[0.0, 0, 0], [255, 255, 255], [255, 255, 255]])
-    counts = Palette(colors, GRID).values_per_code().tolist()
-    assert counts[2] == 0
-    assert counts[0] + counts[1] == 2**24
-
-
-def test_new_colors_have_new_counts() -> None:
-    palette, other = Palette(random_palette(4), GRID), Palette(random_palette(4, seed=1), GRID)
-    before = palette.values_per_code()
-    palette.load_state_dict(other.state_dict())
-    assert not torch.equal(before, palette.values_per_code())
-    assert torch.equal(palette.values_per_code(), other.values_per_code())
-
-
 @pytest.mark.parametrize("codec", [BytesSpec().build(GRID), FullPatchSpec(patch_size=2).build(GRID)])
 def test_a_byte_is_one_value(codec: Codec) -> None:
     counts = codec.values_per_code()
     assert counts is not None
     assert counts.tolist() == [1] * 256
-
-
-@pytest.mark.parametrize("spec", [MeanColorSpec(), DownsampledColorSpec(), GrayThumbnailSpec()])
-def test_codes_of_reduced_patches_do_not_determine_the_number_of_images(spec: StatelessCodecSpec) -> None:
-    assert spec.build(GRID).values_per_code() is None

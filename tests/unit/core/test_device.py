@@ -1,3 +1,5 @@
+"""Devices: what is there, their data-sheet peaks, and where bf16 is native."""
+
 from pathlib import Path
 
 import pytest
@@ -7,10 +9,6 @@ from isopix.core import device
 
 MPS = ("backends.mps.is_built", "backends.mps.is_macos_or_newer")
 X86 = ("cpu._is_avx512_bf16_supported", "cpu._is_amx_tile_supported")
-
-
-def test_auto_finds_something() -> None:
-    assert device.select_device("auto").type in {"cpu", "cuda", "mps"}
 
 
 def test_an_unavailable_device_is_rejected_with_the_available_ones() -> None:
@@ -29,10 +27,8 @@ def test_environment_is_what_bitwise_reproducibility_depends_on() -> None:
     ("name", "precision", "peak"),
     [
         ("NVIDIA L4", "bf16", 121e12),
-        ("NVIDIA L40", "bf16", None),
         ("NVIDIA L40S", "bf16", None),
         ("NVIDIA H100 80GB HBM3", "bf16", 989e12),
-        ("NVIDIA H100 PCIe", "bf16", 756e12),
         ("NVIDIA GeForce RTX 4090 D", "bf16", None),
         ("NVIDIA H200", "fp32", None),
     ],
@@ -42,6 +38,7 @@ def test_a_peak_is_of_the_exact_device_and_bf16(
 ) -> None:
     monkeypatch.setattr(device.torch.cuda, "get_device_name", lambda where: name)
     assert device.peak_flops(torch.device("cuda"), precision) == peak
+    assert device.peak_flops(torch.device("cpu"), "bf16") is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +49,6 @@ def test_a_peak_is_of_the_exact_device_and_bf16(
         ("mps", "arm64", MPS, (True, True), "bf16"),
         ("mps", "arm64", MPS, (True, False), "fp32"),
         ("mps", "arm64", MPS, (False, True), "fp32"),
-        ("cpu", "AMD64", X86, (True, False), "bf16"),
         ("cpu", "x86_64", X86, (False, True), "bf16"),
         ("cpu", "x86_64", X86, (False, False), "fp32"),
         ("cpu", "aarch64", ("ops.mkldnn._is_mkldnn_bf16_supported",), (True,), "bf16"),
@@ -79,7 +75,3 @@ def test_the_precision_of_this_processor_is_that_of_its_instructions() -> None:
         pytest.skip("no list of the processor's instructions")
     native = "avx512_bf16" in flags or "amx_bf16" in flags
     assert device.native_precision(torch.device("cpu")) == ("bf16" if native else "fp32")
-
-
-def test_a_cpu_has_no_peak() -> None:
-    assert device.peak_flops(torch.device("cpu"), "bf16") is None

@@ -1,3 +1,5 @@
+"""Parts register under their nouns, from the package and from files of users."""
+
 import abc
 from pathlib import Path
 
@@ -51,27 +53,6 @@ def test_a_kind_that_another_file_has_is_refused_and_nothing_is_left_behind(tmp_
     assert dict(kinds("test_fruit")) == before
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("x = 1", "registers no part"),
-        ("import nothing_of_this_name", "cannot be imported: ModuleNotFoundError"),
-        ("def (", "cannot be imported: SyntaxError"),
-    ],
-)
-def test_a_plugin_without_parts_or_with_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "wrong.py"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message) as error:
-        load_plugin(path)
-    assert str(path) in str(error.value)
-
-
-def test_a_plugin_that_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is not a file"):
-        load_plugin(tmp_path / "none.py")
-
-
 def test_a_plugin_that_changed_needs_a_new_process(tmp_path: Path) -> None:
     path = plugin(tmp_path, "medlar")
     load_plugin(path)
@@ -95,20 +76,6 @@ def test_a_plugin_of_other_content_with_the_same_parts_is_noted(tmp_path: Path) 
     assert require_plugins([{**loaded._asdict(), "sha256": "0" * 64}]) == [
         f"plugin {loaded.path} has changed since the run: SHA-256 000000000000 then, {loaded.sha256[:12]} now"
     ]
-
-
-def test_only_parts_can_be_registered() -> None:
-    with pytest.raises(TypeError):
-        register("stone")(object)  # type: ignore[type-var]
-
-
-def test_a_label_is_the_kind_in_words_unless_a_part_says_more() -> None:
-    @register("sea_buckthorn")
-    class Berry(Fruit):
-        pass
-
-    assert Berry().label() == "sea buckthorn"
-    assert registry.nouns()
 
 
 class Solid(Part, noun="test_solid"):
@@ -145,7 +112,9 @@ class {second}(Fruit):
             "@register('disk')\nclass Disk(Solid):\n    pass",
             "class Disk .* does not define: area, edges$",
         ),
-        ("@register('disk')\nclass Disk(Solid):\n    def area(self): return 1", "does not define: edges$"),
+        ("x = 1", "registers no part"),
+        ("import nothing_of_this_name", "cannot be imported: ModuleNotFoundError"),
+        ("def (", "cannot be imported: SyntaxError"),
         (TWICE.format(second="Two"), "test_fruit 'fig' is already registered by class One of this file$"),
         (TWICE.format(second="One"), "test_fruit 'fig' is already registered by class One of this file$"),
         (
@@ -188,19 +157,6 @@ def test_a_class_that_is_defined_again_replaces_itself() -> None:
 
     assert kinds("test_fruit")["kiwi"] is Kiwi
     assert Kiwi().grams == 2
-
-
-@pytest.mark.parametrize("text", ["", None])
-def test_an_empty_label_is_the_kind_in_words(text: str | None) -> None:
-    @register("prickly_pear")
-    class Pear(Fruit):
-        text: str | None = "x"
-
-        def label(self) -> str:
-            return self.text  # type: ignore[return-value]
-
-    assert Pear(text=text).label() == "prickly pear"
-    assert Pear().label() == "x"
 
 
 def test_a_noun_is_defined_once() -> None:

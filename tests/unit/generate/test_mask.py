@@ -9,8 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.codecs.bytes import Bytes
-from isopix.codecs.patch import MeanColorSpec
+from isopix.codecs.patches import Bytes, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.generate.mask import MaskLike, completion_mask, hidden_pixels, nearest_visible_pixels

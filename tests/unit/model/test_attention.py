@@ -44,11 +44,6 @@ def test_rows_sum_to_one_and_causal_weights_of_later_keys_are_zero(causal: bool)
     assert bool((weights.triu(1) == 0).all()) == causal
 
 
-def test_weights_of_rounded_tokens_are_not_rounded() -> None:
-    attention, tokens = drawn(causal=False)
-    assert attention.bfloat16().weights(tokens.bfloat16()).dtype == torch.float32
-
-
 @pytest.mark.parametrize(("amx", "compiling"), [(True, False), (False, False), (False, True)])
 @pytest.mark.parametrize("samples", [1, 3])
 def test_without_amx_one_query_reads_rounded_keys_and_values_but_rounds_no_product(

@@ -9,8 +9,7 @@ from torch.distributions import Normal
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.codecs.palette_spec import PaletteSpec
-from isopix.codecs.patch import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
+from isopix.codecs.patches import FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import (
@@ -49,12 +48,6 @@ def test_an_upsampling_head_predicts_every_pixel_of_a_thumbnail() -> None:
     logits = head(torch.randn(2, 5, 12, generator=generator(0, "tokens")))
     assert logits.shape == (2, 5, 64, 4)
     assert [step.conv1.weight.shape[:2] for step in head.steps[:-1]] == [(8, 16), (4, 8)]
-
-
-def test_each_position_is_decoded_independently() -> None:
-    head = UpsamplingHeadSpec(channels=16).build(GREY, 12).double()
-    tokens = torch.randn(2, 5, 12, generator=generator(0, "tokens"), dtype=torch.float64)
-    torch.testing.assert_close(head(tokens)[1:, 3:4], head(tokens[1:, 3:4]))
 
 
 def test_codes_that_form_no_thumbnail_are_refused() -> None:
@@ -96,23 +89,6 @@ def test_a_regression_loss_is_that_of_a_gaussian_of_unit_variance_up_to_its_cons
 
 
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "grays"])
-def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec: Codec) -> None:
-    built, given = drawn(RegressionHeadSpec(), codec), targets(codec)
-    scaled = torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64)[given]
-    error = F.mse_loss(built(tokens()), scaled)
-    nats = built.nll(tokens(), given).mean()
-    torch.testing.assert_close(2 * nats, error, **EXACT)
-    weights = list(built.parameters())
-    for ours, theirs in zip(
-        torch.autograd.grad(2 * nats, weights), torch.autograd.grad(error, weights), strict=True
-    ):
-        torch.testing.assert_close(ours, theirs, **EXACT)
-    levels = (built(tokens()) + 1) * (codec.vocab_size - 1) / 2
-    error = F.mse_loss(levels, given.double())
-    torch.testing.assert_close((codec.vocab_size - 1) ** 2 / 2 * nats, error, **EXACT)
-
-
-@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "grays"])
 def test_the_mode_of_a_regression_is_the_code_nearest_to_the_mean_within_the_range(codec: Codec) -> None:
     """No other code has a smaller loss."""
     built = drawn(RegressionHeadSpec(), codec)
@@ -120,25 +96,6 @@ def test_the_mode_of_a_regression_is_the_code_nearest_to_the_mean_within_the_ran
     distances = (torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64) - means[..., None]).abs()
     assert torch.equal(mode, distances.argmin(-1))
     assert {0, codec.vocab_size - 1} <= set(mode.flatten().tolist())
-
-
-def test_a_regression_has_no_logits() -> None:
-    with pytest.raises(ValueError, match="a regression head, which predicts a mean for each code"):
-        drawn(RegressionHeadSpec(), PATCH).logits(tokens())
-
-
-@pytest.mark.parametrize(
-    "codec",
-    [
-        MeanColorSpec(patch_size=8).build(GRID),
-        DownsampledColorSpec().build(GRID),
-        PaletteSpec().placeholder(GRID),
-    ],
-    ids=["mean colour", "colors", "palette"],
-)
-def test_codes_without_an_order_are_refused_by_a_regression(codec: Codec) -> None:
-    with pytest.raises(ValueError, match="the 512 codes of this codec have no order"):
-        RegressionHeadSpec().build(codec, 12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

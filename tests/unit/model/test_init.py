@@ -40,17 +40,6 @@ def test_weights_start_as_in_the_released_code(network: Network, name: str) -> N
     assert abs(float(values.mean())) < 5 * STDS[name] / math.sqrt(values.numel())
 
 
-def test_the_head_starts_at_zero_and_gains_at_one(network: Network) -> None:
-    assert not network.head.project.weight.any()
-    gains = [value for name, value in network.named_parameters() if "norm" in name]
-    assert len(gains) == 2 * DEPTH + 1
-    assert all((gain == 1).all() for gain in gains)
-
-
-def test_there_are_no_biases(network: Network) -> None:
-    assert [name for name, _ in network.named_parameters() if "bias" in name] == []
-
-
 def keras(block: str) -> Network:
     words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", "data.rows=16", "data.cols=16"]
     words += [f"block={block}", "init=keras", "objective=autoregressive"]

@@ -1,6 +1,10 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 
+from isopix.model.masking import ZeroMasking
+from isopix.model.network import evaluation_mode
 from tests.laws import cases
 
 RECIPE = cases.CASES[0]
@@ -29,32 +33,36 @@ def test_a_network_without_memory_takes_the_tensors_themselves() -> None:
     assert all(parameter.requires_grad for parameter in other.parameters())
 
 
-def test_weights_of_another_palette_are_refused() -> None:
-    tensors = cases.network(RECIPE).tensors()
-    tensors["codec.color_bits"] = tensors["codec.color_bits"] + 1
-    with pytest.raises(
-        ValueError, match=r"tensor 'codec.color_bits' of this model's codec differs from the checkpoint's"
-    ):
+WRONG = {
+    "tensor 'codec.color_bits' of this model's codec differs": lambda own: own["codec.color_bits"].add_(1),
+    "tensor 'backbone.positions.table' is missing": lambda own: own.pop("backbone.positions.table"),
+    "tensor 'extra' is not in this model": lambda own: own.update(extra=torch.zeros(1)),
+    "'backbone.norm.weight' has shape": lambda own: own.update({"backbone.norm.weight": torch.zeros(3)}),
+}
+
+
+@pytest.mark.parametrize(("message", "change"), WRONG.items(), ids=list(WRONG))
+def test_a_tensor_that_does_not_fit_is_named(
+    message: str, change: Callable[[dict[str, torch.Tensor]], object]
+) -> None:
+    tensors = {name: value.clone() for name, value in cases.network(RECIPE).tensors().items()}
+    change(tensors)
+    with pytest.raises(ValueError, match=message):
         cases.network(RECIPE).load(tensors)
 
 
-def test_a_missing_tensor_is_named() -> None:
-    tensors = cases.network(RECIPE).tensors()
-    del tensors["backbone.positions.table"]
-    with pytest.raises(ValueError, match=r"tensor 'backbone.positions.table' is missing from the checkpoint"):
-        cases.network(RECIPE).load(tensors)
+def test_the_mode_of_each_submodule_is_restored() -> None:
+    module = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout().eval())
+    with evaluation_mode(module):
+        assert not any(each.training for each in module.modules())
+    assert [each.training for each in module.modules()] == [True, True, False]
 
 
-def test_an_unexpected_tensor_is_named() -> None:
-    tensors = {**cases.network(RECIPE).tensors(), "extra": torch.zeros(1)}
-    with pytest.raises(ValueError, match="tensor 'extra' is not in this model"):
-        cases.network(RECIPE).load(tensors)
-
-
-def test_a_misshapen_tensor_is_named_with_both_shapes() -> None:
-    tensors = cases.network(RECIPE).tensors()
-    tensors["backbone.norm.weight"] = torch.zeros(3)
-    with pytest.raises(
-        ValueError, match=r"'backbone.norm.weight' has shape \(3,\) in the checkpoint and \(16,\)"
-    ):
-        cases.network(RECIPE).load(tensors)
+def test_a_view_of_a_backbone_drops_nothing_in_evaluation_and_does_in_training() -> None:
+    network = cases.busy(RECIPE.updated(embedding_dropout=0.5))
+    backbone, x = network.backbone, network.inputs_of(cases.images(RECIPE))
+    for training in (False, True):
+        network.train(training)
+        for other in (backbone.truncated(1), backbone.with_masking(ZeroMasking())):
+            assert other.training == training
+            assert torch.equal(other.embed(x), other.embed(x)) != training

@@ -48,21 +48,6 @@ def test_a_pool_is_what_its_name_says(name: Pool, grid: Grid, num_prefix: int) -
     assert found.shape[1] == pooled_width(name, grid, 4)
 
 
-def test_cells_of_14_by_14_overlap_by_a_row() -> None:
-    """Rows 0-3, 3-6, 7-10 and 10-13: a token of row 3 is in two cells."""
-    tokens = torch.zeros(1, 196, 1)
-    tokens[0, 3 * 14 + 7] = 16.0  # column 7: the third cell alone
-    cells = pool_tokens(tokens, "grid4", Grid(14, 14))
-    assert cells.tolist() == [[0, 0, 1, 0, 0, 0, 1, 0, *[0] * 8]]
-
-
-@pytest.mark.parametrize("pool", POOLS)
-def test_half_precision_is_pooled_in_single(pool: Pool) -> None:
-    tokens = torch.randn(2, 16, 3, generator=generator(0, "tokens")).bfloat16()
-    grid = Grid(4, 4)
-    assert torch.equal(pool_tokens(tokens, pool, grid), pool_tokens(tokens.float(), pool, grid))
-
-
 @pytest.mark.parametrize("grid", [Grid(3, 8), Grid(8, 3)])
 def test_a_grid_that_is_too_small_is_refused(grid: Grid) -> None:
     message = f"^pool grid4 needs 4 x 4 positions or more, and there are {grid.rows} x {grid.cols}$"
@@ -88,13 +73,6 @@ def test_features_leave_the_class_token_to_the_first_pool(recipe: cases.Recipe, 
     expected = [[by_hand(name, image, grid, prefix) for image in layer] for layer in layers]
     found = extract_features(network, images, pool=name)
     np.testing.assert_allclose(found.numpy(), np.array(expected), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(("recipe", "expected"), [(WITH_TOKEN, "first"), (WITHOUT, "mean")])
-def test_features_are_by_default_those_of_the_class_token(recipe: cases.Recipe, expected: Pool) -> None:
-    network, images = cases.busy(recipe), cases.images(recipe)
-    assert torch.equal(extract_features(network, images), extract_features(network, images, pool=expected))
-    assert recipe.pool == expected
 
 
 def test_several_pools_are_concatenated() -> None:

@@ -21,12 +21,6 @@ def test_bilinear_is_what_the_papers_code_does(old: Grid, new: Grid) -> None:
     torch.testing.assert_close(interpolate_pos_embed(given, old, new), torch.from_numpy(expected))
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_an_equal_grid_changes_nothing(mode: str) -> None:
-    given = table(Grid(3, 5))
-    assert interpolate_pos_embed(given, Grid(3, 5), Grid(3, 5), mode) is given
-
-
 def test_bicubic_aligns_the_borders_of_the_outer_positions() -> None:
     """Three times as fine, each old position has its center on a new one's."""
     given = table(Grid(3, 4))

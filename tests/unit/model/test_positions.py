@@ -27,8 +27,3 @@ def test_the_table_is_saved_and_not_trained() -> None:
     assert list(module.state_dict()) == ["table"]
     assert not list(module.parameters())
     assert torch.equal(module(torch.zeros(1, 4, 8))[0], sincos_table(Grid(2, 2), 8))
-
-
-def test_a_width_that_four_does_not_divide_is_refused() -> None:
-    with pytest.raises(ValueError, match="width 6 is not a multiple of 4"):
-        SinCosPositionEmbeddingSpec().build(Grid(2, 2), 6)

@@ -33,11 +33,6 @@ def test_matrices_of_attention_and_mlps_are_rounded_and_nothing_else(
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_small_matrices_stay_as_they_are() -> None:
-    network = cases.busy(TRANSFORMER)
-    assert not any(isinstance(each, RoundedLinear) for each in with_rounded_matrices(network).modules())
-
-
 def test_only_matrices_of_the_size_or_larger_are_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     network = cases.busy(TRANSFORMER)
     width = TRANSFORMER.model.width
@@ -89,17 +84,3 @@ def test_layers_that_are_more_than_a_matrix_are_kept(monkeypatch: pytest.MonkeyP
     assert rounded == {"attention.out"}
     assert found.attention.qkv.weight is block.attention.qkv.weight
     assert isinstance(found.attention.qkv, Doubled)
-
-
-def test_what_a_block_keeps_is_shared_and_may_be_no_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a cache of a plugin's block, which cannot be copied deeply."""
-    monkeypatch.setattr(rounded_matrices, "LARGE", 0)
-    network = cases.busy(TRANSFORMER)
-    block = network.backbone.layers[0]
-    block.kept = block.attention.out.weight * 2
-    found = with_rounded_matrices(network).backbone.layers[0]
-    assert found is not block
-    assert found.kept is block.kept
-    assert found.norm1 is block.norm1
-    assert isinstance(found.attention.out, RoundedLinear)
-    assert not isinstance(block.attention.out, RoundedLinear)

@@ -1,7 +1,6 @@
 """Dropping masked positions equals full attention restricted to the visible ones."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -70,18 +69,6 @@ def test_masked_patches_cost_the_blocks_nothing() -> None:
     block.register_forward_pre_hook(lambda block, given: lengths.append(given[0].shape[1]))
     model(model.make_batch(cases.images(recipe), generator(0, "mask")))
     assert set(lengths) == {1 + recipe.grid.positions // 2}
-
-
-def test_the_plain_sum_of_the_paper_is_a_case_without_the_second_norm() -> None:
-    assert DropMaskingSpec(norm_positions=False) in [each.objective.corruption for each in CASES]
-    objectives = [
-        replace(CASES[0].objective, corruption=DropMaskingSpec(norm_positions=given))
-        for given in (True, False)
-    ]
-    networks = [cases.network(replace(CASES[0], objective=each)) for each in objectives]
-    normed, plain = ({name for name, _ in each.named_parameters()} for each in networks)
-    assert normed - plain == {"backbone.pos_norm.weight", "backbone.pos_norm.bias"}
-    assert plain < normed
 
 
 def test_positions_are_told_apart_however_long_the_pooled_vector_is() -> None:

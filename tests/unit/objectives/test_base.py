@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.patches import BytesSpec
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks.convolution import ConvolutionSpec

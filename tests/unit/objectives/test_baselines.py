@@ -5,9 +5,7 @@ from itertools import product
 import pytest
 import torch
 
-from isopix.codecs.bytes import BytesSpec
-from isopix.codecs.patch import GrayThumbnailSpec
-from isopix.core.random import generator
+from isopix.codecs.patches import BytesSpec, GrayThumbnailSpec
 from isopix.core.types import Grid
 from isopix.model.heads import RegressionHeadSpec
 from isopix.objectives.base import TrainingBatch
@@ -53,17 +51,6 @@ def test_a_neighbor_predicts_by_the_pairs_in_training(
 
     expected = expected_loss(predict, Autoregressive())
     assert loss(baseline, Autoregressive()) == pytest.approx(expected, rel=1e-12)
-
-
-def test_an_image_without_a_masked_code_has_no_weight() -> None:
-    """As in the loss of the network: the mean is over the images with something in the loss."""
-    codes = CODEC.encode(HELD_OUT[:2])
-    chosen = torch.zeros(2, ROWS * COLS, 1, dtype=torch.bool)
-    chosen[0, :3] = True
-    batch = TrainingBatch.with_equal_weights(HELD_OUT[:2], chosen, codes, chosen)
-    found = batch.masked_codes(CODEC)
-    values = torch.rand(found.codes.shape, generator=generator(0, "values"), dtype=torch.float64)
-    assert found.mean(values) == pytest.approx(float(values[0, 0].flatten()[:3].mean()), rel=1e-12)
 
 
 def test_a_head_that_predicts_means_is_compared_with_the_mean_of_the_training_images() -> None:

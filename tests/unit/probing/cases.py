@@ -14,8 +14,14 @@ from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
+from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits, Standardizer
+from isopix.probing.gradient_probes import AdamProbe, SgdProbe
+from isopix.probing.knn import KnnProbe
+from isopix.probing.linear import LbfgsProbe, RidgeProbe
+from isopix.probing.probe import fit_probe
+from isopix.probing.results import LayerScores
+from isopix.probing.splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
@@ -23,7 +29,9 @@ from isopix.runs.pretrain import train_recipe
 
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")
-QUICK = ProbeConfig(l2_grid=(1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200)
+METHOD = LbfgsProbe(l2_grid=(1e-3, 1e-2, 1e-1))
+METHODS = (METHOD, RidgeProbe(), KnnProbe(), SgdProbe(iterations=100), AdamProbe(epochs=20))
+CONFIG = ProbeConfig(num_resamples=200)
 STEP = 15  # between two of the scans' 17 gray levels, in an image of 0..255
 
 
@@ -106,3 +114,8 @@ def standardize(splits: FeatureSplits) -> FeatureSplits:
     """Standardize all splits by the mean and standard deviation of train."""
     standardizer = Standardizer.fit(splits.train, splits.stored_scale)
     return splits.map(lambda split: split.map(standardizer))
+
+
+def run(splits: FeatureSplits, method: ProbeMethod = METHOD, config: ProbeConfig = CONFIG) -> LayerScores:
+    """The scores of all layers."""
+    return fit_probe(splits, method, config, device=CPU)

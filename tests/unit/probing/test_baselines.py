@@ -1,95 +1,86 @@
-"""Every network has baselines, and shuffled labels are at chance level."""
+"""Shuffled labels are at chance, the gain is paired, components of pixels are scikit-learn's."""
 
-import json
 import weakref
 from dataclasses import replace
 from statistics import mean, stdev
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
+from scipy.linalg import subspace_angles
+from sklearn.decomposition import PCA
 
+from isopix.core.types import Images
 from isopix.probing import baselines
 from isopix.probing.baselines import (
     NUM_PERMUTATIONS,
+    PixelComponents,
     probe_with_baselines,
+    raw_pixels,
     shuffle_labels,
     shuffled_label_baseline,
 )
-from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.features import extract_features, raw_pixels
-from isopix.probing.probe import fit_probe
-from isopix.probing.results import ProbeReport
-from tests.unit.probing.cases import CPU, DEPTH, QUICK, cut, digits, easy, network, noise, stacked
+from isopix.probing.features import extract_features
+from isopix.probing.probe import evaluate_probe
+from isopix.probing.results import LayerScore
+from isopix.probing.splits import FeatureSplits
+from tests.unit.probing.cases import CONFIG, CPU, METHOD, cut, digits, easy, network, noise, run, stacked
 
 SEEDS = 8
 
 
-def test_shuffled_labels_are_the_same_labels_in_another_order():
+def test_shuffled_labels_are_the_same_labels_in_another_order() -> None:
     splits = easy()
     baseline = shuffle_labels(splits, seed=0)
     for name in ("train", "validation"):
         ours, theirs = getattr(baseline, name).labels, getattr(splits, name).labels
         assert torch.equal(ours.bincount(), theirs.bincount())
-        assert not torch.equal(ours, theirs)
         assert torch.equal(getattr(baseline, name).features, getattr(splits, name).features)
     assert torch.equal(baseline.test.labels, splits.test.labels)
-
-
-def test_every_permutation_is_different():
-    orders = [shuffle_labels(easy(), 0, number).train.labels.tolist() for number in range(NUM_PERMUTATIONS)]
-    assert len({tuple(order) for order in orders}) == NUM_PERMUTATIONS
+    orders = {tuple(shuffle_labels(splits, 0, i).train.labels.tolist()) for i in range(NUM_PERMUTATIONS)}
+    assert len(orders - {tuple(splits.train.labels.tolist())}) == NUM_PERMUTATIONS
 
 
 @pytest.fixture(scope="module")
-def by_chance() -> list[baselines.LayerScore]:
+def by_chance() -> list[LayerScore]:
     """The baseline of a layer that predicts digits well, for some seeds."""
     images, labels = digits()
     splits = cut(extract_features(network(), images)[1:2], labels, 900, 300)
-    return [
-        shuffled_label_baseline(splits, replace(QUICK, seed=seed), device=CPU).best for seed in range(SEEDS)
-    ]
+    configs = [replace(CONFIG, seed=seed) for seed in range(SEEDS)]
+    return [shuffled_label_baseline(splits, METHOD, each, device=CPU).best for each in configs]
 
 
-def test_shuffled_labels_score_chance_over_seeds(by_chance: list[baselines.LayerScore]):
+def test_shuffled_labels_score_chance_over_seeds_within_their_interval(by_chance: list[LayerScore]) -> None:
     accuracies = [score.test_accuracy for score in by_chance]
     assert abs(mean(accuracies) - 0.1) < 3 * stdev(accuracies) / SEEDS**0.5
-
-
-def test_the_interval_of_shuffled_labels_covers_chance(by_chance: list[baselines.LayerScore]):
     assert all(0 < low < 0.1 < high < 0.2 for low, high in (score.interval for score in by_chance))
 
 
-def test_the_interval_of_shuffled_labels_spans_permutations_and_resamples():
+def test_the_interval_of_shuffled_labels_spans_permutations_and_resamples() -> None:
     splits = easy()
-    alone = [
-        fit_probe(shuffle_labels(splits, 0, number), QUICK, device=CPU).best
-        for number in range(NUM_PERMUTATIONS)
-    ]
-    averaged = shuffled_label_baseline(splits, QUICK, device=CPU).best
+    alone = [run(shuffle_labels(splits, 0, number)).best for number in range(NUM_PERMUTATIONS)]
+    averaged = shuffled_label_baseline(splits, METHOD, CONFIG, device=CPU).best
     between = stdev(score.test_accuracy for score in alone)
     within = mean((score.interval[1] - score.interval[0]) ** 2 for score in alone) ** 0.5 / 2 / 1.96
-    low, high = averaged.interval
+    half = 1.96 * (between**2 + within**2) ** 0.5
     assert averaged.test_accuracy == pytest.approx(mean(score.test_accuracy for score in alone))
-    assert high - averaged.test_accuracy == pytest.approx(1.96 * (between**2 + within**2) ** 0.5)
-    assert averaged.test_accuracy - low == pytest.approx(high - averaged.test_accuracy)
-    assert averaged.grad_norm == max(score.grad_norm for score in alone)
+    assert averaged.interval == pytest.approx((averaged.test_accuracy - half, averaged.test_accuracy + half))
+    assert averaged.fit["objective"] == pytest.approx(mean(score.fit["objective"] for score in alone))
 
 
-def test_digits_are_far_above_chance_and_shuffled_labels_are_not():
+def test_digits_are_far_above_chance_and_shuffled_labels_are_not() -> None:
     images, labels = digits()
     features = cut(extract_features(network(), images), labels, 900, 300)
     pixels = cut(raw_pixels(images), labels, 900, 300)
-    report = probe_with_baselines(lambda: features, {"raw pixels": lambda: pixels}, config=QUICK, device=CPU)
-    assert len(report.network.layers) == DEPTH + 1
-    assert report.network.best.test_accuracy > 0.4
-    assert report.baselines["raw pixels"].best.test_accuracy > 0.9
-    low, high = report.baselines["shuffled labels"].best.interval
+    found = probe_with_baselines(lambda: features, {"raw pixels": lambda: pixels}, METHOD, CONFIG, device=CPU)
+    assert found.network.best.test_accuracy > 0.4
+    assert found.baselines["raw pixels"].best.test_accuracy > 0.9
+    low, high = found.baselines["shuffled labels"].best.interval
     assert low < 0.1 < high
-    assert list(report.baselines) == ["raw pixels", "shuffled labels"]
 
 
-def test_one_networks_features_are_held_at_a_time():
+def test_one_networks_features_are_held_at_a_time() -> None:
     held: list[weakref.ref[torch.Tensor]] = []
 
     def read() -> FeatureSplits:
@@ -98,49 +89,87 @@ def test_one_networks_features_are_held_at_a_time():
         held.append(weakref.ref(splits.train.features))
         return splits
 
-    probe_with_baselines(read, {"one": read, "another": read}, config=QUICK, device=CPU)
+    probe_with_baselines(read, {"one": read, "another": read}, METHOD, CONFIG, device=CPU)
     assert len(held) == 3
 
 
-def test_report_is_json_and_back():
-    splits = easy()
-    report = probe_with_baselines(lambda: splits, {"the same": lambda: splits}, config=QUICK, device=CPU)
-    assert ProbeReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
-
-
-def test_the_gain_is_over_the_best_baseline_on_the_same_images():
+def test_the_gain_is_over_the_best_baseline_on_the_same_images() -> None:
     splits = easy()
     weak, weaker = (
-        splits.map(
-            lambda split, spread=spread: replace(split, features=split.features + spread * noise(split))
-        )
-        for spread in (1, 8)
+        splits.map(lambda split, by=by: replace(split, features=split.features + by * noise(split)))
+        for by in (1, 8)
     )
     read = {"untrained": lambda: weaker, "raw pixels": lambda: weak}
-    found = probe_with_baselines(lambda: splits, read, config=QUICK, device=CPU)
+    found = probe_with_baselines(lambda: splits, read, METHOD, CONFIG, device=CPU)
     own, other = (
-        baselines.evaluate_probe(each, QUICK, device=CPU).best_correct.numpy() for each in (splits, weak)
+        evaluate_probe(each, METHOD, CONFIG, device=CPU).best_correct.numpy() for each in (splits, weak)
     )
-    assert found.gain is not None
-    assert found.gain.baseline == "raw pixels"
     best = found.baselines["raw pixels"].best
     assert best.test_accuracy > found.baselines["untrained"].best.test_accuracy
+    assert found.gain is not None
+    assert found.gain.baseline == "raw pixels"
     assert found.gain.difference == pytest.approx(found.network.best.test_accuracy - best.test_accuracy)
     expected = stats.bootstrap(
         (own, other), lambda a, b, axis: a.mean(axis) - b.mean(axis), paired=True, method="percentile", rng=0
     ).confidence_interval
     assert found.gain.interval == pytest.approx((expected.low, expected.high), abs=0.02)
-    assert ProbeReport.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
-def test_which_images_are_correct_is_of_the_best_layer():
+def test_which_images_are_correct_is_of_the_best_layer() -> None:
     splits = easy()
     weak = splits.map(lambda split: replace(split, features=split.features + 2 * noise(split)))
-    both = baselines.evaluate_probe(stacked(weak, splits), QUICK, device=CPU)
+    both = evaluate_probe(stacked(weak, splits), METHOD, CONFIG, device=CPU)
+    alone = evaluate_probe(splits, METHOD, CONFIG, device=CPU)
     assert both.result.best_index == 1
-    alone = baselines.evaluate_probe(splits, QUICK, device=CPU)
-    assert both.correct.shape == (2, len(splits.test))
     assert torch.equal(both.best_correct, alone.correct[0])
-    assert torch.equal(both.best_correct, both.correct[1])
     assert not torch.equal(both.correct[0], both.correct[1])
-    assert both.best_correct.double().mean().item() == both.result.best.test_accuracy
+
+
+def test_raw_pixels_span_minus_one_to_one() -> None:
+    images = torch.tensor([0, 255], dtype=torch.uint8).reshape(1, 1, 1, 2).expand(1, 3, 4, 2)
+    assert raw_pixels(images).tolist() == [[[-1.0, 1.0] * 12]]
+
+
+def colors(count: int = 200, side: int = 6) -> Images:
+    """Smooth random color images: a spectrum that falls, as that of natural images."""
+    draw = torch.Generator().manual_seed(0)
+    noise = torch.randn(count, 3, side, side, generator=draw).cumsum(2).cumsum(3)
+    return (128 + 20 * noise).clamp(0, 255).to(torch.uint8)
+
+
+@pytest.mark.parametrize("count", [1, 8, 32])
+def test_components_span_what_those_of_numpy_span(count: int) -> None:
+    images = colors()
+    x = raw_pixels(images)[0].double().numpy()
+    _, scales, rows = np.linalg.svd(x - x.mean(0), full_matrices=False)
+    found = PixelComponents.fit(images, count)
+    assert np.rad2deg(subspace_angles(found.components.double().numpy(), rows[:count].T)).max() < 0.1
+    projected = found.project(raw_pixels(images))[0].double().numpy()
+    assert np.linalg.norm(projected, axis=0) == pytest.approx(scales[:count], rel=1e-4)
+
+
+def test_a_probe_of_them_is_that_of_the_components_of_scikit_learn() -> None:
+    images, labels = digits()
+    pixels = raw_pixels(images)[0].double().numpy()
+    theirs = torch.from_numpy(PCA(16, svd_solver="full").fit_transform(pixels)).float()[None]
+    ours = PixelComponents.fit(images, 16).project(raw_pixels(images))
+    one, other = (run(cut(each, labels, 600, 300)).best.test_accuracy for each in (ours, theirs))
+    assert 0.8 < one < 0.99
+    assert one == pytest.approx(other, abs=0.005)
+
+
+def test_components_of_rounding_errors_are_left_out() -> None:
+    gray = colors()[:, :1].expand(-1, 3, -1, -1).contiguous()  # 36 directions of 108 pixel values
+    assert PixelComponents.fit(gray, 100).components.shape == (108, 36)
+    assert PixelComponents.fit(gray[:10], 100).components.shape == (108, 9)
+    equal = colors(1).expand(20, -1, -1, -1)
+    assert PixelComponents.fit(equal, 4).project(raw_pixels(equal)).abs().max() < 1e-5
+    assert PixelComponents.fit(gray, 108) is None
+
+
+def test_the_fit_is_of_evenly_spread_images_and_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (PixelComponents.fit(colors(), 8) for _ in range(2))
+    assert first.identity() == second.identity() != PixelComponents.fit(colors(), 7).identity()
+    monkeypatch.setattr(baselines, "PCA_IMAGES", 3)
+    images = colors(9)
+    assert torch.equal(PixelComponents.fit(images, 2).mean, raw_pixels(images[[0, 4, 8]])[0].mean(0))

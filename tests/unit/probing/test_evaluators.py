@@ -12,13 +12,13 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.probing import evaluators
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
 from isopix.probing.knn import knn_accuracy
-from isopix.probing.probe import fit_probe
+from isopix.probing.linear import LbfgsProbe
+from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
 from isopix.runs.load import load_run
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
@@ -28,6 +28,7 @@ from isopix.storage.run_folder import RunFolder
 from isopix.train.evaluator import EvaluationContext, EvaluationError
 from isopix.train.tasks import PretrainTask
 from isopix.train.throughput import Throughput
+from tests.unit.probing.cases import run as run_probe
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -70,8 +71,7 @@ def context(folder: RunFolder, recipe: Recipe = RECIPE, history: Path | None = N
 @pytest.fixture(scope="module", autouse=True)
 def _quick_fits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        quick = replace(evaluators.PROBE_CONFIG, l2_grid=(0.1, 1.0), num_resamples=10)
-        patch.setattr(evaluators, "PROBE_CONFIG", quick)
+        patch.setattr(evaluators, "METHOD", LbfgsProbe(l2_grid=(0.1, 1.0)))
         yield
 
 
@@ -137,7 +137,7 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
             for name, (images, labels) in parts.items()
         }
     )
-    found = fit_probe(splits, evaluators.PROBE_CONFIG, device=CPU)
+    found = run_probe(splits, evaluators.METHOD)
     last = validations(probed)[-1]
     assert (last["probe_layer"], last["probe_images"]) == (found.best_index, 45)
     assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)

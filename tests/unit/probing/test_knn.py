@@ -1,21 +1,16 @@
 """k-NN equals scikit-learn's, in batches or at once."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 from isopix.probing import knn
-from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit
-from isopix.probing.features import extract_features, raw_pixels
+from isopix.probing.baselines import raw_pixels
+from isopix.probing.features import extract_features
 from isopix.probing.knn import KnnProbe, class_votes, knn_accuracy
-from isopix.probing.probe import fit_probe
-from tests.unit.probing.cases import CPU, clusters, cut, digits, network, standardize
-
-QUICK = ProbeConfig(method=KnnProbe(), num_resamples=200)
+from isopix.probing.splits import FeatureSplit
+from tests.unit.probing.cases import clusters, cut, digits, network, run, standardize
 
 
 def theirs(points, labels, count):
@@ -46,27 +41,12 @@ def test_the_batch_size_does_not_matter(monkeypatch):
     )
 
 
-def test_the_number_is_selected_on_validation_and_never_above_the_images():
-    splits = cut(*clusters(300, 6, 3, spread=2.0))
-    record = fit_probe(splits, QUICK, device=CPU)
-    accuracies = {
-        count: fit_probe(
-            splits, replace(QUICK, method=KnnProbe(neighbors_grid=(count,))), device=CPU
-        ).best.val_accuracy
-        for count in (10, 20, 50, 100, 120)
-    }
-    best = max(accuracies.values())
-    assert record.best.val_accuracy == best
-    assert record.best.neighbors == max(count for count in accuracies if accuracies[count] == best)
-    assert (record.best.l2, record.best.objective, record.warnings) == (None, None, ())
-
-
 def test_knn_accuracy_is_that_of_the_probe():
     images, labels = digits()
     features = torch.cat([raw_pixels(images)[..., :64], raw_pixels(images)[..., 64:128]])
     splits = cut(features, labels, 300, 100)
     found = knn_accuracy(splits.train, splits.test, num_neighbors=20)
-    record = fit_probe(splits, replace(QUICK, method=KnnProbe(neighbors_grid=(20,))), device=CPU)
+    record = run(splits, KnnProbe(neighbors_grid=(20,)))
     assert found == [score.test_accuracy for score in record.layers]
 
 
@@ -75,9 +55,3 @@ def test_few_images_and_labels_with_gaps():
     queries = FeatureSplit(torch.eye(3)[None, :2], torch.tensor([7, 0]))
     assert knn_accuracy(train, queries, num_neighbors=1) == [1.0]
     assert knn_accuracy(train, queries, num_neighbors=20) == [1.0]
-
-
-@pytest.mark.parametrize("wrong", [{"neighbors_grid": ()}, {"neighbors_grid": (0,)}, {"temperature": 0.0}])
-def test_invalid_settings_are_refused(wrong):
-    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} .* must be"):
-        KnnProbe(**wrong)

@@ -1,78 +1,149 @@
-"""Each subset is probed alone, the layer is selected once, and no test label is used for it."""
+"""Each subset is probed alone; validation or cross-validation selects, and no test label does."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from isopix.core.random import generator
 from isopix.data.splits import balanced_subset
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probing.low_data import LowDataProtocol, LowDataResult, probe_subsets
+from isopix.probing.knn import KnnProbe
+from isopix.probing.linear import L2_PENALTY, LbfgsProbe
+from isopix.probing.low_data import LowDataProtocol, fold_indices, low_data_method, probe_subsets
+from isopix.probing.results import FewLabels, LayerScore
+from isopix.probing.splits import FeatureSplit, FeatureSplits
+from tests.unit.probing.cases import CPU
 
-CPU = torch.device("cpu")
-CONFIG = ProbeConfig(l2_grid=(0.01,), l2_extra=(), num_resamples=10)
+CONFIG = ProbeConfig(num_resamples=10)
+ONE, TWO = LbfgsProbe(l2_grid=(0.01,)), LbfgsProbe(l2_grid=(0.001, 1.0))
 
 
 def cloud(count: int, number: int) -> FeatureSplit:
     """Three layers: noise, one that separates three classes well, and one that separates them badly."""
-    draw = generator(7, "cloud", number)
     labels = torch.arange(count) % 3
     centers = torch.randn(3, 8, generator=generator(7, "centers"))
-    noise = torch.randn(3, count, 8, generator=draw)
-    clear = torch.tensor([0.0, 2.0, 0.7])[:, None, None]
-    return FeatureSplit(noise + clear * centers[labels], labels)
+    noise = torch.randn(3, count, 8, generator=generator(7, "cloud", number))
+    return FeatureSplit(noise + torch.tensor([0.0, 2.0, 0.7])[:, None, None] * centers[labels], labels)
 
 
 SPLITS = FeatureSplits(cloud(300, 0), cloud(120, 1), cloud(150, 2))
 SUBSETS = [balanced_subset(SPLITS.train.labels, 5, generator(0, "subset", number)) for number in range(4)]
+WRONG = {
+    name: FeatureSplit(each.features, (each.labels + 1) % 3)
+    for name, each in (("validation", SPLITS.validation), ("test", SPLITS.test))
+}
 
 
-def found(splits: FeatureSplits) -> LowDataResult:
-    return probe_subsets(splits, SUBSETS, 5, config=CONFIG, device=CPU)
+def by_validation(splits: FeatureSplits) -> list[LayerScore]:
+    return probe_subsets(splits, SUBSETS, ONE, CONFIG, device=CPU)
+
+
+def by_folds(splits: FeatureSplits, subsets=SUBSETS) -> list[LayerScore]:
+    return probe_subsets(splits, subsets, TWO, CONFIG, select="cross-validation", device=CPU)
 
 
 def test_errors_are_scikit_learns_on_each_subset() -> None:
-    errors = []
-    for index in SUBSETS:
-        features, labels = SPLITS.train.features[1, index].double(), SPLITS.train.labels[index]
-        center, spread = features.mean(0), features.std(0, correction=0)
-        theirs = LogisticRegression(C=1 / (0.01 * len(index)), tol=1e-8, max_iter=5000)
-        theirs.fit((features - center) / spread, labels)
-        test = (SPLITS.test.features[1].double() - center) / spread
-        errors.append(1 - theirs.score(test, SPLITS.test.labels))
-    ours = found(SPLITS)
-    assert ours.layers == (1,)
-    assert ours.errors == pytest.approx(errors, abs=1 / 150)
-    assert ours.mean == pytest.approx(sum(errors) / 4, abs=1 / 150)
-    assert (ours.num_train_images, ours.num_test_images) == (15, 150)
+    for index, ours in zip(SUBSETS, by_validation(SPLITS), strict=True):
+        theirs = make_pipeline(
+            StandardScaler(), LogisticRegression(C=1 / (0.01 * 15), tol=1e-8, max_iter=5000)
+        )
+        theirs.fit(SPLITS.train.features[1, index].double(), SPLITS.train.labels[index])
+        assert ours.layer == 1
+        score = theirs.score(SPLITS.test.features[1].double(), SPLITS.test.labels)
+        assert ours.test_accuracy == pytest.approx(score, abs=1 / 150)
 
 
-def test_std_is_that_of_one_subset() -> None:
-    assert LowDataResult(4, 40, 150, (1,), (0.1, 0.2, 0.3)).std == pytest.approx(0.1)
-    assert LowDataResult(4, 40, 150, (1,), (0.1,)).std == 0
-
-
-def test_the_layer_does_not_depend_on_test_labels() -> None:
-    test = SPLITS.test
-    wrong = replace(SPLITS, test=FeatureSplit(test.features, (test.labels + 1) % 3))
-    assert found(wrong).layers == found(SPLITS).layers
-
-
-def test_images_outside_of_the_subsets_are_not_used() -> None:
+def test_test_labels_and_images_outside_of_the_subsets_are_not_used() -> None:
+    layers = [each.layer for each in by_validation(SPLITS)]
+    assert [each.layer for each in by_validation(replace(SPLITS, test=WRONG["test"]))] == layers
     outside = torch.ones(300, dtype=torch.bool)
     outside[torch.cat(SUBSETS)] = False
     features = SPLITS.train.features.clone()
     features[:, outside] = 1e4
-    assert found(replace(SPLITS, train=FeatureSplit(features, SPLITS.train.labels))) == found(SPLITS)
+    changed = replace(SPLITS, train=FeatureSplit(features, SPLITS.train.labels))
+    assert by_validation(changed) == by_validation(SPLITS)
 
 
-def test_a_percentage_is_of_each_class_rounded_up() -> None:
+def test_cross_validation_selects_as_scikit_learn_does_on_the_same_folds() -> None:
+    train = SPLITS.train.select(torch.arange(30))
+    folds, fold_of = fold_indices(train.labels, seed=0), torch.zeros(30, dtype=torch.long)
+    for number, fold in enumerate(folds):
+        fold_of[fold] = number
+    accuracies = {}
+    for l2 in (1.0, 0.001):  # every fold is fitted to 24 images
+        theirs = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (l2 * 24), tol=1e-8, max_iter=5000))
+        for layer, features in enumerate(train.features.double().numpy()):
+            folds_of = PredefinedSplit(fold_of.numpy())
+            predicted = cross_val_predict(theirs, features, train.labels.numpy(), cv=folds_of)
+            accuracies[layer, l2] = (torch.from_numpy(predicted) == train.labels).double().mean().item()
+    best = max(accuracies.values())
+    layer = min(layer for (layer, _), each in accuracies.items() if each == best)
+    l2 = max(l2 for (own, l2), each in accuracies.items() if each == best and own == layer)
+    [found] = by_folds(SPLITS, [torch.arange(30)])
+    assert (found.layer, found.selected[L2_PENALTY]) == (layer, l2)
+
+
+def test_a_subset_chooses_for_itself_and_without_validation_images() -> None:
+    """Other subsets change neither its layer nor its error: no other label is used."""
+    noisy = SPLITS.train.features.clone()
+    noisy[1, SUBSETS[0]] = torch.randn(
+        15, 8, generator=torch.Generator().manual_seed(0)
+    )  # layer 1 is useless
+    splits = replace(SPLITS, train=FeatureSplit(noisy, SPLITS.train.labels))
+    alone = [by_folds(splits, [index])[0] for index in SUBSETS]
+    assert by_folds(splits) == alone
+    assert alone[0].layer == 2
+    assert {each.layer for each in alone} == {1, 2}
+    assert by_folds(replace(splits, validation=WRONG["validation"])) == alone
+
+
+def test_folds_have_every_image_once_and_classes_evenly() -> None:
+    labels = torch.tensor([0] * 7 + [1] * 5 + [2] * 12)
+    folds = fold_indices(labels, seed=0)
+    assert len(folds) == 5
+    assert torch.cat(folds).sort().values.tolist() == list(range(24))
+    for label in range(3):
+        in_fold = [int((labels[fold] == label).sum()) for fold in folds]
+        assert max(in_fold) - min(in_fold) <= 1
+
+
+def test_what_cannot_be_cross_validated_is_refused() -> None:
+    with pytest.raises(ValueError, match="two labeled images of each class or more"):
+        fold_indices(torch.tensor([0, 0, 1]), seed=0)
+    with pytest.raises(ValueError, match="selects an L2 penalty, and method knn has none"):
+        probe_subsets(SPLITS, SUBSETS, KnnProbe(), CONFIG, select="cross-validation", device=CPU)
+
+
+def test_subsets_are_balanced_and_a_percentage_is_of_each_class_rounded_up() -> None:
     labels = torch.tensor([0] * 41 + [1] * 9 + [2] * 100)
     drawn = LowDataProtocol((3, "5%"), 2).subsets(labels, seed=0)
-    assert [labels[index].bincount().tolist() for index in drawn["5%"]] == [[3, 1, 5], [3, 1, 5]]
-    assert [labels[index].bincount().tolist() for index in drawn[3]] == [[3, 3, 3], [3, 3, 3]]
-    with pytest.raises(ValueError, match="labels is '101%'; allowed: a number of images of each class, or"):
-        LowDataProtocol(("101%",), 1).subsets(labels, seed=0)
+    assert [labels[index].bincount().tolist() for index in drawn["5%"]] == [[3, 1, 5]] * 2
+    assert [labels[index].bincount().tolist() for index in drawn[3]] == [[3, 3, 3]] * 2
+    assert not torch.equal(*drawn[3])
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        (("101%",), "labels is '101%'; allowed: a number of images of each class, or"),
+        ((0,), "labels is 0; allowed: a number of images of each class"),
+        ((4, 4), "allowed: one or more, each number once"),
+        ((10,), "10 images per class requested; class 1 has"),
+    ],
+)
+def test_impossible_numbers_are_refused(counts: tuple[int | str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LowDataProtocol(counts, 1).subsets(torch.tensor([0] * 41 + [1] * 9), seed=0)
+
+
+def test_std_is_over_subsets_and_small_penalties_are_left_out() -> None:
+    assert FewLabels(4, 40, 150, (1,), (0.1, 0.2, 0.3)).std == pytest.approx(0.1)
+    assert FewLabels(4, 40, 150, (1,), (0.1,)).std == 0
+    method = low_data_method("ridge")
+    assert min(method.l2_grid) == 1e-4
+    assert method.l2_extra == ()

@@ -3,23 +3,27 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
 
-from isopix.codecs.patch import FullPatchSpec
+from isopix.codecs.patches import FullPatchSpec
 from isopix.core.config import to_dict
-from isopix.core.measurement import Measurement
-from isopix.generate.config import SamplingConfig
-from isopix.generate.results import CompletionResult, ReconstructionResult, SampleResult
+from isopix.core.measurement import EnsembleAccuracy, Measurement
+from isopix.data.dataset import ImageDataset
+from isopix.data.splits import Split
+from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.results import ClassificationMetrics, EvaluationResult
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import LayerScore, ProbeReport, ProbeResult
+from isopix.probing.linear import LbfgsProbe
+from isopix.probing.results import Gain, LayerScore, LayerScores, ProbeResult
 from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
+from isopix.runs.pretrain import save_data_sample
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
 from tests.run_folders import create_run
@@ -27,20 +31,10 @@ from tests.run_folders import create_run
 GRAYS = 17
 
 
-def score(layer: int, test: float, half: float = 0.02) -> LayerScore:
-    return LayerScore(layer, 0.1, test, test, (test - half, test + half), 1.0, 1e-7, 20)
-
-
-def record(accuracies: Sequence[float], half: float = 0.02) -> ProbeResult:
-    best = max(range(len(accuracies)), key=lambda layer: accuracies[layer])
-    return ProbeResult(
-        layers=tuple(score(layer, test, half) for layer, test in enumerate(accuracies)),
-        best_index=best,
-        num_classes=10,
-        majority_accuracy=0.1,
-        num_images={"train": 1437, "validation": 180, "test": 180},
-        warnings=(),
-    )
+def call(verb: str, written: str = "2026-01-01T00:00:00+00:00") -> dict[str, Any]:
+    """The call of a verb, as its results keep it."""
+    command = ["isopix", verb, "/home/someone/runs/a"]
+    return {"verb": verb, "arguments": {}, "written": written, "command": command, "folder": "/home/someone"}
 
 
 def measurement(**changes: Any) -> Measurement:
@@ -48,22 +42,51 @@ def measurement(**changes: Any) -> Measurement:
     return Measurement(**{**values, **changes})
 
 
+def scores(accuracies: Sequence[float], half: float = 0.02) -> LayerScores:
+    found = [
+        LayerScore(layer, test, test, (test - half, test + half), {"L2 penalty": 1.0})
+        for layer, test in enumerate(accuracies)
+    ]
+    return LayerScores(
+        layers=tuple(found),
+        best_index=max(range(len(found)), key=lambda layer: accuracies[layer]),
+        num_classes=10,
+        majority_accuracy=0.1,
+        num_images={"train": 1437, "validation": 180, "test": 180},
+        num_features=64,
+    )
+
+
 def evidence(
     trained: Sequence[float] = (0.3, 0.5, 0.4),
     untrained: Sequence[float] = (0.3, 0.2, 0.2),
     pixels: float = 0.4,
     half: float = 0.02,
-) -> ProbeReport:
-    baselines = {
-        "raw pixels": record([pixels], half),
-        "untrained": record(untrained, half),
-        "shuffled labels": record([0.1], half),
-    }
-    return ProbeReport(ProbeConfig(), record(trained, half), baselines)
+    **changes: Any,
+) -> ProbeResult:
+    """A probe whose best baseline is raw pixels."""
+    found = ProbeResult(
+        call=call("probe"),
+        measurement=measurement(),
+        data="digits",
+        step=100,
+        precision="fp32",
+        config=ProbeConfig(pool="mean"),
+        method=to_dict(LbfgsProbe()),
+        label=LbfgsProbe().label(),
+        network=scores(trained, half),
+        baselines={
+            "raw pixels": scores([pixels], half),
+            "untrained": scores(untrained, half),
+            "shuffled labels": scores([0.1], half),
+        },
+        gain=Gain("raw pixels", max(trained) - pixels, (max(trained) - pixels - half, 1.0)),
+    )
+    return replace(found, **changes)
 
 
 def records() -> list[dict[str, Any]]:
-    numbers = {"learning_rate": 0.003, "images_per_second": 100.0}
+    """A log of 100 steps."""
     train = [
         {
             "kind": "train",
@@ -72,7 +95,6 @@ def records() -> list[dict[str, Any]]:
             "loss_nats": 2.8 - step / 100,
             "seconds": step / 2,
         }
-        | numbers
         for step in range(10, 101, 10)
     ]
     held_out = {"kind": "evaluation", "images": 64}
@@ -82,15 +104,6 @@ def records() -> list[dict[str, Any]]:
         {**held_out, "step": 100, "split": "validation", "loss_nats": 1.9},
         {**held_out, "step": 100, "split": "test", "loss_nats": 1.8},
     ]
-
-
-def regression() -> Recipe:
-    """A network whose untrained prediction is not uniform."""
-    return igpt.digits_bert().updated(
-        codec=FullPatchSpec(patch_size=2),
-        stem=PatchEmbedSpec(),
-        head=RegressionHeadSpec(),
-    )
 
 
 def baselines(split: str = "test") -> dict[str, Any]:
@@ -106,6 +119,12 @@ def baselines(split: str = "test") -> dict[str, Any]:
     }
 
 
+def regression() -> Recipe:
+    """A network whose untrained prediction is not uniform."""
+    parts = {"codec": FullPatchSpec(patch_size=2), "stem": PatchEmbedSpec(), "head": RegressionHeadSpec()}
+    return igpt.digits_bert().updated(**parts)
+
+
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     """A run that has just begun."""
     run = create_run(path)
@@ -113,57 +132,77 @@ def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     return run
 
 
-def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = None) -> RunFolder:
-    """A run with every file."""
-    recipe = recipe or igpt.digits()
+def write_log(run: RunFolder, lines: Sequence[dict[str, Any]]) -> None:
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
+
+
+def whole(
+    path: Path, recipe: Recipe | None = None, found: ProbeResult | None = None, **environment: Any
+) -> RunFolder:
+    """A run with weights, a palette, labeled images and a probe."""
     run = bare(path, recipe)
-    run.environment.write_text(
-        json.dumps({"device": "cpu", "threads": 2, "commit": None, "command": ["isopix", "pretrain", "a b"]})
-    )
-    run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
+    given = {"device": "cpu", "threads": 2, "command": ["isopix", "pretrain", "--data", "/home/someone/a b"]}
+    run.environment.write_text(json.dumps({**given, **environment}))
+    write_log(run, [*records(), baselines()])
     colors = torch.arange(GRAYS)[:, None].expand(-1, 3) * 15
     tensors = {"codec.color_bits": colors.float().view(torch.int32), "head.weight": torch.zeros(3, 4)}
-    checkpoint.save_checkpoint(
-        checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
-    )
-    probe(run, found or evidence())
-    for kind in ("sample", "complete") if recipe.objective.causal else ("reconstruct",):
-        drawing(run, kind)
+    folder = checkpoint.step_folder(run.checkpoints, 100)
+    checkpoint.save_checkpoint(folder, {"model": tensors}, {"state": {"step": 100}})
+    save_data_sample(run, dataset(10))
+    (found or evidence()).saved(run.probes / "probe.json")
     return run
 
 
-def probe(run: RunFolder, found: ProbeReport, name: str = "probe", **facts: Any) -> None:
-    values = {"step": 100, "data": "digits", "command": ["isopix", "probe", "a"], **found.to_dict(), **facts}
-    (run.probes / f"{name}.json").write_text(json.dumps(values))
+def fine_tuned(path: Path) -> RunFolder:
+    """A fine-tuned run that was evaluated."""
+    run = bare(path, replace(igpt.digits_bert(), finetune=FineTuneConfig(generative_weight=0.5, layer=1)))
+    run.environment.write_text(json.dumps({"device": "cpu", "majority": 0.102}))
+    seen = {"kind": "evaluation", "loss_nats": 1.7, "class_nats": 2.0}
+    validation = [
+        {**seen, "step": step, "split": "validation", "accuracy": accuracy, "images": 64}
+        for step, accuracy in ((0, 0.1), (10, 0.5), (20, 0.4))
+    ]
+    test = {**seen, "step": 10, "split": "test", "accuracy": 0.6, "images": 180, "interval": [0.53, 0.67]}
+    write_log(
+        run, [*validation, {**test, "measurement": to_dict(measurement(baselines={"majority class": 0.1}))}]
+    )
+    by_class: Any = {"per_class_accuracy": (0.5, 0.7), "confusion_matrix": ((1, 0), (0, 1))}
+    one_mask = EnsembleAccuracy(0.6, 0.6)
+    metrics = ClassificationMetrics(180, 0.6, (0.53, 0.67), 1.2, 0.9, **by_class, ensemble=one_mask)
+    result = EvaluationResult(
+        call=call("evaluate"),
+        measurement=measurement(),
+        data="digits",
+        step=10,
+        mask_ensemble=0,
+        precision="fp32",
+        classes=("a", "b"),
+        metrics=metrics,
+    )
+    result.saved(run.evaluations / "evaluate.json")
+    return run
 
 
-def drawing(run: RunFolder, verb: str, step: int = 100, data: str = "photos") -> Path:
-    path = run.samples / f"{verb}-{step}.png"
-    Image.new("RGBA", (64, 32)).save(path)
-    call = {"verb": verb, "arguments": {}}
-    measured = Measurement(data=data, split="test", images=8, available=8, images_hash="")
-    common: dict[str, Any] = {"call": call, "measurement": measured, "step": step, "seed": 3}
-    sampling = SamplingConfig(temperature=0.9)
-    results = {
-        "sample": lambda: SampleResult(**common, count=8, sampling=sampling),
-        "complete": lambda: CompletionResult(
-            **common,
-            mask="rows:4",
-            mask_hash="",
-            hidden_fraction=(0.5,),
-            each=2,
-            passes=None,
-            sampling=sampling,
-            likelihood="raster",
-            log_likelihood=((-9.0, -8.0),),
-        ),
-        "reconstruct": lambda: ReconstructionResult(**common, accuracy=0.25),
-    }
-    results[verb]().saved(path)
-    return path
+def imported(path: Path) -> RunFolder:
+    """A model that was converted: no log, and only some settings are stated."""
+    run = bare(path)
+    run.environment.write_text(json.dumps({"imported": "openai/igpt-s", "trained_on": "/data/imagenet"}))
+    return run
+
+
+def dataset(classes: int) -> ImageDataset:
+    """Gray noise with labels, or without any where there are no classes."""
+    draws = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (max(60, 3 * classes), 3, 8, 8), dtype=torch.uint8, generator=draws)
+    labels = torch.arange(len(images)) % classes if classes else None
+    split = Split(images, labels)
+    return ImageDataset(
+        "photos", tuple(f"class {place}" for place in range(classes)), split, split, split, "x"
+    )
 
 
 def words(text: str) -> str:
-    """The text of a page, without its tags and style."""
-    plain = re.sub(r"<style>.*?</style>|<[^>]*>", "", text, flags=re.DOTALL)
-    return re.sub(r"\s+", " ", plain.replace("&nbsp;", " ").replace("\u00a0", " "))
+    """The text of a page, a line for each element, without its tags and style."""
+    plain = re.sub(r"<style>.*?</style>|<svg.*?</svg>|</?(span|b|code|a)\b[^>]*>", "", text, flags=re.DOTALL)
+    lines = re.sub(r"<[^>]*>", "\n", plain.replace("\u00a0", " ")).split("\n")
+    return "\n".join(line for each in lines if (line := " ".join(each.split())))

@@ -10,8 +10,8 @@ import torch
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.splits import Split
 from isopix.recipes import registry
-from isopix.reporting.data_section import data_section
-from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import read_run
+from isopix.reporting.run_sections import data_section
 from isopix.runs.pretrain import save_data_sample
 from tests.unit.reporting.cases import bare
 

@@ -44,14 +44,6 @@ def test_the_newest_is_meant_intact_or_not(run: RunFolder) -> None:
     assert load_run(run.path, device=CPU).step == 3
 
 
-def with_fixed_point_colors(folder: Path) -> None:
-    """Rewrite a checkpoint as older versions wrote it."""
-    found = checkpoint.load_checkpoint(folder)
-    colors = found.tensors["model"].pop("codec.color_bits").view(torch.float32)
-    found.tensors["model"]["codec.fixed"] = (colors.double() * 65536).round().int()
-    checkpoint.save_checkpoint(folder, found.tensors, found.records)
-
-
 def test_a_run_that_has_none_says_so(tmp_path: Path) -> None:
     run = create_run(tmp_path / "run")
     run.recipe.write_text("{}")

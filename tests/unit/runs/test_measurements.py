@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import isopix
-from isopix.api import few_labels
 from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.data.measurement import images_hash
@@ -30,15 +29,13 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs")
     words = [*SETTINGS, "steps=2", "evaluate_images=30", "knn_images=10", "probe_every=2"]
     run = isopix.pretrain("igpt.digits", *words, out=out / "run")
-    isopix.probe(run, l2_grid=[0.1], layer=1)
+    isopix.probe(run, "l2_grid=[0.1]", layer=1)
     isopix.verify(run.path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(few_labels, "LARGER_L2", (10.0,))  # converges soon
-        isopix.low_data(run, labels=[1], subsets=2, finetune_steps=1)
+    isopix.low_data(run, labels=[1], subsets=2, finetune_steps=1, method="ridge")
     words = ["steps=2", "data.limit=60", "data.augment=none", "evaluate_images=30", "evaluate_every=1"]
     tuned = isopix.finetune(run, *words, out=out / "tuned")
     isopix.evaluate(tuned.path)
-    isopix.probe(tuned, l2_grid=[0.1], layer=1)
+    isopix.probe(tuned, "l2_grid=[0.1]", layer=1)
     return tuned.path
 
 
@@ -162,11 +159,12 @@ def test_few_label_errors_name_the_validation_images_that_chose_the_probe(
     tuned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a dataset with other numbers of training, validation and labeled images."""
-    monkeypatch.setattr(few_labels, "LARGER_L2", (10.0,))  # converges soon
-    few = partial(isopix.low_data, tuned.parent / "run", labels=[1], subsets=1, layer=1, data="digits")
+    few = partial(
+        isopix.low_data, tuned.parent / "run", labels=[1], subsets=1, layer=1, data="digits", method="ridge"
+    )
     found, within = few().measurement, few(select="cross-validation", labels=[2]).measurement
     assert found.selection == "layer and L2 penalty chosen on 180 validation images"
-    assert within.selection == "layer and L2 penalty chosen within the labeled images"
+    assert within.selection == "layer and L2 penalty chosen by cross-validation within the labeled images"
     assert (found.split, found.images, found.available) == ("test", 180, 180)
 
 

@@ -112,9 +112,9 @@ def test_images_saved_in_another_format_are_found_among_those_that_were_trained_
         for i, label in enumerate(labels):
             (tmp_path / f"photos/{split}/{label}").mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels[i]).save(tmp_path / f"photos/{split}/{label}/{i}.png")
-    found = isopix.probe(run, data=tmp_path / "photos", l2_grid=[0.1])
-    assert found.report.measurement.left_out == len(load_seen(run.path, {}))
-    assert found.report.measurement.images == 60 - len(load_seen(run.path, {}))
+    found = isopix.probe(run, "l2_grid=[0.1]", data=tmp_path / "photos")
+    assert found.measurement.left_out == len(load_seen(run.path, {}))
+    assert found.measurement.images == 60 - len(load_seen(run.path, {}))
 
 
 def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
@@ -133,12 +133,12 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
         y_test=np.arange(90) % 2,
     )
     with caplog.at_level(logging.WARNING):
-        found = isopix.probe(run, data=tmp_path / "other.npz", l2_grid=[0.1])
+        found = isopix.probe(run, "l2_grid=[0.1]", data=tmp_path / "other.npz")
     trained = len(load_seen(run.path, {}))
-    assert found.report.network.num_images["test"] == 90 - trained
+    assert found.network.num_images["test"] == 90 - trained
     message = f"{trained} of 90 test images of dataset 'other' are left out: they were used to train the run"
     assert message in caplog.text
-    assert found.report.network.warnings == ()
+    assert found.warnings == ()
 
 
 def test_a_dataset_of_which_all_test_images_were_trained_on_is_refused(archive: Path) -> None:
@@ -161,8 +161,8 @@ def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
     assert record_of_test(tuned.path)["measurement"]["warnings"] == [UNKNOWN]
     assert load_seen(tuned.path, {}) is not None
     for run in (source, tuned):
-        probed = isopix.probe(run, l2_grid=[0.1])
-        assert probed.report.measurement.warnings == probed.report.network.warnings == (UNKNOWN,)
+        probed = isopix.probe(run, "l2_grid=[0.1]")
+        assert probed.measurement.warnings == probed.warnings == (UNKNOWN,)
         few = isopix.low_data(run, labels=(2,), subsets=1, method="ridge")
         assert UNKNOWN in few.warnings
         assert few.measurement.warnings == (UNKNOWN,)

@@ -23,11 +23,6 @@ def test_the_isotropic_studys_flops(expansion: int, flops: int) -> None:
     assert block.flops(PAPER, 128, causal=False) == 1024 * flops
 
 
-def test_an_mlp_needs_hidden_units() -> None:
-    with pytest.raises(ValueError, match="expansion is 0; allowed: 1 to 65536"):
-        TwoLayerMLPSpec(expansion=0)
-
-
 def block_of(**settings: float) -> tuple[TransformerBlock, torch.Tensor]:
     torch.manual_seed(0)
     return TransformerSpec(heads=2, **settings).build(PAPER, 8, causal=False), torch.randn(4, 6, 8)

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.codecs.patch import MeanColorSpec
-from isopix.core.config import from_dict
+from isopix.codecs.patches import MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.conv_layers import GroupNormReLU, StdConv2d
@@ -34,14 +33,6 @@ def test_a_position_depends_on_its_own_pixels_alone(stem: StemSpec) -> None:
     [after] = built(x)
     moved = (before != after).any(-1)
     assert moved.nonzero().tolist() == [[0, 1]]
-
-
-@every
-def test_a_patch_has_the_same_embedding_alone_and_among_others(stem: StemSpec) -> None:
-    built, x = stem.build(CODEC, WIDTH).double(), images()
-    [whole] = built(x)
-    [alone] = built(x[1:, :, PATCH_SIZE:, 2 * PATCH_SIZE :])
-    torch.testing.assert_close(alone[0, 0], whole[1, 5])
 
 
 def test_each_stage_of_a_resnet_but_the_first_halves_the_side() -> None:
@@ -73,11 +64,6 @@ def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> No
     assert len(shortcuts) == 3  # one where each stage begins
 
 
-@pytest.mark.parametrize(("stem", "flops"), [(PatchEmbedSpec(), 2 * 192 * WIDTH)])
-def test_flops_per_token_count_a_multiply_add_as_two(stem: StemSpec, flops: int) -> None:
-    assert stem.flops_per_token(CODEC, WIDTH) == flops
-
-
 def test_flops_of_convolutions_are_counted_at_every_pixel() -> None:
     """8 x 8 to 4 x 4 pixels of 4 channels, then one matrix."""
     stem = ConvPatchEmbedSpec(channels=4)
@@ -93,19 +79,6 @@ def test_weights_are_standardized_and_keep_variances() -> None:
 
 def test_a_norm_has_at_least_four_channels_per_group() -> None:
     assert [GroupNormReLU(channels).norm.num_groups for channels in (2, 12, 64, 1024)] == [1, 1, 16, 32]
-
-
-@pytest.mark.parametrize(
-    ("kind", "values"),
-    [
-        (ResNetPatchEmbedSpec, {"stages": []}),
-        (ResNetPatchEmbedSpec, {"stages": [3, 0]}),
-        (ConvPatchEmbedSpec, {"last": 0}),
-    ],
-)
-def test_impossible_stems_are_refused(kind: type, values: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"allowed: at least one|allowed: 1 to 65536"):
-        from_dict(kind, values)
 
 
 def test_pixels_are_normalized_channel_by_channel() -> None:

@@ -4,10 +4,8 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from isopix.codecs.bytes import Bytes
+from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.init import initialize
@@ -57,27 +55,6 @@ def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
         torch.testing.assert_close(sum_components(stem(images))[b, row * GRID.cols + col], expected)
 
 
-@pytest.fixture(scope="module")
-def similarity() -> torch.Tensor:
-    """Of every two values, averaged over many frequencies, for sigma 1; and their squared lengths."""
-    features = FourierFeatures(FourierPixelEmbeddingSpec(frequencies=MANY)).double()
-    features.normals.copy_(torch.randn(3, MANY, generator=generator(0, "stem")))
-    vectors = features(torch.linspace(-1, 1, 256, dtype=torch.float64))[0]
-    return vectors @ vectors.T / MANY
-
-
-@given(st.integers(0, 255), st.integers(0, 255))
-@settings(max_examples=200, deadline=None)
-def test_similarity_tends_to_a_gaussian_of_the_distance(
-    similarity: torch.Tensor, one: int, other: int
-) -> None:
-    """exp(-2 pi^2 sigma^2 d^2); and a vector's squared length is the number of frequencies."""
-    distance = (one - other) / 127.5
-    expected = math.exp(-2 * math.pi**2 * distance**2)
-    assert float(similarity[one, other]) == pytest.approx(expected, abs=0.04)
-    assert float(similarity[one, one]) == pytest.approx(1, abs=1e-9)
-
-
 @pytest.mark.parametrize(("sigma", "expected"), [(0.0, 1.0), (1.0, 0.8209), (3.0, 0.1693), (50.0, 0.0)])
 def test_similarity_falls_faster_with_sigma(sigma: float, expected: float) -> None:
     """At a distance of 0.1 (SPEC: 0.821 for sigma 1)."""
@@ -104,23 +81,3 @@ def test_frequencies_are_drawn_from_the_seed_saved_and_not_learned() -> None:
     assert not torch.equal(normals, drawn(1).features.normals)
     assert float(normals.std()) == pytest.approx(1, abs=5 / math.sqrt(2 * 1500))
     assert "features.normals" not in dict(drawn(0).named_parameters())
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"sigma": -1.0}, "sigma is -1.0; allowed: 0 or more"),
-        ({"frequencies": 0}, "frequencies is 0; allowed: 1 to 65536"),
-        ({"sigma": math.inf}, "sigma is inf; allowed: 0 or more"),
-    ],
-)
-def test_impossible_features_are_refused(wrong: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        FourierPixelEmbeddingSpec(**wrong)
-
-
-def test_patches_are_refused() -> None:
-    codec = Bytes(GRID)
-    codec.patch_size = 2
-    with pytest.raises(ValueError, match="positions of one pixel; this codec's are 2 x 2 pixels"):
-        LinearPixelEmbeddingSpec().build(codec, WIDTH)

@@ -2,7 +2,7 @@
 
 import torch
 
-from isopix.codecs.bytes import Bytes
+from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.masking import ZeroMasking, sum_components

@@ -1,0 +1,257 @@
+"""Features of the train, validation and test images: their standardization, and their cache on disk."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from isopix.core import ranks
+from isopix.core.types import Groups, Labels
+from isopix.data.splits import Indices
+from isopix.storage.arrays import NpyWriter, open_memmap
+from isopix.storage.cache import read_manifest, write_artifact
+from isopix.train.parallel import agree, barrier
+
+CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of its mean is rounding error
+CHUNK = 2**24  # numbers that are converted to float64 at once
+MAX_KEPT = 2**28  # bytes of features in float32 for which a cache is worth its disk space
+SCALE_IMAGES = 1024  # the first images, whose mean and standard deviation scale all features
+
+logger = getLogger("isopix")
+
+Features = Float[Tensor, "F B D"]
+PerFeature = Float[Tensor, "F 1 D"]
+
+
+@dataclass(frozen=True)
+class FeatureSplit:
+    """The features of F layers of some images, and the labels and groups of the images (`Split`)."""
+
+    features: Features
+    labels: Labels
+    groups: Groups | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def map(self, function: Callable[[Features], Features]) -> "FeatureSplit":
+        """Apply a function to the features."""
+        return replace(self, features=function(self.features))
+
+    def select(self, images: slice | Indices) -> "FeatureSplit":
+        """Return the features of some images."""
+        groups = None if self.groups is None else self.groups[images]
+        return FeatureSplit(self.features[:, images], self.labels[images], groups)
+
+    def to(self, device: torch.device) -> "FeatureSplit":
+        """Move features and labels to a device."""
+        return replace(self, features=self.features.to(device), labels=self.labels.to(device))
+
+    def chunks(self) -> Iterator["FeatureSplit"]:
+        """Iterate over the images in chunks of at most CHUNK numbers."""
+        layers, images, width = self.features.shape
+        size = max(1, CHUNK // (layers * width))
+        for start in range(0, images, size):
+            yield self.select(slice(start, start + size))
+
+
+@dataclass(frozen=True)
+class AffineScale:
+    """Features x are stored as (x - center) / scale, so that 16 bits are precise enough for any of them."""
+
+    center: PerFeature
+    scale: PerFeature
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "AffineScale":
+        """Apply a function to center and scale."""
+        return AffineScale(function(self.center), function(self.scale))
+
+
+@dataclass(frozen=True)
+class FeatureSplits:
+    """Features to fit a probe to (train), to select settings on (validation), and to evaluate it on (test).
+
+    `extra_views` are the test images under further masks, `stored_scale` is that of features stored in 16
+    bits (None: unscaled), `first_layer` the number of the first layer.
+    """
+
+    train: FeatureSplit
+    validation: FeatureSplit
+    test: FeatureSplit
+    extra_views: tuple[FeatureSplit, ...] = ()
+    stored_scale: AffineScale | None = None
+    first_layer: int = 0
+
+    def map(self, function: Callable[[FeatureSplit], FeatureSplit]) -> "FeatureSplits":
+        """Apply a function to every split."""
+        return replace(
+            self,
+            train=function(self.train),
+            validation=function(self.validation),
+            test=function(self.test),
+            extra_views=tuple(map(function, self.extra_views)),
+        )
+
+    def select_layers(self, start: int, stop: int) -> "FeatureSplits":
+        """Return the features of the layers at indices from `start` up to `stop`."""
+        scale = self.stored_scale and self.stored_scale.map(lambda values: values[start:stop])
+        selected = self.map(lambda split: split.map(lambda features: features[start:stop]))
+        return replace(selected, stored_scale=scale, first_layer=self.first_layer + start)
+
+    def concat_layers(self) -> "FeatureSplits":
+        """Concatenate the features of all layers into one layer (iGPT section 4.4)."""
+        scale = self.stored_scale and self.stored_scale.map(lambda x: rearrange(x, "f 1 d -> 1 1 (f d)"))
+        combined = self.map(lambda split: split.map(lambda x: rearrange(x, "f b d -> 1 b (f d)")))
+        return replace(combined, stored_scale=scale)
+
+    def with_validation_in_train(self) -> "FeatureSplits":
+        """Append the validation images to train."""
+        features = torch.cat([self.train.features, self.validation.features], 1)
+        labels = torch.cat([self.train.labels, self.validation.labels])
+        return replace(self, train=FeatureSplit(features, labels))
+
+    @property
+    def test_views(self) -> tuple[FeatureSplit, ...]:
+        """The test images under every mask."""
+        return (self.test, *self.extra_views)
+
+
+@dataclass(frozen=True)
+class Standardizer:
+    """Scale each feature to mean 0 and standard deviation 1 over some images, computed in float64.
+
+    A feature that is constant over those images becomes 0.
+    """
+
+    center: PerFeature
+    inverse_scale: PerFeature
+
+    def __call__(self, features: Features) -> Features:
+        """Return the standardized features in float32."""
+        return ((features - self.center) * self.inverse_scale).float()
+
+    def to(self, device: torch.device) -> "Standardizer":
+        """Move to a device."""
+        return Standardizer(self.center.to(device), self.inverse_scale.to(device))
+
+    @staticmethod
+    def fit(split: FeatureSplit, stored_scale: AffineScale | None = None) -> "Standardizer":
+        """Compute mean and standard deviation over the images of a split, a chunk at a time."""
+        first, *others = (chunk.features for chunk in split.chunks())
+        count, mean, variance = first.shape[1], *_moments(first)
+        for more in others:
+            number, (center, spread) = more.shape[1], _moments(more)
+            weight, shift = number / (count + number), center - mean
+            variance = (1 - weight) * variance + weight * spread + weight * (1 - weight) * shift.square()
+            mean, count = mean + weight * shift, count + number
+        deviation, unscaled_mean = variance.sqrt(), mean
+        if stored_scale:
+            stored_scale = stored_scale.map(lambda values: values.to(mean))
+            deviation = deviation * stored_scale.scale
+            unscaled_mean = stored_scale.center + mean * stored_scale.scale
+        varies = deviation > CONSTANT * unscaled_mean.abs()
+        return Standardizer(mean, torch.where(varies, 1 / variance.sqrt(), 0.0))
+
+
+def _moments(features: Features) -> tuple[PerFeature, PerFeature]:
+    exact = features.double()
+    return exact.mean(1, keepdim=True), exact.var(1, keepdim=True, correction=0)
+
+
+def cached(
+    readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path
+) -> tuple[dict[str, Features], AffineScale]:
+    """Return the features that each of `readers` yields, as float16, scaled, and their scale: from a complete
+    `folder`, or computed and written there by one rank of each machine.
+
+    All are scaled by the mean and standard deviation of the first images of the first reader, so that 16 bits
+    suffice however far from zero a feature lies. Raises RuntimeError if the folder cannot be written.
+    """
+    found = _is_complete(folder)
+    if not found and ranks.local_rank() > 0:
+        for _ in chain.from_iterable(read() for read in readers.values()):
+            pass  # the ranks compute together
+    elif not found:
+        try:
+            write_artifact(folder, lambda scratch: _write(scratch, readers))
+        except OSError as error:
+            raise RuntimeError(
+                f"features cannot be written to {folder.parent} ({error.strerror}); "
+                "set ISOPIX_CACHE to another folder"
+            ) from error
+    barrier()
+    features = {name: open_memmap(folder / f"features-{name}.npy") for name in readers}
+    size = sum(each.nbytes for each in features.values()) / 2**20
+    logger.info("features %s %s (%s MiB)", "read from" if found else "written to", folder, f"{size:,.1f}")
+    scale = AffineScale(*(open_memmap(folder / f"{name}.npy") for name in ("center", "scale")))
+    return {name: rearrange(each, "b f d -> f b d") for name, each in features.items()}, scale
+
+
+def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[str, Features]:
+    """Return the features that each of `readers` returns, in float32: from `folder` if it is complete and
+    intact, else computed, and written there if they are at most MAX_KEPT bytes and the disk allows it.
+    """
+    if _is_complete(folder):
+        return {name: torch.from_numpy(np.load(folder / f"{name}.npy")) for name in readers}
+    features = {name: read() for name, read in readers.items()}
+
+    def write(scratch: Path) -> dict[str, Any]:
+        for name, each in features.items():
+            np.save(scratch / f"{name}.npy", each.numpy())
+        return {}
+
+    if sum(each.nbytes for each in features.values()) <= MAX_KEPT and ranks.local_rank() == 0:
+        with suppress(OSError):
+            write_artifact(folder, write)
+    return features
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether all ranks find a complete folder; otherwise all compute the features together."""
+    return not any(agree([read_manifest(folder) is None]))
+
+
+def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]) -> dict[str, Any]:
+    scale = None
+    for name, read in readers.items():
+        batches = read()
+        if scale is None:
+            first = _first_images(batches)
+            scale, batches = _scale_of(first), chain([first], batches)
+            np.save(folder / "center.npy", scale.center.numpy())
+            np.save(folder / "scale.npy", scale.scale.numpy())
+        layers, _, width = scale.center.shape
+        file = (folder / f"features-{name}.npy").open("wb")
+        with NpyWriter(file, (layers, width), np.float16) as writer:
+            for batch in batches:
+                scaled = ((batch - scale.center) / scale.scale).half()
+                writer.append(rearrange(scaled, "f b d -> b f d").numpy())
+    return {}
+
+
+def _first_images(batches: Iterator[Features]) -> Features:
+    """Return the first batches, until they hold SCALE_IMAGES images."""
+    first: list[Features] = []
+    while sum(batch.shape[1] for batch in first) < SCALE_IMAGES:
+        batch = next(batches, None)
+        if batch is None:
+            break
+        first.append(batch)
+    return torch.cat(first, 1)
+
+
+def _scale_of(features: Features) -> AffineScale:
+    """Return mean and standard deviation; for features constant here, their magnitude, as others may vary."""
+    center = features.mean(1, keepdim=True)
+    deviation, magnitude = features.std(1, keepdim=True, correction=0), center.abs()
+    varies = deviation > CONSTANT * magnitude
+    return AffineScale(center, torch.where(varies, deviation, magnitude.clamp_min(1.0)))

@@ -1,0 +1,52 @@
+"""The result of `isopix report`: the summary of runs, with their baselines."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from isopix.core.table import Table
+from isopix.core.text import percent_with_interval
+from isopix.storage.result import Result
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """A run or a baseline: `loss` in nats per predicted code, `accuracy` on test images.
+
+    `low` and `high` are the 95 % interval of the accuracy. A `baseline` is of the run above it, a `shared`
+    one of all runs.
+    """
+
+    name: str
+    kind: Literal["run", "baseline", "shared"] = "baseline"
+    description: str = ""
+    loss: float | None = None
+    layer: int | None = None
+    accuracy: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class ReportResult(Result):
+    """An HTML page about runs; `path` is its file."""
+
+    runs: tuple[str, ...]
+    summary: tuple[SummaryRow, ...]
+
+    def tables(self) -> list[Table]:
+        columns = ["name", "network", "loss", "layer", "accuracy"]
+        title = "Runs and baselines: test loss in nats, test accuracy with 95 % interval"
+        return [Table(title, columns, [_cells(row) for row in self.summary])]
+
+
+def _cells(row: SummaryRow) -> tuple[str, ...]:
+    """Return the cells of a row; what was not measured is empty."""
+    accuracy = "" if row.accuracy is None else f"{row.accuracy:.1%}"
+    if row.accuracy is not None and row.low is not None and row.high is not None:
+        accuracy = percent_with_interval(row.accuracy, row.low, row.high)
+    return (
+        f"  {row.name}" if row.kind == "baseline" else row.name,
+        row.description,
+        "" if row.loss is None else f"{row.loss:.3f}",
+        "" if row.layer is None else str(row.layer),
+        accuracy,
+    )

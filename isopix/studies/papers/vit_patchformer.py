@@ -1,0 +1,171 @@
+"""Fine-tuning after masked patch prediction: the Vision Transformer, and tables 1 and 2 of PatchFormer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from isopix.recipes import patchformer, vit
+from isopix.recipes.published import (
+    FRACTIONS,
+    PATCHFORMER_TOP_1,
+    PATCHFORMER_TOP_5,
+    VIT_SELF_SUPERVISED,
+)
+from isopix.recipes.recipe import Recipe
+from isopix.studies.papers import readers
+from isopix.studies.papers.protocol import Cell, MeasuredRow, protocol
+from isopix.studies.papers.readers import Read
+from isopix.studies.papers.setup import Setup, slug
+from isopix.studies.papers.trials import FineTune, LowData, Pretrain
+
+ACCURACY = "accuracy"
+LRS = (0.003, 0.01, 0.03, 0.06)  # of ImageNet (appendix B.1.1)
+SHOTS, SUBSETS = (5, 10), 5  # images per class, and random draws of them: our choice
+FEW_SHOT = {f"{shots} images per class": "%" for shots in SHOTS}
+# Appendix B.1.1: SGD with momentum 0.9, cosine decay, gradients clipped at norm 1, no weight decay.
+SETTINGS = (
+    *("optimizer=sgd", "optimizer.momentum=0.9", "max_grad_norm=1.0", "finetune.patience=null"),
+    *("schedule=warmup_cosine", "schedule.warmup_epochs=0.0"),
+)
+
+
+def _tiny() -> Recipe:
+    recipe = vit.tiny()
+    return recipe.updated(data=replace(recipe.data, rows=32, cols=32), steps=300, evaluate_images=450)
+
+
+def _recipe(setup: Setup) -> Recipe:
+    return setup.choose(tiny=_tiny(), small=vit.tiny(), paper=vit.b16())
+
+
+def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
+    steps, batch_size = setup.choose(tiny=(100, 64), small=(500, 128), paper=(20_000, 512))
+    side = setup.choose(tiny=48, small=96, paper=384)
+    sizes = (f"steps={steps}", f"batch_size={batch_size}", f"evaluate_every={steps}", f"data.size={side}")
+    lrs = setup.choose(tiny=LRS[1:3], small=LRS, paper=LRS)
+    return FineTune(
+        f"finetune-{network.name}-{slug(data)}",
+        network,
+        setup.finetune_settings(data, *SETTINGS, *sizes, "data.holdout=0.01"),
+        tuple((f"optimizer.lr={lr}",) for lr in lrs),
+        refit=True,
+    )
+
+
+@protocol(
+    "vit.finetuning",
+    "Fine-tuning on ImageNet at 384 pixels",
+    units={ACCURACY: "%"},
+    published=VIT_SELF_SUPERVISED,
+    note="SGD with momentum 0.9, batch size 512, cosine decay, no weight decay, gradients clipped at norm 1, "
+    "position embeddings interpolated to larger images; 1 % of the training images selects the learning "
+    "rate, then all are trained on (appendix B.1.1). The paper pre-trains on JFT, and trains from scratch "
+    "with other settings than here.",
+)
+def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
+    """A pre-trained network, and an untrained one with the same settings."""
+    (data,), recipe = setup.datasets("imagenet-1k"), _recipe(setup)
+    networks = {
+        "masked patch prediction": setup.network("vit", recipe),
+        "from scratch, same settings": setup.from_scratch("vit-scratch", recipe),
+    }
+    trials = {method: _finetune(setup, network, data) for method, network in networks.items()}
+    return [
+        MeasuredRow(method, data, trial.network, {ACCURACY: Cell(trial, readers.accuracy)})
+        for method, trial in trials.items()
+    ]
+
+
+@protocol(
+    "vit.few-shot",
+    "Linear few-shot accuracy",
+    units=FEW_SHOT,
+    published=(),
+    note="Least squares with an L2 penalty from frozen representations of a few images per class to targets "
+    "of -1 and 1, in closed form (section 4.1); the paper shows results as a figure only. The representation "
+    "is the class token after the last block; the penalty is selected on validation images. Mean and "
+    "standard deviation over five random draws.",
+)
+def few_shot(setup: Setup) -> Sequence[MeasuredRow]:
+    """Ridge regression from the class token, and the same of an untrained network and of raw pixels."""
+    network, (data,) = setup.network("vit", _recipe(setup)), setup.datasets("imagenet-1k")
+    options = {"labels": list(SHOTS), "subsets": SUBSETS, "method": "ridge", "pool": "first"}
+    options["layer"] = network.recipe.model.depth
+    trial = LowData(
+        f"few-shot-{network.name}-{slug(data)}", network, setup.probe_data(network, data), options
+    )
+    methods = {"masked patch prediction": "trained", "untrained": "untrained", "raw pixels": "raw pixels"}
+    return [
+        MeasuredRow(
+            title,
+            data,
+            network,
+            {
+                f"{shots} images per class": Cell(trial, readers.low_data_accuracy(method, shots))
+                for shots in SHOTS
+            },
+        )
+        for title, method in methods.items()
+    ]
+
+
+BATCH_SIZES, PATCHFORMER_LRS = (16, 32, 64, 128, 256), (3e-5, 2e-4, 4e-4, 1e-3)  # section 2.2
+PERCENT = {f"{fraction} of the labels": "%" for fraction in FRACTIONS}
+PATCHFORMER_NOTE = (
+    "Every combination of batch size and learning rate is fine-tuned with these labels; the one with the "
+    "highest validation accuracy is tested. Validation images are labeled too, and are not among the 1, 10 "
+    "or 20 %. The paper does not say how it selects, and for how many steps it fine-tunes."
+)
+
+
+def _tiny_patchformer() -> Recipe:
+    recipe = patchformer.tiny()
+    return recipe.updated(data=replace(recipe.data, rows=64, cols=64), steps=300, evaluate_images=450)
+
+
+def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
+    recipe = setup.choose(tiny=_tiny_patchformer(), small=patchformer.tiny(), paper=patchformer.base())
+    network, (data,) = setup.network("patchformer", recipe), setup.datasets("imagenet-1k")
+    batch_sizes, lrs = setup.choose(
+        tiny=((16, 64), (4e-4, 1e-3)), small=((16, 64), PATCHFORMER_LRS), paper=(BATCH_SIZES, PATCHFORMER_LRS)
+    )
+    steps, every = setup.choose(tiny=(60, 20), small=(500, 50), paper=(50_000, 1000))
+    grid = tuple((f"batch_size={size}", f"optimizer.lr={lr}") for size in batch_sizes for lr in lrs)
+    cells = {
+        f"{fraction} of the labels": Cell(
+            FineTune(
+                f"finetune-patchformer-{slug(data)}-{fraction.removesuffix('%')}-percent",
+                network,
+                setup.finetune_settings(
+                    data, f"steps={steps}", f"evaluate_every={every}", f"data.labels_per_class={fraction}"
+                ),
+                grid,
+            ),
+            read,
+        )
+        for fraction in FRACTIONS
+    }
+    return [MeasuredRow("PatchFormer", data, network, cells)]
+
+
+@protocol(
+    "patchformer.table1",
+    "Top-1 accuracy with 1, 10 and 20 % of the labels",
+    units=PERCENT,
+    published=PATCHFORMER_TOP_1,
+    note=PATCHFORMER_NOTE,
+)
+def top_1(setup: Setup) -> Sequence[MeasuredRow]:
+    """Fine-tuned PatchFormers."""
+    return _patchformer_rows(setup, readers.accuracy)
+
+
+@protocol(
+    "patchformer.table2",
+    "Top-5 accuracy with 1, 10 and 20 % of the labels",
+    units=PERCENT,
+    published=PATCHFORMER_TOP_5,
+    note=PATCHFORMER_NOTE,
+)
+def top_5(setup: Setup) -> Sequence[MeasuredRow]:
+    """The same runs as in table 1."""
+    return _patchformer_rows(setup, readers.top5_accuracy)

@@ -1,0 +1,147 @@
+"""Pages of runs in every state: their text is as in `golden/`, and laws hold for all of them."""
+
+import html
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from isopix.core.version import __version__
+from isopix.data.dataset import DataConfig
+from isopix.recipes import igpt
+from isopix.reporting.page import read_runs, report_page
+from isopix.storage.run_folder import RunFolder
+from isopix.verbs.report import result_kinds
+from tests.unit.reporting.cases import bare, evidence, fine_tuned, imported, regression, whole, words
+
+GOLDEN = Path(__file__).parent / "golden"
+VOID = {"meta", "img", "link", "br", "use"}
+EVIL = "<script>&\u202e"
+
+
+def page_of(*runs: RunFolder) -> str:
+    return report_page(read_runs(runs, result_kinds())).html()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """The page of each kind of run, and of several."""
+    folder = tmp_path_factory.mktemp("runs")
+    ar = whole(folder / "ar")
+    bert = whole(folder / "bert", igpt.digits_bert(), evidence((0.3, 0.6, 0.5)), started="2026-01-01")
+    tuned = fine_tuned(folder / "tuned")
+    found = {
+        "ar": page_of(ar),
+        "bert": page_of(bert),
+        "tuned": page_of(tuned),
+        "imported": page_of(imported(folder / "imported")),
+        "regression": page_of(whole(folder / "regression", regression())),
+        "empty": page_of(bare(folder / "empty")),
+        "several": page_of(ar, bert, tuned),
+    }
+    return {name: page.replace(str(folder), "FOLDER") for name, page in found.items()}
+
+
+NAMES = ("ar", "bert", "tuned", "imported", "regression", "empty", "several")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_text_of_a_page_is_golden(pages: Mapping[str, str], name: str) -> None:
+    """`ISOPIX_GOLDEN=1 pytest ...` writes the texts, for a look at their difference."""
+    found = words(pages[name]).replace(__version__, "VERSION") + "\n"
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("ISOPIX_GOLDEN"):
+        file.write_text(found)
+    assert found == file.read_text()
+
+
+class Outline(HTMLParser):
+    """Elements by name with their attributes; asserts that every element is closed in its place."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_well_formed_and_needs_no_network_and_no_script(
+    pages: Mapping[str, str], name: str
+) -> None:
+    outline = Outline(pages[name])
+    assert not outline.named("script") + outline.named("link")
+    assert all(str(image["src"]).startswith("data:image/png;base64,") for image in outline.named("img"))
+    assert all(str(link["href"]).startswith("data:") for link in outline.named("a"))
+    for rule in re.findall(r"url\(([^)]*)\)|@import", pages[name]):
+        assert rule.startswith("#")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_are_unique_and_pictures_are_described(pages: Mapping[str, str], name: str) -> None:
+    outline = Outline(pages[name])
+    ids = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    files = [link["download"] for link in outline.named("a")]
+    assert len(set(files)) == len(files)
+    assert all(each.get("aria-label") or each.get("aria-hidden") for each in outline.named("svg"))
+    assert all("alt" in image for image in outline.named("img"))
+    headers = [each for each in outline.named("th") if "scope" not in each]
+    assert not headers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_absolute_path_is_on_a_page(pages: Mapping[str, str], name: str) -> None:
+    assert "/home/someone" not in html.unescape(pages[name])
+    assert "/data/imagenet" not in html.unescape(pages[name])
+
+
+def test_pages_of_equal_runs_are_equal(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    assert page_of(run) == page_of(run)
+
+
+def test_text_of_users_is_escaped(tmp_path: Path) -> None:
+    found = evidence(data=EVIL, warnings=(EVIL,))
+    recipe = replace(igpt.digits(), name=EVIL, data=DataConfig(source=EVIL, rows=8, cols=8))
+    text = page_of(whole(tmp_path / "a<b>", recipe, found, device=EVIL))
+    assert not Outline(text).named("script")
+    assert "\u202e" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_equal_names_have_the_names_of_their_parents(tmp_path: Path) -> None:
+    runs = [bare(tmp_path / parent / "run") for parent in ("one", "other")]
+    assert list(read_runs(runs, {})) == ["one/run", "other/run"]
+    with pytest.raises(ValueError, match="one was given twice"):
+        read_runs([runs[0]] * 2, {})
+
+
+def test_a_verb_of_a_plugin_needs_no_edit(tmp_path: Path) -> None:
+    """A result whose class is handed in is a section with its tables."""
+    run = whole(tmp_path / "run")
+    found = evidence(call={**evidence().call, "verb": "lda"})
+    found.saved(run.probes / "lda.json")
+    kinds = {**result_kinds(), "lda": type(found)}
+    assert words(report_page(read_runs([run], kinds)).html()).count("* best on validation") == 2
+    assert words(page_of(run)).count("* best on validation") == 1

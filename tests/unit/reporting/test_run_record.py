@@ -1,0 +1,93 @@
+"""A run folder is read once; files that cannot be read are listed, and the page shows the rest."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isopix.probing.config import ProbeConfig
+from isopix.recipes import igpt
+from isopix.reporting.page import report_page
+from isopix.reporting.run_record import read_run, read_run_or_model
+from isopix.storage.run_folder import RunFolder
+from tests.unit.reporting.cases import bare, call, evidence, whole
+
+
+def overwrite(path: Callable[[RunFolder], Path], content: bytes) -> Callable[[RunFolder], Path]:
+    def damage(run: RunFolder) -> Path:
+        path(run).write_bytes(content)
+        return path(run)
+
+    return damage
+
+
+DAMAGES = {
+    "no JSON": overwrite(lambda run: run.probes / "probe.json", b"{"),
+    "another shape": overwrite(lambda run: run.probes / "probe.json", b'{"call": {"verb": "probe"}}'),
+    "environment": overwrite(lambda run: run.environment, b"[]"),
+    "data": overwrite(lambda run: run.data_sample, b"no archive"),
+    "log": overwrite(lambda run: run.log, b"nothing\n"),
+    "weights": overwrite(lambda run: next(run.checkpoints.glob("*/manifest.json")), b"{}"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_cannot_be_read_is_listed_and_the_rest_is_shown(tmp_path: Path, damage: str) -> None:
+    run = whole(tmp_path / "run")
+    DAMAGES[damage](run)
+    record = read_run(run)
+    [problem] = record.problems
+    assert "\n" not in problem
+    assert str(tmp_path) not in problem
+    assert "Files that could not be read" in report_page({"run": record}).html()
+
+
+def test_a_recipe_of_another_version_is_a_problem_and_one_that_is_no_json_an_error(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    run.recipe.write_text('{"name": "x", "unknown": 1}')
+    record = read_run(run)
+    assert record.recipe is None
+    assert "recipe.json" in record.problems[0]
+    assert report_page({"run": record}).html()
+    run.recipe.write_text("{")
+    with pytest.raises(ValueError, match="recipe"):
+        read_run(run)
+    with pytest.raises(ValueError, match="not a run"):
+        read_run_or_model(tmp_path)
+
+
+def test_the_primary_probe_is_the_papers_of_the_runs_own_images_and_of_the_most(tmp_path: Path) -> None:
+    run = bare(tmp_path / "run", igpt.digits())
+    given = {
+        "own": evidence(),
+        "newer": evidence(call=call("probe", "2027")),
+        "pool": evidence(config=ProbeConfig(pool="max"), call=call("probe", "2028")),
+        "method": evidence(method={"kind": "knn"}, call=call("probe", "2028")),
+        "data": evidence(data="other", step=200),
+    }
+    for names, primary in (
+        (["own"], "own"),
+        (given, "newer"),
+        (["pool", "data"], "data"),
+        (["method"], "method"),
+    ):
+        for name in given:
+            (run.probes / f"{name}.json").unlink(missing_ok=True)
+        for name in names:
+            given[name].saved(run.probes / f"{name}.json")
+        assert read_run(run).probe == given[primary].saved(run.probes / f"{primary}.json")
+    assert read_run(bare(tmp_path / "none")).probe is None
+
+
+def test_results_are_in_the_order_of_steps_then_of_writing(tmp_path: Path) -> None:
+    run = bare(tmp_path / "run")
+    for name, step, written in (("a", 20, "2026"), ("b", 10, "2027"), ("c", 10, "2026")):
+        evidence(step=step, call=call("probe", written)).saved(run.probes / f"{name}.json")
+    paths = [each.path for each in read_run(run).results]
+    assert [path.stem for path in paths if path] == ["c", "b", "a"]
+
+
+def test_runs_inside_a_run_are_not_its_results(tmp_path: Path) -> None:
+    run = bare(tmp_path / "run")
+    evidence().saved(run.path / "low-data" / "trial-1" / "probes" / "probe.json")
+    assert read_run(run).results == []

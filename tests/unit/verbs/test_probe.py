@@ -1,0 +1,120 @@
+"""`isopix probe` and `isopix low-data`: their record, their tables, and what is chosen by default."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import isopix
+from isopix.data.dataset import DataConfig, load_dataset
+from isopix.probing import low_data
+from isopix.probing.config import ProbeConfig
+from isopix.probing.linear import L2_PENALTY
+from isopix.probing.results import LowDataResult, ProbeResult
+from tests.unit.api.conftest import Copy
+
+CPU: dict[str, Any] = {"device": "cpu"}
+RIDGE: dict[str, Any] = {"method": "ridge", **CPU}
+BASELINES = ["untrained", "raw pixels", "raw pixels, PCA", "shuffled labels"]
+
+
+@pytest.mark.parametrize(("name", "masks"), [("ar", 0), ("bert", 2)])
+def test_the_record_of_a_probe_is_read_again_and_its_tables_have_every_layer(
+    copy_of: Copy, name: str, masks: int
+) -> None:
+    run = copy_of(name, "run")
+    found = isopix.probe(run, concat=2, refit_on_validation=True, mask_ensemble=masks, seed=3, **RIDGE)
+    assert ProbeResult.read(found.path) == found
+    assert found.path.parent == run / "probes"
+    assert list(found.baselines) == BASELINES
+    assert found.config == ProbeConfig(
+        method="ridge", pool="mean", concat=2, refit_on_validation=True, mask_ensemble=masks, seed=3
+    )
+    layers, baselines = found.tables()
+    depth = len(found.network.layers)
+    assert [row[0].split()[0] for row in layers.rows[:depth]] == [str(layer) for layer in range(depth)]
+    assert [row[0] for row in layers.rows if row[0].endswith("*")] == [f"{found.best.layer} *"]
+    assert len(layers.rows) == depth + 2
+    assert ("single mask" in layers.columns) == bool(masks)
+    assert layers.columns[-1] == L2_PENALTY
+    assert f"{found.accuracy:.1%}" in layers.text()
+    assert len(baselines.rows) == len(BASELINES) + 2
+    assert found.measurement.baselines == found.baseline_accuracies
+    assert len(list(found.figures())) == 1
+
+
+def test_a_model_is_probed_without_leaving_a_file(copy_of: Copy) -> None:
+    folder = copy_of("ar", "run")
+    data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40))
+    by_model = isopix.probe(isopix.load(folder, device="cpu"), data=data, **RIDGE)
+    by_run = isopix.probe(folder, data="digits", limit=40, **RIDGE)
+    assert by_model.path is None
+    assert (by_model.network, by_model.gain) == (by_run.network, by_run.gain)
+
+
+def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: Copy) -> None:
+    run, words = copy_of("ar", "run"), ["neighbors_grid=[3, 5]", "temperature=0.5"]
+    found = isopix.probe(run, *words, method="knn", **CPU)
+    assert found.method == {"kind": "knn", "neighbors_grid": [3, 5], "temperature": 0.5}
+    assert {each.selected["number of neighbors"] for each in found.network.layers} <= {3, 5}
+    other = isopix.probe(run, "temperature=0.1", method="knn", **CPU)
+    assert other.path != found.path
+    assert isopix.probe(run, *words, method="knn", **CPU).path == found.path
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "message"),
+    [
+        ((), {"method": "svm"}, "method is 'svm'; allowed: adam, knn, lbfgs, ridge, sgd"),
+        (("shrinkage=1",), {"method": "knn"}, "unknown setting 'shrinkage'"),
+        ((), {"concat": -1}, "concat is -1; allowed: 0 or more"),
+        ((), {"mask_ensemble": 2}, "an autoregressive model masks nothing"),
+        ((), {"layer": 9}, "layer 9 does not exist"),
+    ],
+)
+def test_impossible_probes_are_refused(pristine: Path, words, options, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        isopix.probe(pristine / "ar", *words, **options, **CPU)
+
+
+def test_the_record_of_low_data_is_read_again_and_its_table_has_every_method(
+    copy_of: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy_of("ar", "run")
+    words = ["evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
+    options = {"labels": [1, "50%"], "subsets": 2, "pool": "grid2", "finetune_steps": 1}
+    found = isopix.low_data(run, *words, **options, **RIDGE)
+    assert LowDataResult.read(found.path) == found
+    assert list(found.results) == ["trained", *BASELINES[:3], "fine-tuned"]
+    trained = found.results["trained"]
+    assert [(each.labels_per_class, len(each.errors)) for each in trained] == [(1, 2), ("50%", 2)]
+    width = isopix.load(run, device="cpu").loaded.recipe.model.width
+    assert trained[0].num_features == 4 * width
+    [table] = found.tables()
+    assert len(table.rows) == len(found.results)
+    assert "pool grid2" in table.caption
+
+
+def test_default_labels_that_a_class_does_not_have_are_left_out(
+    copy_of: Copy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = copy_of("ar", "run")
+    counts = load_dataset(isopix.load(run, device="cpu").loaded.recipe.data).train.labels.bincount().tolist()
+    fewest, most = min(counts), max(counts)
+    monkeypatch.setattr(low_data, "LABELS", (1, fewest, fewest + 1))
+    found = isopix.low_data(run, subsets=1, **RIDGE)
+    assert [each.labels_per_class for each in found.results["trained"]] == [1, fewest]
+    assert f"{fewest + 1} labels per class are left out: class {counts.index(fewest)} has" in caplog.text
+    monkeypatch.setattr(low_data, "LABELS", (most + 1,))
+    with pytest.raises(ValueError, match=f"{most + 1} images per class requested"):
+        isopix.low_data(run, subsets=1, **RIDGE)
+    with pytest.raises(ValueError, match="needs finetune_steps above 0"):
+        isopix.low_data(run, "steps=1")
+
+
+def test_published_errors_are_shown_for_the_numbers_that_were_tried(copy_of: Copy) -> None:
+    found = isopix.low_data(copy_of("ar", "run"), labels=[1], subsets=1, **RIDGE)
+    assert len(found.tables()) == 1
+    total = found.results["trained"][0].num_train_images
+    published = LowDataResult(**{**vars(found), "published": {"theirs": {total: (26.8, 1.5), 7: (1.0, 1.0)}}})
+    assert published.tables()[1].rows == [("theirs", "26.8% ± 1.5%")]
