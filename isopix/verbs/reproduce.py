@@ -139,7 +139,9 @@ class TrialCommands:
         """Probe every layer; `options` are further arguments of `isopix.probe`."""
         from isopix.verbs.probe import probe
 
-        return _saved(probe(run, data=data, device=self.device, **options).path)
+        settings = [f"iterations={options['iterations']}"] if "iterations" in options else []
+        named = {name: value for name, value in options.items() if name != "iterations"}
+        return _saved(probe(run, *settings, data=data, device=self.device, **named).path)
 
     def low_data(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
         """Measure the error with few labels; `options` are further arguments of `isopix.low_data`."""
