@@ -193,7 +193,9 @@ def load_dataset(
     return ImageDataset(
         name=printable(source.name)[:MAX_NAME],
         classes=source.classes,
-        **splits,
+        train=splits["train"],
+        validation=splits["validation"],
+        test=splits["test"],
         fingerprint=hash_bytes(cached.content_hash.encode(), membership.encode()),
         bad_files=cached.bad_files,
         bad_files_csv=bad_files_csv,
