@@ -30,6 +30,7 @@ from isopix.data.image_names import image_names
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Split
 from isopix.model.pool import Pool
+from isopix.pretrained.images import results_folder
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import (
     DataLike,
@@ -38,7 +39,6 @@ from isopix.pretrained.run import (
     evaluation_data,
     load_images,
     open_run,
-    results_folder,
     sample_of_each,
 )
 from isopix.probing.features import iter_features

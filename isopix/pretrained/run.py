@@ -115,19 +115,6 @@ def require_writable(path: Path) -> None:
         raise ValueError(f"{existing} is read-only, and results are saved in {path}; copy the run folder")
 
 
-def results_folder(out: Path | None, default: Path | None) -> Path | None:
-    """Return the folder for results, before anything is computed; None for a model without a run folder.
-
-    Raises ValueError if it cannot be written.
-    """
-    path = out or default
-    if path is not None:
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"out {path} is a file; results are several files: give a folder")
-        require_writable(path)
-    return path
-
-
 @contextmanager
 def open_run(
     source: RunLike, device: DeviceLike, precision: Precision = "fp32", *, writes: str = ""

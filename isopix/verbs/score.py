@@ -49,7 +49,8 @@ def score(
     """
     from isopix.analysis.likelihood import ScoreConfig, require_scores
     from isopix.pretrained import scoring
-    from isopix.pretrained.run import open_run, results_folder
+    from isopix.pretrained.images import results_folder
+    from isopix.pretrained.run import open_run
 
     config = ScoreConfig(masks, seed, precision)
     with open_run(run, device) as (folder, model):
