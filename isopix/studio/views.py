@@ -31,7 +31,7 @@ from isopix.generate.mask import (
     later_known,
 )
 from isopix.plots.images import MappedImages, overlay_maps, png_bytes
-from isopix.pretrained.inference import inference
+from isopix.pretrained.feature_extractor import inference
 from isopix.probing.features import extract_features
 from isopix.probing.splits import Features
 from isopix.studio.run import OpenedRun, Pixels, pixels_of
