@@ -23,10 +23,6 @@ COMMANDS = {
         "isopix.cli.analyze:analyze",
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
-    "score": (
-        "isopix.cli.score:score",
-        "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
-    ),
     "neighbors": (
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",

@@ -16,7 +16,8 @@ from torch import Tensor
 from isopix.analysis.attention import QueryAttention, attention_from
 from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
-from isopix.analysis.scores import SCORES, score_images
+from isopix.analysis.results import SCORES
+from isopix.analysis.scores import score_images
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind

@@ -11,7 +11,7 @@ from isopix.probing.results import LowDataResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Settings
 
 Labels = Annotated[
-    list[int | str],
+    list[int | str] | None,
     Parameter(
         consume_multiple=True,
         negative="",
@@ -48,7 +48,7 @@ Steps = Annotated[
 def low_data(
     run: RunLike,
     *settings: Settings,
-    labels: Labels | None = None,
+    labels: Labels = None,
     subsets: Subsets = 5,
     method: MethodName = "lbfgs",
     layer: Layer = None,
