@@ -13,10 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isopix.reporting.run_record import read_run
 from isopix.storage import log
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.run_folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results"
 ENVIRONMENT = ("device", "threads", "torch", "python", "isopix")
@@ -54,7 +52,7 @@ def numbers(run: Path) -> dict[str, Any]:
     training = [record for record in records if record["kind"] == "train"]
     losses = [record for record in records if record["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())
-    probe = read_run(RunFolder.open(run)).probe
+    probes = sorted((run / "probes").glob("probe-*.json"))
     recipe = json.loads((run / "recipe.json").read_text())
     recipe["data"]["source"] = Path(recipe["data"]["source"]).name
     return {
@@ -65,7 +63,7 @@ def numbers(run: Path) -> dict[str, Any]:
         "untrained_loss_nats": losses[0]["loss_nats"],
         "test_loss_nats": next(record["loss_nats"] for record in losses if record["split"] == "test"),
         "test_images": next(record["images"] for record in losses if record["split"] == "test"),
-        "probe": None if probe is None else probe.to_dict() | {"command": None, "folder": None},
+        "probe": read_json(probes[-1]) | {"call": None} if probes else None,
     }
 
 

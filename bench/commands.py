@@ -113,8 +113,8 @@ def pretraining_results(folders: Sequence[Path]) -> dict[str, Any]:
 def fine_tuning_results(folders: Sequence[Path]) -> dict[str, Any]:
     """Return the paired comparison with training from scratch, over seeds and draws of the labels."""
     groups = [[fine_tuned(each, end, draw) for each in folders for draw in DRAWS] for end in ENDS]
-    [found] = isopix.compare(groups[0], baseline=groups[1]).comparisons
-    record = found.as_record() | {"group": ENDS[0], "baseline": ENDS[1]}
+    [found] = json.loads(isopix.compare(*groups[0], baseline=groups[1]).json())["comparisons"]
+    record = found | {"group": ENDS[0], "baseline": ENDS[1]}
     first = groups[0][0]
     return {
         "finetuned": spread([value for row in record["accuracies"] for value in row]),

@@ -13,12 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from commands import call, environment
+from commands import call, environment, test_metrics, training_totals
 
-from isopix.reporting.run_record import RunRecord, read_run
-from isopix.reporting.training import baseline_losses, held_out_loss, uniform_classes
+import isopix
 from isopix.storage import log
-from isopix.storage.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "bench" / "results" / "demo.json"
@@ -70,29 +68,22 @@ def collect(demos: list[Path]) -> dict[str, Any]:
 
 
 def numbers(path: Path) -> dict[str, Any]:
-    run = read_run(RunFolder.open(path))
-    assert run.recipe is not None, f"{path} is not finished"
-    assert run.probe is not None, f"{path} is not probed"
-    baselines = baseline_losses(run)
-    assert baselines is not None, f"{path} has no learning-free baselines"
-    training = [each for each in log.read_log(path / "log.jsonl") if each["kind"] == "train"]
-    report = run.probe.report.to_dict()
+    recipe, records = isopix.Run(path).recipe, log.read_log(path / "log.jsonl")
+    test = test_metrics(path)
+    [free] = [each["nats"] for each in records if each["kind"] == "baselines" and each["held_out"] == "test"]
+    best = min(free, key=lambda name: float(free[name]))
+    [probe] = [json.loads(each.read_text()) for each in (path / "probes").glob("probe-*.json")]
     return {
-        "recipe": run.recipe.name,
-        "seed": run.recipe.train.seed,
-        **loss(run),
-        "learning_free": {"name": baselines.best, "nats": baselines.nats[baselines.best]},
-        "images_seen": training[-1]["images"],
-        "probe": {key: report[key] for key in ("network", "gain")},
-        "baselines": {name: report["baselines"][name] for name in ("untrained", "raw pixels")},
+        "recipe": recipe.name,
+        "seed": recipe.train.seed,
+        "loss_nats": test["loss_nats"],
+        "loss_images": test["images"],
+        "values": recipe.model.codec.placeholder(recipe.grid).vocab_size,
+        "learning_free": {"name": best, "nats": free[best]},
+        "images_seen": training_totals(path)["images_seen"],
+        "probe": {key: probe[key] for key in ("network", "gain")},
+        "baselines": {name: probe["baselines"][name] for name in ("untrained", "raw pixels")},
     }
-
-
-def loss(run: RunRecord) -> dict[str, Any]:
-    """Return the test loss and the number of values of a predicted code."""
-    found = held_out_loss(run)
-    assert found is not None, f"{run.path} is not evaluated"
-    return {"loss_nats": found.nats, "loss_images": found.images, "values": uniform_classes(run)}
 
 
 def low_data(path: Path) -> dict[str, Any]:

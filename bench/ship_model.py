@@ -18,9 +18,10 @@ import torch
 
 from isopix.data.dataset import load_dataset
 from isopix.model.network import Network
+from isopix.probing.results import ProbeResult
 from isopix.reporting.card import model_card
 from isopix.reporting.run_record import read_run
-from isopix.runs.load import find_checkpoint, load_run
+from isopix.runs.load import LoadedRun, find_checkpoint, load_run
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import FOLDER
 from isopix.storage import checkpoint
@@ -65,7 +66,7 @@ def ship(run: Path, out: Path) -> Path:
         )
     shutil.rmtree(out, ignore_errors=True)
     write_run(run, out, loaded.network, log)
-    facts = model_facts(RunFolder(out), loss, len(test))
+    facts = model_facts(RunFolder(out), loaded, loss, len(test))
     write(out / "model.json", facts)
     (out / "README.md").write_text(model_card(read_run(RunFolder(out)), name=out.name, library="isopix"))
     return out
@@ -99,25 +100,24 @@ def write_run(run: Path, out: Path, network: Network, log: list[dict[str, Any]])
         write(target.probes / path.name, public(json.loads(path.read_text())))
 
 
-def model_facts(run: RunFolder, loss: float, images: int) -> dict[str, Any]:
-    record = read_run(run)
-    assert record.recipe is not None
-    assert record.weights is not None
+def model_facts(run: RunFolder, loaded: LoadedRun, loss: float, images: int) -> dict[str, Any]:
     baselines = next(
-        each for each in record.log if each["kind"] == "baselines" and each["held_out"] == "test"
+        each["nats"]
+        for each in read_log(run.log)
+        if each["kind"] == "baselines" and each["held_out"] == "test"
     )
-    probe = record.probes[-1].report if record.probes else None
-    best = max(probe.baseline_accuracies.items(), key=lambda each: each[1]) if probe else None
+    probes = [ProbeResult.read(path) for path in sorted(run.probes.glob("probe-*.json"))]
+    best = max(probes[-1].baseline_accuracies.items(), key=lambda each: each[1]) if probes else None
     return {
-        "objective": record.recipe.objective.label(),
-        "data": record.recipe.data.source,
-        "parameters": record.weights.parameters,
+        "objective": loaded.recipe.objective.label(),
+        "data": loaded.recipe.data.source,
+        "parameters": sum(each.numel() for each in loaded.network.parameters()),
         "test_images": images,
         "test_loss": loss,
-        "best_baseline": min(baselines["nats"].items(), key=lambda each: each[1]),
-        "probe_accuracy": probe.network.best.test_accuracy if probe else None,
+        "best_baseline": min(baselines.items(), key=lambda each: each[1]),
+        "probe_accuracy": probes[-1].accuracy if probes else None,
         "best_probe_baseline": best,
-        "command": " ".join(record.environment["command"]),
+        "command": " ".join(json.loads(run.environment.read_text())["command"]),
     }
 
 

@@ -18,7 +18,6 @@ from isopix.core.version import __version__
 if TYPE_CHECKING:
     from isopix import parts
     from isopix.api.feature_neighbors import neighbors
-    from isopix.api.scoring import score
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.core.signals import Interrupted
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from isopix.verbs.report import report
     from isopix.verbs.reproduce import list_protocols, plan_reproduction, reproduce
     from isopix.verbs.sample import sample
+    from isopix.verbs.score import score
     from isopix.verbs.search_lr import search_lr
     from isopix.verbs.studio import open_studio
     from isopix.verbs.study import study_inductive_bias
@@ -122,7 +122,6 @@ _MODULES = {
     "isopix.core.progress": ("show_progress",),
     "isopix.core.signals": ("Interrupted",),
     "isopix.pretrained.run": ("Run",),
-    "isopix.api.scoring": ("score",),
     "isopix.core.registry": ("load_plugin",),
     "isopix.parts": ("parts",),
 }

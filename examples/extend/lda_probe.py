@@ -24,9 +24,6 @@ class LDAProbe(parts.ProbeMethod):
     def label(self) -> str:
         return f"linear discriminant analysis, shrinkage {self.shrinkage:g}"
 
-    def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-        return "l2", ()  # nothing is searched
-
     def fit_layers(self, problem: parts.ProbeProblem) -> Iterator[parts.FittedProbe]:
         for layer in range(len(problem.splits.train.features)):
             splits = problem.splits.select_layers(layer, layer + 1)
@@ -43,4 +40,5 @@ class LDAProbe(parts.ProbeMethod):
 
             predicted = predict_proba(splits.validation.features).argmax(-1)
             correct = problem.is_correct(predicted.to(problem.device), splits.validation.labels)
-            yield parts.FittedProbe(correct.double().mean(-1).cpu(), predict_proba, [{}])
+            accuracy = correct.double().mean(-1).cpu()
+            yield parts.FittedProbe(accuracy, predict_proba, fit=[{"shrinkage": self.shrinkage}])

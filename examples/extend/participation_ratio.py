@@ -18,7 +18,7 @@ class ParticipationRatio(parts.Analysis):
 
     @torch.no_grad()
     def compute(self, given: parts.AnalysisInput) -> parts.Numbers:
-        network, count, done = given.network, 0, 0
+        network, count = given.network, 0
         sums: dict[int, torch.Tensor] = {}  # by layer
         products: dict[int, torch.Tensor] = {}
         for images in given.images.split(BATCH_SIZE):
@@ -27,8 +27,6 @@ class ParticipationRatio(parts.Analysis):
                 sums[layer] = sums.get(layer, 0) + states.sum(0)
                 products[layer] = products.get(layer, 0) + states.T @ states
             count += len(images) * given.backbone.grid.positions
-            done += len(images)
-            given.progress(done)
         ratios = []
         for layer, total in sums.items():
             covariance = products[layer] / count - torch.outer(total, total) / count**2

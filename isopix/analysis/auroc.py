@@ -1,7 +1,5 @@
 """AUROC of a score between two sets of images, with a bootstrap interval."""
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -9,6 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from torch import Tensor
 
+from isopix.analysis.results import AUROC
 from isopix.core.random import generator
 from isopix.core.stats import CONFIDENCE_LEVEL, ResampleCounts, resample_counts
 
@@ -17,21 +16,6 @@ RESAMPLES_AT_A_TIME = 50  # for memory: of 100,000 images 40 MB
 
 ManyGroups = Int[Tensor, " _"] | None
 Values = Float[np.ndarray, " _"]
-
-
-class AUROC(NamedTuple):
-    """The probability that a random image of the second set has a higher score than one of the first, ties
-    counting half, and its 95 % interval: 0.5 where the score does not distinguish the sets.
-    """
-
-    auroc: float
-    low: float
-    high: float
-
-    @property
-    def with_interval(self) -> str:
-        """The AUROC with its interval, for tables."""
-        return f"{self.auroc:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
 def auroc(

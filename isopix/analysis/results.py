@@ -1,11 +1,111 @@
-"""The result of `isopix analyze`: the numbers of each analysis, and what it shows of them."""
+"""Results of `isopix score` and `isopix analyze`: scores of images, their summaries, and what distinguishes two datasets."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from isopix.core.choices import Precision, SplitName
+from isopix.core.measurement import Measurement
 from isopix.core.table import Table
-from isopix.storage.result import Result
+from isopix.storage.result import Result, Unsaved, unsaved
+
+# Name of each score: what it is, for tables.
+SCORES = {
+    "nats_per_code": "model, nats per code",
+    "masked_loss": "masked loss, nats per code",
+    "bits_per_dim": "model, bits per dim",
+    "png_bits_per_dim": "PNG, bits per dim",
+    "webp_bits_per_dim": "WebP lossless, bits per dim",
+    "bits_minus_png": "model minus PNG, bits per dim",
+    "unigram_nats_per_code": "unigram, nats per code",
+    "unigram_bits_per_dim": "unigram, bits per dim",
+}
+
+
+@dataclass(frozen=True)
+class ScoreSummary:
+    """Number of images, mean and standard deviation of a score, and the standard error of the mean, over
+    groups of images where there are some; None for one image or group.
+    """
+
+    images: int
+    mean: float
+    standard_deviation: float | None
+    standard_error: float | None
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4f}" + ("" if self.standard_error is None else f" ± {self.standard_error:.4f}")
+
+
+@dataclass(frozen=True)
+class AUROC:
+    """The probability that a random image of the second set has a higher score than one of the first, ties
+    counting half, and its 95 % interval: 0.5 where the score does not distinguish the sets.
+    """
+
+    auroc: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.auroc:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@dataclass(frozen=True)
+class ScoredImages:
+    """The scores of the images of a split: a summary of each score by name, and the names of the least likely
+    images with their scores.
+
+    Not in the record, in the order of the images: `scores` by name, `names` of the source (empty where
+    unknown), and `labels`, class names.
+    """
+
+    data: str
+    split: SplitName
+    measurement: Measurement
+    summary: Mapping[str, ScoreSummary]
+    least_likely: tuple[tuple[str, Mapping[str, float]], ...]
+    scores: Unsaved[Mapping[str, Any]] = unsaved()
+    names: Unsaved[Sequence[str]] = unsaved()
+    labels: Unsaved[Sequence[str]] = unsaved()
+
+
+class ScoreResult(Result):
+    """Scores of the images of a dataset and, if one was given, of another `against` it, with the AUROC of
+    each score between the two. `path` is a folder with the scores of each image, and surprise maps.
+    """
+
+    step: int
+    precision: Precision
+    images: ScoredImages
+    against: ScoredImages | None = None
+    auroc: Mapping[str, AUROC] = field(default_factory=dict)
+
+    def tables(self) -> list[Table]:
+        """Return the means of both datasets, their least likely images, and the AUROC."""
+        both = [self.images, *([] if self.against is None else [self.against])]
+        tables = [table for each in both for table in (_summary_table(each), _least_likely_table(each))]
+        if self.against is not None:
+            title = f"Probability that an image of {self.against.data} has a higher score than one of"
+            rows = [(SCORES[name], str(each)) for name, each in self.auroc.items()]
+            tables.append(Table(f"{title} {self.images.data}", ("score", "AUROC (95 % CI)"), rows))
+        return tables
+
+
+def _summary_table(scored: ScoredImages) -> Table:
+    rows = []
+    for name, each in scored.summary.items():
+        spread = "" if each.standard_deviation is None else f"{each.standard_deviation:.4f}"
+        rows.append((SCORES[name], str(each), spread))
+    return Table(scored.measurement.line, ("score", "mean ± standard error", "standard deviation"), rows)
+
+
+def _least_likely_table(scored: ScoredImages) -> Table:
+    names = list(scored.least_likely[0][1])
+    title = "Images with the highest loss" if "masked_loss" in names else "Least likely images"
+    rows = [(image, *(f"{scores[name]:.4f}" for name in names)) for image, scores in scored.least_likely]
+    columns = ("image", *(SCORES[name].removeprefix("model, ") for name in names))
+    return Table(f"{title} of {scored.data}", columns, rows)
 
 
 @dataclass(frozen=True)

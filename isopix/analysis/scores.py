@@ -2,7 +2,6 @@
 
 import math
 from collections import defaultdict
-from typing import NamedTuple
 
 import torch
 
@@ -17,41 +16,12 @@ from isopix.analysis.likelihood import (
     require_scores,
     score_batches,
 )
+from isopix.analysis.results import SCORES, ScoreSummary
 from isopix.core.images import ImageSequence
 from isopix.core.progress import track
 from isopix.core.types import Codes, Groups
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel
-
-# Name of each score: what it is, for tables.
-SCORES = {
-    "nats_per_code": "model, nats per code",
-    "masked_loss": "masked loss, nats per code",
-    "bits_per_dim": "model, bits per dim",
-    "png_bits_per_dim": "PNG, bits per dim",
-    "webp_bits_per_dim": "WebP lossless, bits per dim",
-    "bits_minus_png": "model minus PNG, bits per dim",
-    "unigram_nats_per_code": "unigram, nats per code",
-    "unigram_bits_per_dim": "unigram, bits per dim",
-}
-
-
-class Summary(NamedTuple):
-    """Number of images, mean and standard deviation of a score, and the standard error of the mean, over
-    groups of images where there are some; None for one image or group.
-    """
-
-    images: int
-    mean: float
-    standard_deviation: float | None
-    standard_error: float | None
-
-    @property
-    def mean_and_error(self) -> str:
-        """The mean ± the standard error, for tables."""
-        error = "" if self.standard_error is None else f" ± {self.standard_error:.4f}"
-        return f"{self.mean:.4f}{error}"
-
 
 Scores = dict[str, PerImage]  # by the names of SCORES
 
@@ -98,11 +68,11 @@ def score_images(
     return {each: scores[each] for each in SCORES if each in scores}
 
 
-def summarize(values: PerImage, groups: Groups | None = None) -> Summary:
+def summarize(values: PerImage, groups: Groups | None = None) -> ScoreSummary:
     """Return the summary of a score; the standard error is that of independent groups."""
     count = len(values)
     distinct, group = torch.unique(torch.arange(count) if groups is None else groups, return_inverse=True)
     number, centered = len(distinct), values - values.mean()
     sums = torch.zeros(number, dtype=values.dtype).index_add_(0, group, centered)
     error = math.sqrt(float(sums.square().sum()) * number / (number - 1)) / count if number > 1 else None
-    return Summary(count, float(values.mean()), float(values.std()) if count > 1 else None, error)
+    return ScoreSummary(count, float(values.mean()), float(values.std()) if count > 1 else None, error)

@@ -20,7 +20,6 @@ from isopix.api.neighbors_output import (
     Outlier,
     save_neighbors,
 )
-from isopix.api.score_output import results_folder
 from isopix.core.choices import Count, Range, SplitName
 from isopix.core.device import DeviceLike, Precision
 from isopix.core.progress import track
@@ -31,6 +30,7 @@ from isopix.data.image_names import image_names
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Split
 from isopix.model.pool import Pool
+from isopix.pretrained.images import results_folder
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import (
     DataLike,
@@ -78,7 +78,9 @@ def neighbors(
     `neighbors` folder. Raises ValueError for a layer that does not exist.
     """
     with open_run(run, device) as (folder, model):
-        target = results_folder(out, None if folder is None else folder.neighbors)
+        target = results_folder(
+            None if out is None else Path(out), None if folder is None else folder.neighbors
+        )
         splits, names, dataset = _images(model.loaded, data, split, limit)
         chosen = _layer(model, layer, folder)
         features = _features(model, splits, chosen, pool or model.pool, precision)

@@ -19,10 +19,6 @@ from isopix.verbs import VERBS
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
-    "score": (
-        "isopix.cli.score:score",
-        "Score images: likelihood of each, surprise maps, out-of-distribution AUROC.",
-    ),
     "neighbors": (
         "isopix.cli.neighbors:neighbors",
         "Find near-duplicates and outliers in images by the features of a run.",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +82,14 @@ def _check_time(parameters: Mapping[str, Any], cluster: Cluster) -> None:
             f"timeout_min is {minutes}, but the job is asked to save {delay} seconds (signal_delay_s) before "
             f"that, or up to {EARLY[cluster]} earlier; give it more time"
         )
+
+
+def job_options() -> list[str]:
+    """Return `--slurm` with its parameters from the command of this job; nothing outside of a job."""
+    if IN_JOB not in os.environ or "--slurm" not in sys.argv:
+        return []
+    option, *words = sys.argv[sys.argv.index("--slurm") :]
+    return [option, *takewhile(lambda word: not word.startswith("-"), words)]
 
 
 class CommandJob:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 
 from isopix.data.dataset import DataConfig, open_source
+from isopix.data.sources.base import joined
 from isopix.data.splits import Split
 from isopix.storage.cache import default_cache
 
@@ -16,18 +17,11 @@ def image_names(config: DataConfig, split: Split) -> list[str]:
     """
     if split.rows is None:
         return [""] * len(split)
-    source, names = open_source(config, default_cache())(), []
-    parts = [(each.num_images, each.image_name) for each in source.splits.values()]
-    for row in split.rows.tolist():
-        number = row
-        for count, name in parts:
-            if number < count:
-                names.append(name(number))
-                break
-            number -= count
-        else:
-            raise ValueError(f"dataset '{config.source}' has changed: it has no image {row:,} any more")
-    return names
+    source = joined([*open_source(config, default_cache())().splits.values()])
+    missing = [row for row in split.rows.tolist() if row >= source.num_images]
+    if missing:
+        raise ValueError(f"dataset '{config.source}' has changed: it has no image {missing[0]:,} any more")
+    return [source.image_name(row) for row in split.rows.tolist()]
 
 
 def shared_folder(names: Iterable[str]) -> str:

@@ -1,12 +1,13 @@
-"""The measurement record of a number: the images, the labels and the choices that it depends on."""
+"""The measurement record of a number: the images, the labels and the choices that it depends on; and classes
+of validation and test images that no training image has.
+"""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from isopix.core.images import image_batches
 from isopix.core.measurement import Measurement
 from isopix.data.dataset import ImageDataset
-from isopix.data.missing_classes import missing_class_notes
 from isopix.data.sources.base import SPLIT_NAMES, SplitName
 from isopix.data.splits import Split, majority_accuracy
 
@@ -18,6 +19,7 @@ COMPARED = {
     "labels_seen": "labels seen in training",
     "selection": "selection",
 }
+MAX_LISTED = 5  # classes in a note
 DESCRIBED = ("labels_seen", "selection")  # those whose values say more than their names
 
 
@@ -91,3 +93,58 @@ def images_hash(*splits: Split) -> str:
             state.update(tensor.cpu().contiguous().numpy().data)
         state.update(b"-" if split.labels is None else split.labels.cpu().contiguous().numpy().data)
     return state.hexdigest()
+
+
+def content_hash(data: ImageDataset) -> str:
+    """Return one hash of all pixels and labels; training settings such as augmentation do not matter."""
+    state = hashlib.blake2b(digest_size=16)
+    for split in (data.train, data.validation, data.test):
+        state.update(str(tuple(split.images.shape)).encode())
+        for images in image_batches(split.images):
+            state.update(images.contiguous().numpy().data)
+        state.update(str(None if split.labels is None else tuple(split.labels.shape)).encode())
+        state.update(b"" if split.labels is None else split.labels.contiguous().numpy().data)
+    return state.hexdigest()
+
+
+def missing_classes(
+    data: ImageDataset, trained: Collection[str] | None = None
+) -> dict[SplitName, dict[str, int]]:
+    """Return the classes without training images by name, with the numbers of their images in each split that
+    has some.
+
+    `trained` are the names of the classes with training images; None reads them from `data.train`. The result
+    is empty without labels.
+    """
+    known = training_classes(data) if trained is None else trained
+    found: dict[SplitName, dict[str, int]] = {}
+    held_out: dict[SplitName, Split] = {"validation": data.validation, "test": data.test}
+    for name, split in held_out.items():
+        if known is None or split.labels is None:
+            continue
+        counts = zip(data.classes, split.labels.bincount(minlength=len(data.classes)).tolist(), strict=True)
+        if missing := {each: count for each, count in counts if count and each not in known}:
+            found[name] = missing
+    return found
+
+
+def training_classes(data: ImageDataset) -> set[str] | None:
+    """Return the names of the classes that training images have; None without labels."""
+    labels = data.train.labels
+    return None if labels is None else {data.classes[label] for label in set(labels.tolist())}
+
+
+def missing_class_notes(data: ImageDataset, trained: Collection[str] | None = None) -> tuple[str, ...]:
+    """Return a sentence for each split with classes that have no training images, which it names."""
+    return tuple(
+        f"{sum(counts.values()):,} of {len(getattr(data, name)):,} {name} images of dataset '{data.name}' "
+        f"are of classes without training images, which no classifier can predict: {_listed(counts)}"
+        for name, counts in missing_classes(data, trained).items()
+    )
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    """The first classes with their numbers of images, as `cat (4), dog (2) and 3 more`."""
+    names = [f"{name} ({count:,})" for name, count in list(counts.items())[:MAX_LISTED]]
+    rest = len(counts) - len(names)
+    return ", ".join(names) + (f" and {rest} more" if rest else "")

@@ -1,20 +1,24 @@
 """FeatureExtractor: a pre-trained network as a torch module that returns features of images."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, SupportsIndex
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
+from isopix.core.registry import Plugin, load_plugin, plugins
 from isopix.core.types import Images
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind, HiddenState
 from isopix.model.network import Network, evaluation_mode, without_start_token
 from isopix.model.pool import Pool, pool_tokens, pooled_width
 from isopix.pretrained.inputs import ImagesLike, as_images
-from isopix.pretrained.pickling import new_with_plugins, used_plugins
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
 
@@ -175,3 +179,36 @@ class FeatureExtractor(nn.Module):
         if not -depth - 1 <= layer <= depth:
             raise ValueError(f"layer {layer!r} does not exist; layers are 0 to {depth}")
         return layer % (depth + 1)
+
+
+@contextmanager
+def inference(model: nn.Module, precision: Precision) -> Iterator[None]:
+    """Compute in evaluation mode, without gradients and in this precision, on the device of the model."""
+    device = next(model.parameters()).device
+    with evaluation_mode(model), torch.no_grad(), autocast(device, precision):
+        yield
+
+
+def used_plugins(loaded: LoadedRun) -> list[Plugin]:
+    """Return the plugins of this process that register the parts that a run has of plugins."""
+    recorded = loaded.environment.plugins if loaded.environment else ()
+    needed = {part for each in recorded for part in each["parts"]}
+    return [plugin for plugin in plugins() if needed & set(plugin.parts)]
+
+
+def new_with_plugins(cls: type[nn.Module], needed: list[Plugin]) -> nn.Module:
+    """Return an object to be filled with its state, after loading from where they were the plugins that this
+    process has not loaded. Raises ValueError that names the first one that is no longer there or has changed.
+    """
+    for plugin in needed:
+        if all(each.sha256 != plugin.sha256 for each in plugins()):
+            path = Path(plugin.path)
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != plugin.sha256:
+                problem = "has changed" if path.is_file() else "is not there"
+                raise ValueError(
+                    f"this pickle uses {', '.join(plugin.parts)} of plugin {path} "
+                    f"(SHA-256 {plugin.sha256[:12]}), which {problem}; "
+                    "load the same file with isopix.load_plugin(FILE) first"
+                )
+            load_plugin(path)
+    return cls.__new__(cls)

@@ -1,6 +1,7 @@
 """The images that pictures and analyses of a run are made of, and the pictures."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -25,6 +26,7 @@ from isopix.pretrained.run import (
     is_own,
     load_images,
     logger,
+    require_writable,
     sample_of_each,
 )
 from isopix.runs.load import LoadedRun
@@ -37,6 +39,19 @@ P = TypeVar("P", bound=PictureResult)
 FIRST_IMAGES = 8  # that are completed or reconstructed
 MAX_HELD_OUT = 256  # images that samples are compared with
 DIGITS = 3  # decimals of a distance
+
+
+def results_folder(out: Path | None, default: Path | None) -> Path | None:
+    """Return the folder for results, before anything is computed; None for a model without a run folder.
+
+    Raises ValueError if it cannot be written.
+    """
+    path = out or default
+    if path is not None:
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"out {path} is a file; results are several files: give a folder")
+        require_writable(path)
+    return path
 
 
 def select_split(

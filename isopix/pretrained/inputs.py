@@ -42,15 +42,18 @@ def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
     codec = loaded.network.codec
     if isinstance(given, Tensor | np.ndarray):
         values = _as_tensor(given)
-        if _have_code_shape(values, codec) and values.dtype != torch.uint8:
+        if _have_code_shape(values, codec):
             return codec.decode(_as_codes(values, codec).to(loaded.network.device))
-        images = _split(values, isinstance(given, Tensor), codec)
+        if values.dtype == torch.uint8 and values.shape[1:] == (3, *image_size(codec)):
+            return values
+        if values.dtype == torch.uint8 and values.shape[1:] == (*image_size(codec), 3):
+            return rearrange(values, "b h w c -> b c h w").contiguous()
+        several = list(values) if values.dtype == torch.uint8 and values.ndim == 4 else [values]
+        images = [_sized(each, isinstance(given, Tensor), codec) for each in several]
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
         images = [_one(each, codec) for each in given]
     else:
         images = [_one(given, codec)]
-    if isinstance(images, Tensor):
-        return images
     return _resized(images, loaded)
 
 
@@ -99,25 +102,6 @@ def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
     return results
 
 
-def _split(values: Tensor, is_tensor: bool, codec: Codec) -> Images | list[RawImage | Tensor]:
-    """Return images of the model's size as one tensor, others one by one. Raises ValueError for other arrays
-    and for those that could be codes, too.
-    """
-    size = image_size(codec)
-    if values.dtype == torch.uint8 and values.ndim == 4:
-        if values.shape[1:] == (3, *size):
-            return values
-        if values.shape[1:] == (*size, 3):
-            return rearrange(values, "b h w c -> b c h w").contiguous()
-        return [_sized(each, is_tensor, codec) for each in values]
-    if _have_code_shape(values, codec):
-        raise ValueError(
-            f"uint8 of shape {list(values.shape)} could be codes or an image; give codes as int64, and an "
-            "image in a list"
-        )
-    return [_sized(values, is_tensor, codec)]
-
-
 def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
     """Return one image as the readers of datasets take it, or [1 3 H W] if it has the model's size."""
     if isinstance(given, Tensor | np.ndarray):
@@ -140,15 +124,6 @@ def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
             f"expected an array, a PIL image or a file for each image, got {type(given).__name__}"
         )
     return given
-
-
-def _pixels(image: Image.Image) -> RawImage:
-    if image.mode == "I" and image.format is None:  # read from a 16-bit file, it has a format
-        raise ValueError("the image has 32-bit samples of unknown range; convert it to mode L, RGB or I;16")
-    try:
-        return np.asarray(upright_rgb(image))
-    except Exception as error:  # Pillow raises a dozen types for damaged files
-        raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
 
 
 def _sized(values: Tensor, is_tensor: bool, codec: Codec) -> RawImage | Tensor:
@@ -203,6 +178,11 @@ def _have_code_shape(values: Tensor, codec: Codec) -> bool:
 
 
 def _as_codes(tensor: Tensor, codec: Codec) -> Codes:
+    if tensor.dtype == torch.uint8:
+        raise ValueError(
+            f"uint8 of shape {list(tensor.shape)} could be codes or an image; give codes as int64, and an "
+            "image in a list"
+        )
     codes = tensor.long().view(len(tensor), codec.grid.positions, codec.num_codes)
     low, high = (int(codes.min()), int(codes.max())) if codes.numel() else (0, 0)
     if low < 0 or high >= codec.vocab_size:

@@ -9,7 +9,6 @@ from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
-from isopix.pretrained.saved_model import write_model
 from isopix.runs.load import load_run
 from isopix.runs.shipped import check_model_name, find_model
 from isopix.storage import hub
@@ -43,8 +42,5 @@ def load(
 
 @checked
 def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
-    """Write weights (safetensors), recipe, palette and a hash of each file to a folder that `load` reads.
-
-    Raises ValueError if the folder is not empty, RuntimeError if the disk is full.
-    """
-    write_model(model.loaded, Path(folder))
+    """Write a folder that `load` reads; see `PretrainedModel.save`."""
+    model.save(folder)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.core.choices import Count, Range
-from isopix.core.device import autocast
+from isopix.core.config import to_dict
+from isopix.core.device import autocast, runtime_environment
 from isopix.core.memory import report_memory
 from isopix.core.random import generator
 from isopix.core.types import Logits
@@ -34,11 +35,10 @@ from isopix.generate.reconstruct import Reconstruction, reconstruct_images
 from isopix.generate.sample import SampledImages, require, sample_images
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
-from isopix.pretrained.feature_extractor import FeatureExtractor
-from isopix.pretrained.inference import inference
+from isopix.pretrained.feature_extractor import FeatureExtractor, inference
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_mask, require_images
-from isopix.pretrained.saved_model import write_model
-from isopix.storage import hub
+from isopix.runs.state import CLASSIFIER, MODEL
+from isopix.storage import checkpoint, hub
 
 NonNegative = Annotated[int, Range(low=0)]
 BATCH_SIZE = 16
@@ -249,8 +249,26 @@ class PretrainedModel(FeatureExtractor):
             ).cpu()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder that `isopix.load` reads; see `isopix.save`."""
-        write_model(self.loaded, Path(folder))
+        """Write weights (safetensors), recipe, palette and a hash of each file to a folder that `isopix.load`
+        reads.
+
+        Raises ValueError if it is a file or a folder that is not empty, RuntimeError if the disk is full.
+        """
+        loaded, target = self.loaded, Path(folder).resolve()  # a link stays, and its target is written
+        if target.is_file() or (target.exists() and any(target.iterdir())):
+            problem = "a file" if target.is_file() else "not empty"
+            raise ValueError(f"{folder} is {problem}; choose another folder")
+        runtime = runtime_environment(loaded.network.device)
+        records = {
+            "recipe": to_dict(loaded.recipe),
+            "state": to_dict(replace(loaded.state, codec=loaded.network.codec.fingerprint())),
+            "environment": to_dict(loaded.environment) if loaded.environment else runtime,
+            **({"imported": loaded.imported} if loaded.imported else {}),
+        }
+        tensors = {MODEL: loaded.network.tensors()}
+        if loaded.class_head is not None:
+            tensors[CLASSIFIER] = loaded.class_head.state_dict()
+        checkpoint.save_checkpoint(target, tensors, records)
 
     def publish(self, name: str, *, card: str = "", private: bool = False) -> str:
         """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL.
@@ -259,7 +277,7 @@ class PretrainedModel(FeatureExtractor):
         """
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"
-            write_model(self.loaded, Path(folder))
+            self.save(folder)
             if card:
                 (folder / "README.md").write_text(card, encoding="utf-8")
             return hub.upload(folder, name, private=private)

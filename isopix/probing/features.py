@@ -19,8 +19,8 @@ from isopix.core.memory import eval_batch_size, reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Groups, Labels, Mask
-from isopix.data.content_hash import content_hash
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import content_hash
 from isopix.model.attention import rounded_scores
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import Network, without_start_token

@@ -22,7 +22,7 @@ from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import images_hash
 from isopix.data.splits import majority_accuracy
-from isopix.probing import knn, linear, minibatch  # noqa: F401  registers them
+from isopix.probing import gradient_probes, knn, linear  # noqa: F401  registers them
 from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatScore, LayerScore, LayerScores

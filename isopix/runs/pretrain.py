@@ -13,8 +13,7 @@ from isopix.core import progress, ranks
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import check_compiler, runtime_environment
 from isopix.data.dataset import ImageDataset, load_dataset
-from isopix.data.measurement import unknown_images_warning
-from isopix.data.missing_classes import missing_class_notes, missing_classes
+from isopix.data.measurement import missing_class_notes, missing_classes, unknown_images_warning
 from isopix.data.splits import Hashes, Split, majority_accuracy
 from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec

@@ -25,6 +25,7 @@ from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.results import LRSearchResult
 from isopix.runs.resume import FOLDER_LOCK, resume_run
+from isopix.runs.shipped import shipped_copy
 from isopix.runs.start import InitialWeights, Prepare
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.parallel import process_group
@@ -52,6 +53,9 @@ def train_in_processes(
         require_new(out)
     open_source(recipe.data)
     begin_work(recipe.train.check_ranks)
+    if recipe.finetune and initial is None and (model := shipped_copy(Path(recipe.name))):
+        text = "recipe %s is trained from scratch; to fine-tune the model, give %s"
+        logger.warning(text, recipe.name, model)
     with process_group(device) as where:
         _check_memory(recipe, where)
 

@@ -15,8 +15,7 @@ from isopix.core.measurement import Measurement
 from isopix.core.signals import stop_requested
 from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import majority_baseline, measurement_of
-from isopix.data.missing_classes import training_classes
+from isopix.data.measurement import majority_baseline, measurement_of, training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from isopix.core import ranks
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table
 from isopix.core.verb import current_call
@@ -94,9 +95,10 @@ class Result:
 
         Return the result with its path.
         """
-        file = record_file(path, self.call["verb"])
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, self.json())
+        if ranks.rank() == 0:
+            file = record_file(path, self.call["verb"])
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, self.json())
         return dataclasses.replace(self, path=path)
 
     def named(self, folder: Path, step: int, data: str) -> Path:

@@ -16,7 +16,8 @@ from torch import Tensor
 from isopix.analysis.attention import QueryAttention, attention_from
 from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
-from isopix.analysis.scores import SCORES, score_images
+from isopix.analysis.results import SCORES
+from isopix.analysis.scores import score_images
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind
@@ -30,7 +31,7 @@ from isopix.generate.mask import (
     later_known,
 )
 from isopix.plots.images import MappedImages, overlay_maps, png_bytes
-from isopix.pretrained.inference import inference
+from isopix.pretrained.feature_extractor import inference
 from isopix.probing.features import extract_features
 from isopix.probing.splits import Features
 from isopix.studio.run import OpenedRun, Pixels, pixels_of

@@ -106,9 +106,10 @@ def train_side_by_side(
                 _stop(running)
             for slot in [slot for slot, process in running.items() if process.poll() is not None]:
                 process = running.pop(slot)
+                message = process.communicate()[1].strip().rpartition("\n")[2]
                 if process.returncode and request.signal is None:
                     _stop(running)
-                    raise RuntimeError(process.communicate()[1].strip().rpartition("\n")[2])
+                    raise RuntimeError(message.removeprefix("isopix: "))
     if request.signal is not None:
         stopped = StopSignal(request.signal, at_once=False)
         stopped.args = ("stopped and saved; the same command resumes the demo",)

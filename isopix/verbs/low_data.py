@@ -11,7 +11,7 @@ from isopix.probing.results import LowDataResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Settings
 
 Labels = Annotated[
-    list[int | str],
+    list[int | str] | None,
     Parameter(
         consume_multiple=True,
         negative="",
@@ -48,7 +48,7 @@ Steps = Annotated[
 def low_data(
     run: RunLike,
     *settings: Settings,
-    labels: Labels | None = None,
+    labels: Labels = None,
     subsets: Subsets = 5,
     method: MethodName = "lbfgs",
     layer: Layer = None,
@@ -85,7 +85,8 @@ def low_data(
         config = ProbeConfig(method=method, layer=layer, pool=pool or model.pool)
         fixed = () if select == "validation" else ("patience=null",)
         words = (f"steps={finetune_steps}", *settings, *fixed)
-        job = _finetune_job(loaded, folder, words, data, limit, device) if finetune_steps else None
+        given = (data, limit, len(images.test))
+        job = _finetune_job(loaded, folder, words, given, device) if finetune_steps else None
         sources = loaded.feature_sources(images, config, chosen)
         seed, where = loaded.recipe.data.seed, loaded.network.device
         results = probe_low_data(sources, images, protocol, probing, config, seed=seed, device=where)
@@ -110,21 +111,22 @@ def low_data(
 
 
 def _finetune_job(
-    loaded: Any, folder: Any, words: tuple[str, ...], data: Any, limit: int | None, device: DeviceLike
+    loaded: Any, folder: Any, words: tuple[str, ...], given: tuple[Any, int | None, int], device: DeviceLike
 ) -> Any:
-    """Return what fine-tunes the run on each subset, with these settings."""
+    """Return what fine-tunes the run on each subset; `given` are data, limit and number of test images."""
     from isopix.core.device import select_device
     from isopix.data.dataset import ImageDataset
-    from isopix.pretrained.run import evaluation_data, evaluation_images
+    from isopix.pretrained.run import evaluation_data
     from isopix.runs.low_data import finetune_job
 
+    data, limit, num_test_images = given
     if folder is None or isinstance(data, ImageDataset):
         raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
     return finetune_job(
         folder.path,
         words,
         images=evaluation_data(loaded, data, limit),
-        num_test_images=len(evaluation_images(loaded, data, limit).test),
+        num_test_images=num_test_images,
         out=folder.low_data,
         device=select_device(device),
     )

@@ -118,12 +118,15 @@ def trained(
     from isopix.core import ranks
     from isopix.core.registry import plugins
     from isopix.core.signals import Interrupted, with_resume_hint
+    from isopix.core.slurm import job_options
     from isopix.pretrained.run import training_result
 
     own: list[object] = [word for each in plugins() for word in ("--plugin", each.path)]
     words = [*own, *([] if device == "auto" else ["--device", device])]
-    words += ["--devices", ranks.num_ranks()] if ranks.num_ranks() > 1 else []
+    job = job_options()
+    words += ["--devices", ranks.num_ranks()] if ranks.num_ranks() > 1 and not job else []
     words += [word for name in logger for word in ("--logger", name)]
+    words += job
     again = again or command_line("resume", out, *words)
     with with_resume_hint(out, again):
         status = train()

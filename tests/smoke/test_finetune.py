@@ -158,7 +158,7 @@ def test_low_data_with_fine_tuning(trained: Run) -> None:
     code, out, err = trained(*words, "data.augment=none", "batch_size=4", "num_test_images=20")
     assert (code, err) == (0, "")
     assert "fine-tuned" in out
-    [folder] = Path("run/low-data").glob("labels-1-subset-0-*")
+    [folder] = Path("run/low-data").glob("finetune-*/labels-1-subset-0")
     assert (folder / "best/manifest.json").is_file()
 
 

@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from isopix.core.config import from_dict, to_dict
-from isopix.runs.resume import check_same_settings
+from isopix.runs.resume import check_same_settings, folder_of_runs
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import LOCK_FILE, exclusive_lock
-from isopix.storage.provenance import with_provenance
 from isopix.studies.papers.results import TrialState
 from isopix.studies.papers.setup import Setup
 from isopix.studies.papers.trials import Commands, ProtocolTrial
-
-FILE = "reproduction.json"
 
 
 class Reproduction:
@@ -32,18 +28,7 @@ class Reproduction:
         Raises ValueError for a folder of something else or with another setup, and one in use.
         """
         path = path.resolve()
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"{path} is a file; choose another --out")
-        if not (path / FILE).is_file() and path.is_dir():
-            others = [each.name for each in path.iterdir() if each.name != LOCK_FILE]
-            if others:
-                raise ValueError(f"folder {path} is not empty and has no protocols; choose another --out")
-        path.mkdir(parents=True, exist_ok=True)
-        with exclusive_lock(path, "folder"):
-            if (path / FILE).is_file():
-                check_same_settings(f"folder {path}", read_json(path / FILE)["setup"], to_dict(setup))
-            else:
-                write_json(path / FILE, with_provenance({"kind": "reproduction", "setup": to_dict(setup)}))
+        with folder_of_runs(path, to_dict(setup), "reproduction"):
             for folder in ("runs", "trials"):
                 (path / folder).mkdir(exist_ok=True)
             yield cls(path, setup)

@@ -5,7 +5,8 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from isopix.analysis.auroc import AUROC, auroc
+from isopix.analysis.auroc import auroc
+from isopix.analysis.results import AUROC
 from isopix.core.random import generator
 from isopix.core.stats import resample_counts
 

@@ -72,7 +72,7 @@ def test_a_folder_without_the_training_images_has_no_unigram(
 
 
 def test_an_imported_model_has_no_unigram_and_says_so(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    model = isopix.load(trained(folder).folder, device="cpu")
+    model = isopix.load(trained(folder).path, device="cpu")
     model.loaded.imported["imported"] = "x"
     found = isopix.score(model, data=folder.parent / "other").images.scores
     assert UNIGRAM not in found

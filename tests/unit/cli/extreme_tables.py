@@ -7,13 +7,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from isopix.api.results import LowDataOutput
+from isopix.api.score_output import ScoreOutput
 from isopix.reporting.baselines import BaselineRow
 
-from isopix.analysis.auroc import AUROC
-from isopix.analysis.scores import SCORES
+from isopix.analysis.results import AUROC, SCORES, ScoredImages
 from isopix.api.neighbors_output import DuplicatePair, NamedImage, NeighborsOutput, Outlier
-from isopix.api.score_output import ScoredImages, ScoreOutput
-from isopix.cli import neighbors, score
+from isopix.cli import neighbors
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.probing.config import ProbeConfig
@@ -23,6 +22,7 @@ from isopix.verbs.evaluate import evaluate
 from isopix.verbs.low_data import low_data
 from isopix.verbs.probe import probe
 from isopix.verbs.report import report
+from isopix.verbs.score import score
 
 Patch = pytest.MonkeyPatch
 
@@ -126,5 +126,5 @@ def show_score(patch: Patch) -> None:
     images = ScoredImages(NAME, "test", ["", ""], ["", ""], values, MEASURED)
     auroc = dict.fromkeys(SCORES, AUROC(1.0, 0.999, 1.0))
     found = ScoreOutput(images, images, auroc, {}, None)
-    patch.setattr("isopix.api.scoring.score", lambda *args, **options: found)
+    patch.setattr("isopix.verbs.score.score", lambda *args, **options: found)
     score.score(Path("run"))

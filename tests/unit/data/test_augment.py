@@ -24,10 +24,6 @@ def _augmented(pad: int, flip: float, step: int = 0) -> torch.Tensor:
     return pad_crop_flip(IMAGES, pad=pad, flip=flip, generator=generator(0, "augment", step))
 
 
-def test_without_pad_and_flip_nothing_changes() -> None:
-    assert torch.equal(_augmented(0, 0.0), IMAGES)
-
-
 def test_a_sure_flip_mirrors_every_image() -> None:
     assert torch.equal(_augmented(0, 1.0), IMAGES.flip(3))
 
@@ -53,10 +49,6 @@ def test_every_result_is_a_window_of_the_reflected_image_or_its_mirror() -> None
 def test_augmentation_is_a_function_of_seed_and_step() -> None:
     assert torch.equal(_augmented(4, 0.5, step=3), _augmented(4, 0.5, step=3))
     assert not torch.equal(_augmented(4, 0.5, step=3), _augmented(4, 0.5, step=4))
-
-
-def test_plain_takes_the_images_themselves() -> None:
-    assert torch.equal(NoAugmentation().sample(Split(IMAGES), ALL[5:9], generator(0, "augment")), IMAGES[5:9])
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(4, 32), (32, 3)])
@@ -106,13 +98,3 @@ def test_a_batch_is_drawn_without_asking_the_device_for_a_number(augmentation: A
 
 def test_the_tightest_crop_still_averages_two_pixels_into_one() -> None:
     assert ScaleCrop().source_side(32, 48) * 224 / 384 >= 2 * 48
-
-
-@pytest.mark.parametrize("augmentation", [PadCropFlip, ScaleCrop])
-def test_an_impossible_chance_of_a_flip_is_rejected(augmentation: type) -> None:
-    assert refusal(lambda: augmentation(flip=1.5)) == "flip is 1.5; allowed: 0 to 1"
-
-
-def test_a_crop_larger_than_the_image_is_rejected() -> None:
-    message = "crop 300, min_side 256, max_side 384; allowed: crop <= min_side <= max_side"
-    assert refusal(lambda: ScaleCrop(crop=300)) == message

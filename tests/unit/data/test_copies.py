@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from isopix.data import copies, dataset
-from isopix.data.copies import DuplicateGroup, distinct_splits, exact_duplicates, near_duplicates
+from isopix.data.copies import DuplicateGroup, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
@@ -113,12 +112,6 @@ def test_published_datasets_stay_as_published(tmp_path: Path, monkeypatch: pytes
     data = load(path, holdout=0.0)
     assert members(data.test) == [1, 2, 11]
     assert (data.notes, data.left_out) == ((), {})
-
-
-def test_images_without_hashes_are_all_kept() -> None:
-    splits = {name: Split(torch.zeros(2, 3, 4, 4, dtype=torch.uint8)) for name in ("validation", "test")}
-    train = Split(splits["test"].images, hashes=torch.tensor([1, 2]))
-    assert distinct_splits({"train": train, **splits}, "set").left_out == {}
 
 
 def test_images_of_one_hash_are_a_group() -> None:

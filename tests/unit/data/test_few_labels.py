@@ -39,12 +39,6 @@ def test_a_fraction_is_exact() -> None:
     assert len(balanced_subset(torch.zeros(100, dtype=torch.long), per_class, generator(0, "subset"))) == 7
 
 
-@pytest.mark.parametrize("changes", [{"subset": 1}, {"subset": -1, "labels_per_class": 4}])
-def test_a_subset_is_of_labels(changes: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="allowed: 0 or more, and above 0 only with labels_per_class"):
-        override(DataConfig(), changes)
-
-
 def test_a_class_with_too_few_images_is_named() -> None:
     with pytest.raises(ValueError, match="11 images per class requested; class 1 has 10 in train"):
         balanced_subset(LABELS, 11, generator(0, "subset"))
@@ -84,7 +78,3 @@ def test_what_is_neither_a_number_nor_a_fraction_is_rejected(labels: int | str) 
         ValueError, match="allowed: a number of images of each class, or a percentage of them, as in 10%"
     ):
         override(DataConfig(), {"labels_per_class": labels})
-
-
-def test_a_number_may_come_as_a_word() -> None:
-    assert digits(labels_per_class="4").fingerprint == digits(labels_per_class=4).fingerprint

@@ -42,20 +42,6 @@ def test_names_are_those_of_the_images_of_every_split(folder: Path) -> None:
     assert Path(image_names(config, both)[0]).is_file()
 
 
-def test_names_are_those_of_a_folder_with_splits(folder: Path) -> None:
-    root = folder.parent / "split"
-    for word in ("train", "test"):
-        (root / word).mkdir(parents=True)
-    for file in folder.glob("*/*.png"):
-        word = "test" if int(file.stem) % 3 == 0 else "train"
-        (root / word / file.name).write_bytes(file.read_bytes())
-    config = DataConfig(source=str(root), rows=4, cols=4)
-    data = load_dataset(config)
-    assert len(data.test) == 80
-    for split in (data.train, data.validation, data.test):
-        assert stems(config, split) == levels(split)
-
-
 def test_images_without_a_number_have_no_name(folder: Path) -> None:
     config = DataConfig(source=str(folder), rows=4, cols=4, holdout=0.0)
     data = load_dataset(config)

@@ -1,5 +1,6 @@
 """The measurement record says which images a number is of, and tells different ones apart."""
 
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -8,11 +9,14 @@ import torch
 from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import (
+    content_hash,
     described_differences,
     differences,
     images_hash,
     majority_baseline,
     measurement_of,
+    missing_class_notes,
+    missing_classes,
 )
 from isopix.data.splits import Split
 
@@ -42,19 +46,11 @@ def test_a_record_counts_images_and_classes() -> None:
 @pytest.mark.parametrize("limit", [7, 100])
 def test_a_limited_dataset_knows_how_many_images_there_are(limit: int) -> None:
     data = load_dataset(DataConfig(rows=8, cols=8, limit=limit))
+    larger = load_dataset(DataConfig(rows=12, cols=12, limit=limit))
+    assert images_hash(larger.test) == images_hash(data.test), "the resolution does not matter"
     records = [measurement_of(data, name) for name in ("train", "validation", "test")]
     assert [each.images for each in records] == [limit] * 3
     assert [each.available for each in records] == [1437, 180, 180]
-
-
-def test_few_labels_are_a_part_of_the_training_images() -> None:
-    data = load_dataset(DataConfig(rows=8, cols=8, labels_per_class=2))
-    assert (len(data.train), data.train.available) == (20, 1437)
-
-
-def test_validation_images_that_are_trained_on_count_as_training_images() -> None:
-    data = load_dataset(DataConfig(rows=8, cols=8, train_on_validation=True))
-    assert (len(data.train), data.train.available) == (1617, 1617)
 
 
 def test_the_hash_is_that_of_the_images_and_their_labels() -> None:
@@ -65,69 +61,66 @@ def test_the_hash_is_that_of_the_images_and_their_labels() -> None:
     assert len({images_hash(each) for each in (one, other, relabeled, unlabeled)}) == 4
 
 
-def test_the_same_images_at_another_resolution_have_the_same_hash() -> None:
-    small, large = (load_dataset(DataConfig(rows=side, cols=side)).test for side in (8, 12))
-    assert images_hash(small) == images_hash(large)
-
-
 def record(**changes: object) -> Measurement:
     values = {"data": "pets", "split": "test", "images": 5, "available": 5, "images_hash": "a", **changes}
     return Measurement(**values)
 
 
-def test_a_record_survives_a_file() -> None:
-    full = record(
-        left_out=2,
-        classes={"test": 3},
-        labels_seen=None,
-        seeds={"train.seed": 1},
-        baselines={"majority": 0.5},
-    )
-    assert Measurement.from_dict(full.to_dict()) == full
-
-
-def test_the_line_says_what_limits_the_number() -> None:
-    full = record(
-        left_out=2, fitted_images=40, selection="layer chosen on 9 validation images", labels_seen=3000
-    )
-    assert full.line == (
-        "5 test images of pets; 2 copies of training or validation images are left out; "
-        "fitted to 40 training images; layer chosen on 9 validation images; "
-        "the network was trained on the labels of 3,000 different images"
-    )
+def test_the_majority_class_is_that_of_train() -> None:
+    """Train has dogs in the majority, test has owls: predicting the majority class of train gets one of 5."""
+    assert majority_baseline(dataset([0, 1, 1], [0, 1, 2, 2, 2])) == {"majority class": 0.2}
 
 
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({}, []),
-        ({"seeds": {"train.seed": 5}}, []),
-        ({"data": "the same under another name"}, []),
+        ({"seeds": {"train.seed": 5}, "data": "another name", "baselines": {"majority class": 0.5}}, []),
         ({"images_hash": "b"}, ["images"]),
         ({"fitted_hash": "b"}, ["images fitted to"]),
-        ({"labels_seen": 40}, ["labels seen in training"]),
-        ({"selection": "step chosen on 9 validation images"}, ["selection"]),
+        ({"labels_seen": None}, ["labels seen in training (0; unknown)"]),
+        ({"selection": "by 9 images"}, ["selection (none; by 9 images)"]),
         ({"classes": {"test": 2}}, ["classes"]),
-        ({"baselines": {"majority class": 0.5}, "labels_seen": None}, ["labels seen in training"]),
     ],
 )
 def test_numbers_can_be_compared_if_what_matters_is_the_same(
     changes: dict[str, object], found: list[str]
 ) -> None:
-    assert differences([record(), record(**changes)]) == found
-    assert differences([record(), None]) == []
+    assert described_differences(record(), record(**changes)) == found
+    assert differences([record(), record(**changes)]) == [each.split(" (")[0] for each in found]
 
 
-def test_a_difference_is_described_by_its_values() -> None:
-    changes = {"images_hash": "b", "labels_seen": None, "selection": "step chosen on 9 validation images"}
-    assert described_differences(record(labels_seen=1437), record(**changes)) == [
-        "images",
-        "labels seen in training (1,437; unknown)",
-        "selection (none; step chosen on 9 validation images)",
-    ]
-    assert described_differences(record(), None) == []
+# Classes that are evaluated and not trained on.
 
 
-def test_the_majority_class_is_that_of_train() -> None:
-    """Train has dogs in the majority, test has owls: predicting the majority class of train gets one of 5."""
-    assert majority_baseline(dataset([0, 1, 1], [0, 1, 2, 2, 2])) == {"majority class": 0.2}
+def test_classes_without_training_images_are_counted_and_named() -> None:
+    data = dataset([0, 1, 1], [1, 2, 2])
+    assert missing_classes(data) == {"test": {"owl": 2}}
+    assert missing_classes(data, trained=("owl", "dog")) == {"validation": {"cat": 1}}
+    [note] = missing_class_notes(data)
+    assert note == (
+        "2 of 3 test images of dataset 'pets' are of classes without training images, which no classifier "
+        "can predict: owl (2)"
+    )
+    unlabeled = Split(data.train.images)
+    assert missing_classes(replace(data, train=unlabeled)) == {}
+    assert missing_classes(replace(data, test=unlabeled)) == {}
+    many = ImageDataset("m", tuple("abcdefgh"), split([0]), split([0]), split([2, 3, 4, 5, 5, 6, 7]), "")
+    assert missing_class_notes(many)[0].endswith("c (1), d (1), e (1), f (2), g (1) and 1 more")
+
+
+# The content hash is of all pixels and labels, and of nothing else.
+
+
+def test_it_is_the_hash_of_whole_tensors_in_batches() -> None:
+    """So that features that were cached before images were hashed in batches are found."""
+    images = torch.arange(2500 * 3).reshape(2500, 3, 1, 1).to(torch.uint8)
+    labels = torch.arange(2500)
+    labeled, none = Split(images, labels), Split(images[:0])
+    data = ImageDataset("all", ("a",), labeled, none, labeled, "fingerprint")
+    expected = hashlib.blake2b(digest_size=16)
+    for each in (images, labels, images[:0], None, images, labels):
+        expected.update(str(None if each is None else tuple(each.shape)).encode())
+        expected.update(b"" if each is None else each.numpy().tobytes())
+    assert content_hash(data) == expected.hexdigest()
+    flipped = (replace(labeled, images=images.flip(0)), replace(labeled, labels=labels.flip(0)), none)
+    assert len({content_hash(replace(data, test=each)) for each in (labeled, *flipped)}) == 4

@@ -114,14 +114,6 @@ def test_colors_are_moved_by_as_much_as_inceptions() -> None:
         assert statistics.mean(amounts[name]) == pytest.approx((low + high) / 2, abs=near), name
 
 
-def test_contrast_is_moved_by_half_to_one_and_a_half() -> None:
-    checks = torch.tensor([[100, 140], [140, 100]], dtype=torch.uint8).expand(1, 3, 2, 2).tile(1, 1, 160, 160)
-    shown = lone(strength=1.0).apply(checks, 8, generator(0, "noise"))[0, 0].float()
-    factors = (shown[::8, 1::8] - shown[::8, ::8]) / 40
-    assert (float(factors.min()), float(factors.max())) == pytest.approx((0.5, 1.5), abs=0.06)
-    assert float(factors.mean()) == pytest.approx(1, abs=0.06)
-
-
 def test_a_crop_is_taken_at_a_whole_place_and_enlarged() -> None:
     ramp = torch.arange(8.0).expand(2, 3, 8, 8)
     found = random_resized_crop(ramp, 4, lots(0.0, 0.99), lots(0.0, 0.99))
@@ -171,16 +163,3 @@ def test_a_blend_is_a_fraction_of_gray() -> None:
     torch.testing.assert_close(found[0], torch.tensor([200.0, 0, 0]))
     torch.testing.assert_close(found[2], torch.full((3,), 200 * 0.299))
     torch.testing.assert_close(found[1], (found[0] + found[2]) / 2)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"crop": 0.0}, "crop is 0.0; allowed: above 0 and at most 1"),
-        ({"flip": 1.5}, "flip is 1.5; allowed: 0 to 1"),
-        ({"min_bits": 9}, "min_bits is 9; allowed: 1 to 8"),
-    ],
-)
-def test_impossible_settings_is_rejected(values: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        from_dict(RandomPatchAugment, values)

@@ -88,13 +88,3 @@ def test_later_settings_leave_the_cache_of_earlier_versions_valid() -> None:
     assert HOW.identity() == own
     later = {"squash": True, "crop_fraction": 0.5, "resize_first": True}
     assert replace(HOW, **later).identity() == own | later
-
-
-def test_encoded_images_keep_the_size_of_whole_ones() -> None:
-    wide = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
-    how = PreprocessConfig(rows=2, cols=2, resample="area", crop_seed=None, full_side=6)
-    split = SourceSplit(1, lambda start, stop: iter([wide]), str, None)
-    (result,) = preprocess(split, how, lambda pixels, source=None: np.array(pixels.shape, np.uint8))
-    assert isinstance(result, PreprocessedImage)
-    assert result.full is not None
-    assert (result.image.tolist(), result.full.tolist(), result.full_size) == ([3, 2, 2], [3, 6, 9], (6, 9))

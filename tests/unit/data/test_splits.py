@@ -171,15 +171,6 @@ def _wide_split(sizes: list[tuple[int, int]], first: int) -> Split:
     return Split(images, torch.arange(len(sizes)), full)
 
 
-def test_joined_splits_keep_every_whole_picture() -> None:
-    one, other = _wide_split([(2, 3), (1, 2)], first=0), _wide_split([(2, 2)], first=100)
-    both = one.concat(other).select(torch.tensor([2, 0]))
-    assert both.full_resolution is not None
-    assert _images(both.full_resolution) == [list(range(100, 112)), list(range(18))]
-    assert both.labels is not None
-    assert both.labels.tolist() == [0, 0]
-
-
 def test_groups_follow_their_images() -> None:
     one = replace(_labeled([0, 1, 2]), groups=torch.tensor([4, 4, 6]))
     other = replace(_labeled([3]), groups=torch.tensor([9]))
@@ -192,34 +183,8 @@ def test_groups_follow_their_images() -> None:
 SHAPES = [(2, 3), (1, 2), (2, 2), (3, 1)]  # 18, 6, 12 and 9 bytes
 
 
-def _images(wide: FullResolution) -> list[list[int]]:
-    return [each.flatten().tolist() for each in wide.images() if each is not None]
-
-
-@pytest.mark.parametrize("index", [[0, 1, 2, 3], [1, 2], [0, 2, 3], [3, 0, 1, 1], []])
-def test_packing_keeps_the_images_and_nothing_else(index: list[int]) -> None:
-    split = _wide_split(SHAPES, first=0).select(torch.tensor(index, dtype=torch.int64))
-    assert split.full_resolution is not None
-    packed = split.full_resolution.packed(torch.device("cpu"))
-    assert _images(packed) == _images(split.full_resolution)
-    assert [len(file) for file in packed.files] == [split.full_resolution.nbytes]  # type: ignore[arg-type]
-
-
-def test_part_of_a_split_counts_only_its_own_images() -> None:
-    split = _wide_split(SHAPES, first=0)
-    assert split.nbytes == 4 * 12 + 45
-    assert split.select(torch.arange(2)).nbytes == 2 * 12 + 24
-    assert split.select(torch.tensor([1, 3])).nbytes == 2 * 12 + 15
-
-
 def test_a_device_gets_the_pixels_of_the_split_and_no_sizes() -> None:
     wide = _wide_split(SHAPES, first=0).select(torch.arange(2)).to(torch.device("meta")).full_resolution
     assert wide is not None
     assert (wide.device.type, wide.files[0].shape) == ("meta", (24,))  # type: ignore[union-attr]
     assert {sizes.device.type for sizes in (wide.rows, wide.heights, wide.widths)} == {"cpu"}
-
-
-def test_on_the_device_where_they_are_images_are_shared() -> None:
-    split = _wide_split(SHAPES, first=0)
-    moved = split.to(torch.device("cpu"))
-    assert moved.full_resolution is split.full_resolution

@@ -16,8 +16,8 @@ from isopix.core.overrides import override, parse
 from isopix.data import store
 from isopix.data.augment import ScaleCrop
 from isopix.data.cache import cached_source
-from isopix.data.content_hash import content_hash
 from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.measurement import content_hash
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.sources.base import Source, SourceSplit
 from isopix.data.splits import Split

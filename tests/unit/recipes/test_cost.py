@@ -5,7 +5,6 @@ import torch
 from torch import Tensor, nn
 
 from isopix.core import device
-from isopix.core.device_specs import DEVICE_SPECS
 from isopix.core.random import generator
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import cost, registry
@@ -127,11 +126,6 @@ def test_device_hours_are_flops_by_peak_and_utilization() -> None:
     assert (v100.hours, v100.price) == (pytest.approx(1), None)
 
 
-def test_all_devices_with_a_peak_are_listed_by_default() -> None:
-    assert [each.device for each in cost.device_costs(1e18, "bf16")] == list(DEVICE_SPECS)
-    assert "TPUv3 core" not in [each.device for each in cost.device_costs(1e18, "fp32")]
-
-
 def test_a_linear_layer_saves_its_input_and_a_sigmoid_its_output() -> None:
     net = nn.Sequential(nn.Linear(6, 5), nn.Sigmoid(), nn.Linear(5, 3))
     assert activation_bytes(lambda: net(torch.ones(7, 6)), exclude=net.parameters()) == 4 * 7 * (6 + 5)
@@ -154,11 +148,6 @@ def test_tensors_that_share_memory_count_once() -> None:
         return one * other + copy[:4].square()
 
     assert activation_bytes(forward, exclude=()) == 4 * 8 * 4
-
-
-def test_without_gradients_nothing_is_activation_bytes() -> None:
-    with torch.no_grad():
-        assert activation_bytes(lambda: nn.Linear(6, 5)(torch.ones(7, 6)), exclude=()) == 0
 
 
 GIB = 2**30
@@ -201,12 +190,6 @@ def test_the_estimate_for_a_depth_is_that_of_the_whole_network() -> None:
         check_memory(recipe, total=needed - 1, free=needed)
     assert check_memory(recipe, total=needed, free=needed).startswith("training needs about")
     assert check_memory(recipe, total=needed, free=2 * needed) == ""
-
-
-def test_only_what_the_device_has_in_total_is_a_limit() -> None:
-    recipe = _recipe("batch_size=256")
-    warning = check_memory(recipe, total=64 * GIB, free=GIB)
-    assert "1.0 GiB are available; if it fails: batch_size=" in warning
 
 
 def test_small_recipes_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,10 +42,6 @@ def find(cell: str, scale: str = "") -> Recipe:
     return registry.find(f"isotropic.{scale}{cell}")
 
 
-def test_there_are_the_papers_forty_eight_cells_and_transformers_without_positions() -> None:
-    assert len(CELLS) == (4 + 1) * 3 * 4
-
-
 @paper
 @pytest.mark.parametrize("scale", ["", "tiny-", "translated_digits-"])
 def test_a_cell_is_what_its_name_says(cell: str, scale: str) -> None:
@@ -101,14 +97,6 @@ def test_other_widths_are_settings(word: str, cell: str, parameters: int) -> Non
     before = recipe_cost(find(cell)).parameters - PARAMETERS[CELLS[cell][0]]
     changed = registry.resolve(f"isotropic.{cell}", assignments=[word]).recipe
     assert recipe_cost(changed).parameters == before + parameters
-
-
-@pytest.mark.parametrize("block", ["convolution", "mixer"])
-@pytest.mark.parametrize("name", ["igpt.tiny", "igpt.tiny_bert"])
-def test_image_gpts_palette_goes_with_every_block(block: str, name: str) -> None:
-    recipe = registry.resolve(name, assignments=[f"block={block}"]).recipe
-    assert recipe.model.codec.kind == "palette"
-    assert recipe_cost(recipe).parameters > 0
 
 
 def test_a_family_is_listed_in_one_line_that_names_its_parts() -> None:

@@ -35,14 +35,15 @@ def test_xl_at_32_has_the_printed_count() -> None:
 
 
 @pytest.mark.parametrize("name", registry.RECIPES)
-def test_recipe_is_named_like_its_key(name: str) -> None:
-    assert registry.find(name).name == name
-
-
-@pytest.mark.parametrize("name", registry.RECIPES)
 def test_recipe_to_file_to_recipe_is_the_identity(name: str) -> None:
     recipe = registry.find(name)
+    assert recipe.name == name
     assert from_dict(Recipe, to_dict(recipe)) == recipe
+
+
+def test_an_unknown_recipe_suggests_the_nearest_and_lists_all() -> None:
+    with pytest.raises(ValueError, match=r"^unknown recipe 'igpt.tny'; did you mean 'igpt.tiny'. recipes: "):
+        registry.find("igpt.tny")
 
 
 def test_training_flops_of_s_are_the_known_count() -> None:
@@ -50,15 +51,6 @@ def test_training_flops_of_s_are_the_known_count() -> None:
     n, d, depth, colors = 1024, 512, 24, 512
     expected = 3 * (24 * depth * d * d + 2 * colors * d + 2 * depth * (n + 1) * d) * n
     assert recipe_cost(registry.find("igpt.s")).training_flops == expected
-
-
-def test_unknown_recipe_lists_the_right_ones() -> None:
-    names = ", ".join(registry.listing())
-    with pytest.raises(
-        ValueError, match=r"^unknown recipe 'igpt.tny'; did you mean 'igpt.tiny'. recipes: "
-    ) as error:
-        registry.find("igpt.tny")
-    assert str(error.value).endswith(names)
 
 
 def test_later_layers_win_and_say_so(tmp_path) -> None:
@@ -77,13 +69,6 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
     assert origins["model.width"] == "command line"
     assert origins["train.seed"] == "option"
     assert origins["data.limit"] == origins["train.steps"] == "recipe"
-
-
-def test_all_settings_of_a_part_that_is_replaced_have_its_origin() -> None:
-    resolved = registry.resolve("igpt.tiny", options={"optimizer.lr": 0.5}, assignments=["optimizer=sgd"])
-    origins = {each.path: each.source for each in registry.settings(resolved)}
-    assert origins["train.optimizer.kind"] == origins["train.optimizer.momentum"] == "command line"
-    assert origins["train.steps"] == origins["model.depth"] == "recipe"
 
 
 def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None:
@@ -136,68 +121,20 @@ def test_settings_that_are_valid_only_together_are_changed_together(words: list[
     )
 
 
-def test_a_wrong_kind_is_named_before_the_settings_that_it_lacks() -> None:
-    with pytest.raises(ValueError, match=r"'model\.block\.kind' is 'mixr'; did you mean 'mixer'\? known: "):
-        registry.resolve("igpt.tiny", assignments=["block=mixr", "heads=4"])
-
-
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        (
-            "dpth=4",
-            "unknown setting 'dpth'; did you mean 'model.depth'? isopix recipe show NAME lists all settings",
-        ),
-        ("zzz=1", "unknown setting 'zzz'; isopix recipe show NAME lists all settings"),
+        ("dpth=4", "unknown setting 'dpth'; did you mean 'model.depth'? isopix recipe show NAME lists all"),
         ("learning_rate=1", "unknown setting 'learning_rate'; did you mean 'train.optimizer.lr'? isopix"),
-        ("warmup=3", "unknown setting 'warmup'; did you mean 'train.schedule.warmup_epochs' or"),
-        (
-            "eval=3",
-            "unknown setting 'eval'; did you mean 'train.evaluate_every' or 'train.evaluate_images' or "
-            "'train.evaluators'? isopix recipe show",
-        ),
+        ("block.hedas=4", "unknown setting 'model.block.hedas'; did you mean 'model.block.heads'? "),
+        ("block.kind=mixr", "'model.block.kind' is 'mixr'; did you mean 'mixer'? known: axial, convolution"),
         ("finetune.dropout=0.1", "'finetune' has no settings inside; it is null here"),
-        (
-            "block.hedas=4",
-            "unknown setting 'model.block.hedas'; did you mean 'model.block.heads'? "
-            "settings of model.block: kind, norm, heads",
-        ),
-        (
-            "block.kind=mixr",
-            "'model.block.kind' is 'mixr'; did you mean 'mixer'? known: axial, convolution, mixer",
-        ),
         ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
-        ("depth=zero", "model.depth is 'zero'; it must be an integer"),
-        ("depth=1.5", "model.depth is 1.5; it must be an integer"),
-        ("depth=", "model.depth is null; it must be an integer"),
-        ("lr=fast", "train.optimizer.lr is 'fast'; it must be a number"),
-        ("limit=few", "data.limit is 'few'; it must be an integer or null"),
-        ("labels_per_class=true", "data.labels_per_class is true; it must be an integer or a string or null"),
-        ("palette_file=3", "model.codec.palette_file is 3; it must be a string or null"),
-        ("evaluators=knn", "train.evaluators is 'knn'; it must be a list of evaluators"),
-        (
-            "evaluators=[{kind: knn, every: x}]",
-            "train.evaluators.0.every is 'x'; it must be an integer",
-        ),
-        ("depth.x=1", "'model.depth' has no settings inside; it is one value"),
-        ("depth={x: 1}", "'model.depth' has no settings inside; it is one value"),
-        ("depth=yes", "model.depth is 'yes'; it must be an integer"),
         ("depth=true", "model.depth is true; it must be an integer"),
-        ("batch_size=10:00", "train.batch_size is '10:00'; it must be an integer"),
-        ("compile=on", "train.compile is 'on'; it must be true or false"),
-        ("block.norm=batch", "'model.block.norm.kind' is 'batch'; known: layer_norm, rms_norm"),
+        ("evaluators=[{kind: knn, every: x}]", "train.evaluators.0.every is 'x'; it must be an integer"),
         ("block.norm=1", "'model.block.norm' is 1; known: layer_norm, rms_norm"),
         ("block.norm.epsilon=-1", "model.block.norm: epsilon is -1.0; allowed: above 0"),
-        ("lr=.inf", "train.optimizer.lr is inf; it must be a finite number"),
-        ("lr=inf", "train.optimizer.lr is 'inf'; it must be a finite number"),
-        ("optimizer.epsilon=0", "train.optimizer: epsilon 0.0 must be a number greater than 0"),
-        ("optimizer.beta1=1", "train.optimizer: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
-        ("data=photos", "'data' is 'photos'; settings inside it: source, rows, cols"),
-        ("data.source=", "data.source is null; it must be a string"),
-        ("depth=0", "model: depth is 0; allowed: 1 to 1024"),
-        ("precision=fp8", "train.precision is 'fp8'; it must be one of fp32, bf16"),
         ("accumulate=3", "train: batch_size 16 is not a multiple of accumulate 3"),
-        ("data.rows=0", "data: rows is 0; allowed: 1 to 1024"),
     ],
 )
 def test_wrong_settings_name_the_right_ones(word: str, message: str) -> None:

@@ -54,7 +54,7 @@ def job_of(run: Path, loaded: LoadedRun, out: Path, *words: str) -> FineTuneJob:
 
 
 def folder_of(out: Path, labels: int, subset: int) -> Path:
-    [folder] = out.glob(f"labels-{labels}-subset-{subset}-*")
+    [folder] = out.glob(f"*/labels-{labels}-subset-{subset}")
     return folder
 
 
@@ -108,7 +108,7 @@ def test_every_subset_starts_from_the_weights_of_the_run(
 ) -> None:
     finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), PROTOCOL)
     weights = loaded.network.tensors()
-    for folder in tmp_path.iterdir():
+    for folder in tmp_path.glob("*/labels-*"):
         first = checkpoint.load_checkpoint(folder / "checkpoints/step-00000000").tensors["model"]
         assert all(torch.equal(first[name], tensor) for name, tensor in weights.items())
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,10 +11,9 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.results import LRSearch
+from isopix.runs.results import LRSearch, LRSearchResult
 from isopix.runs.start import TrainingStart
 from isopix.storage import checkpoint, log
-from isopix.storage.atomic import write_json
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -124,13 +122,15 @@ def test_a_kill_before_a_status_was_written_changes_nothing(
     _, found = whole
     failed = set[int]()
 
-    def fail_once(path: Path, values: dict[str, Any]) -> None:
-        if len(values["trials"]) not in failed:
-            failed.add(len(values["trials"]))
-            raise KeyboardInterrupt
-        write_json(path, values)
+    saved = LRSearchResult.saved
 
-    monkeypatch.setattr("isopix.storage.atomic.write_json", fail_once)
+    def fail_once(result: LRSearchResult, path: Path) -> LRSearchResult:
+        if len(result.trials) not in failed:
+            failed.add(len(result.trials))
+            raise KeyboardInterrupt
+        return saved(result, path)
+
+    monkeypatch.setattr(LRSearchResult, "saved", fail_once)
     for _ in found.trials:
         with pytest.raises(KeyboardInterrupt):
             search(tmp_path / "lr")

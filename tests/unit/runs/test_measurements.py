@@ -55,7 +55,7 @@ def others(tuned: Path) -> Path:
     isopix.search_lr(masked, *few, "steps=4", out=out / "tuning", min_lr=0.003)
     words += ["num_test_images=null"]
     scratch = isopix.finetune("igpt.digits", *words, out=out / "scratch")
-    isopix.compare(tuned, baseline=scratch, out=out / "comparison" / "comparison.json")
+    isopix.compare(tuned, baseline=[scratch.path], out=out / "comparison" / "comparison.json")
     return out
 
 
@@ -164,7 +164,7 @@ def test_few_label_errors_name_the_validation_images_that_chose_the_probe(
     )
     found, within = few().measurement, few(select="cross-validation", labels=[2]).measurement
     assert found.selection == "layer and L2 penalty chosen on 180 validation images"
-    assert within.selection == "layer and L2 penalty chosen within the labeled images"
+    assert within.selection == "layer and L2 penalty chosen by cross-validation within the labeled images"
     assert (found.split, found.images, found.available) == ("test", 180, 180)
 
 

@@ -124,7 +124,7 @@ def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: 
     ).recipe
     train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert environment["palette"] == {"file": str(file), "source": "seventeen grays"}
+    assert environment["codec"]["palette"] == {"file": str(file), "source": "seventeen grays"}
 
 
 def test_seconds_continue_after_a_stop(tmp_path: Path) -> None:

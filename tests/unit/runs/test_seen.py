@@ -167,7 +167,7 @@ def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
         assert UNKNOWN in few.warnings
         assert few.measurement.warnings == (UNKNOWN,)
         verified = isopix.verify(run)
-        assert verified.record["measurement"]["warnings"] == [UNKNOWN]
+        assert verified.measurement.warnings == (UNKNOWN,)
     assert isopix.evaluate(tuned).measurement.warnings == (UNKNOWN,)
 
 

@@ -12,6 +12,7 @@ from tests.run_folders import create_run
 HOLDER = """
 import sys, time
 from pathlib import Path
+from isopix.storage.run_folder import RunFolder
 with RunFolder(Path(sys.argv[1])).lock():
     print("locked", flush=True)
     time.sleep(60)

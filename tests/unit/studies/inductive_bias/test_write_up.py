@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from isopix.plots.comparisons import ForestRow, Mark
 from isopix.studies.inductive_bias.figures import claim_rows, group_trials, mean_std
 from isopix.studies.inductive_bias.grid import Study
 from isopix.studies.inductive_bias.results import StudyResult, Trial
-from isopix.studies.inductive_bias.write_up import write_up
+from isopix.studies.inductive_bias.write_up import evaluate_trials, write_up
 from isopix.studies.results import ClaimRecord, ContrastRecord
 from tests.unit.studies.inductive_bias.worlds import pool_probes, probed
 
@@ -46,6 +47,22 @@ def test_tables_have_every_claim_and_every_network(found: StudyResult) -> None:
     trials = [each.trial for name, each in found.trials.items() if name.startswith("conv-pix2vec-1-")]
     losses = mean_std([trial.loss for trial in trials if trial])
     assert own["loss"] == f"{losses.mean:.3f} ± {losses.std:.3f}"
+
+
+def test_placements_of_one_digit_are_not_independent_test_images() -> None:
+    done = list(Study.open(COMMITTED).results().values())
+    ignored = [replace(each, test_groups=()) for each in done]
+    (own,), (narrow,) = (
+        [
+            each.estimate
+            for each in evaluate_trials(trials, {})["grid4"][0].contrasts
+            if each.unit == "points"
+        ][:1]
+        for trials in (done, ignored)
+    )
+    assert own is not None
+    assert narrow is not None
+    assert own.half_width() > narrow.half_width()
 
 
 def test_failures_end_the_command(found: StudyResult) -> None:

@@ -78,7 +78,7 @@ def test_another_setup_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.png").touch()
     with (
-        pytest.raises(ValueError, match="not empty and has no protocols"),
+        pytest.raises(ValueError, match="photos"),
         Reproduction.create(tmp_path / "photos", SETUP),
     ):
         pass

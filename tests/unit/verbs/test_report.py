@@ -1,0 +1,68 @@
+"""`isopix report` writes one page and its summary; `isopix demo` trains side by side, and resumes."""
+
+from pathlib import Path
+
+import pytest
+
+from isopix.probing.config import ProbeConfig
+from isopix.reporting.results import ReportResult
+from isopix.verbs import demo as demo_verb
+from isopix.verbs.demo import demo, demo_folder
+from isopix.verbs.report import report
+from tests.smoke.conftest import QUICK, quick_figures, quick_probes
+from tests.unit.reporting.cases import evidence, whole
+
+__all__ = ["quick_figures", "quick_probes"]
+
+
+def test_the_report_of_one_run_is_in_its_folder_with_its_summary(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    found = report(run.path)
+    assert found.path == run.report
+    assert run.report.read_text().lstrip().startswith("<!doctype html>")
+    names = [row.name for row in found.summary]
+    own = ["untrained", "top neighbor", "shuffled labels"]
+    assert names == ["run", *own, "raw pixels (64 features)", "majority class"]
+    assert ReportResult.read(run.report) == found
+    assert "50.0% (48.0 to 52.0)" in repr(found)
+
+
+def test_the_report_of_several_runs_is_next_to_the_first_and_says_what_differs(tmp_path: Path) -> None:
+    one, two = (whole(tmp_path / name) for name in ("one", "two"))
+    assert report(one.path, two.path).warnings == ()
+    assert (tmp_path / "report.html").is_file()
+    evidence(config=ProbeConfig(pool="max")).saved(two.probes / "probe.json")
+    found = report(one.path, two.path, out=tmp_path / "new" / "page.html")
+    assert found.warnings == ("these runs cannot be compared: probes differ in pool",)
+    assert (tmp_path / "new" / "page.html").is_file()
+
+
+def test_a_folder_as_out_and_what_is_no_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"out .* is a folder; a report is one file"):
+        report(whole(tmp_path / "run").path, out=tmp_path)
+    with pytest.raises(ValueError, match=r"has no recipe\.json"):
+        report(tmp_path)
+    with pytest.raises(ValueError, match="at least one run"):
+        report()
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("quick_probes", "quick_figures")
+def test_a_demo_writes_one_report_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_verb, "FEW_LABELS", (1, 2, 100))  # no class has 100
+    settings = [*QUICK, "data.limit=60"]
+    found = demo(*settings, out=tmp_path, device="cpu")
+    assert found.path == tmp_path / "1" / "report.html"
+    assert [row.name for row in found.summary if row.kind == "run"] == ["ar", "bert", "conv"]
+    page = found.path.read_text()
+    assert page.count("data:image/png;base64,") >= 4
+    assert demo_folder(tmp_path) == tmp_path / "2"
+    found.path.unlink()
+    assert demo_folder(tmp_path) == tmp_path / "1"
+
+
+def test_a_training_of_a_demo_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"^unknown recipe 'nothing'"):
+        demo_verb.train_side_by_side(
+            {tmp_path / "a": ["pretrain", "nothing", "--out", str(tmp_path / "a")]}, 1, "cpu"
+        )
