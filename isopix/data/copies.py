@@ -2,7 +2,7 @@
 of the same content, and images that look almost the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -47,8 +47,7 @@ def without_copies(split: Split, originals: Hashes) -> tuple[Split, int]:
 
 
 def distinct_splits(splits: Mapping[SplitName, Split], dataset: str) -> DistinctSplits:
-    """Return the splits without validation images that are copies of training images, and without test images
-    that are copies of either.
+    """Leave out validation images that are copies of training images, and test images that are of either.
 
     Raises ValueError if all validation or all test images are copies.
     """
@@ -80,7 +79,10 @@ def exact_duplicates(hashes: Rows) -> list[DuplicateGroup]:
     order = np.argsort(hashes, kind="stable")
     starts = np.flatnonzero(np.diff(hashes[order])) + 1
     groups = [group for group in np.split(order, starts) if len(group) > 1]
-    return [DuplicateGroup("exact", tuple(group.tolist())) for group in _by_first(groups)]
+    return [
+        DuplicateGroup("exact", tuple(group.tolist()))
+        for group in sorted(groups, key=lambda each: int(each[0]))
+    ]
 
 
 def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup]:
@@ -102,11 +104,10 @@ def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup
     label = component[content[members]]
     order = np.argsort(label, kind="stable")
     groups = np.split(members[order], np.flatnonzero(np.diff(label[order])) + 1) if len(members) else []
-    return [DuplicateGroup("near", tuple(group.tolist())) for group in _by_first(groups)]
-
-
-def _by_first(groups: Sequence[Rows]) -> list[Rows]:
-    return sorted(groups, key=lambda group: int(group[0]))
+    return [
+        DuplicateGroup("near", tuple(group.tolist()))
+        for group in sorted(groups, key=lambda each: int(each[0]))
+    ]
 
 
 def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:

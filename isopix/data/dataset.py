@@ -132,9 +132,7 @@ class ImageDataset:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How labels were mapped to classes, and what is left out: unreadable files, of which the first are
-        named, and copies across splits.
-        """
+        """How labels were mapped to classes, and what is left out: unreadable files and copies."""
         skipped = [f"skipped {each.path}: {each.reason}" for each in self.bad_files]
         more = len(skipped) - MAX_NAMED
         if more > 1:
@@ -152,11 +150,7 @@ class ImageDataset:
 
     def require_labels(self, verb: str) -> None:
         """Raise ValueError unless every image has a label and training images have two classes or more."""
-        if len(self.classes) == 1:
-            raise ValueError(
-                f"{verb} needs two classes or more; dataset '{self.name}' has one: {self.classes[0]}"
-            )
-        splits = {"train": self.train, "validation": self.validation, "test": self.test}
+        splits = {name: getattr(self, name) for name in SPLIT_NAMES}
         unlabeled = [name for name, split in splits.items() if len(split) and split.labels is None]
         if unlabeled:
             raise ValueError(
@@ -176,15 +170,11 @@ def load_dataset(
 ) -> ImageDataset:
     """Return the dataset of these settings; from the cache after the first time.
 
-    A source's own validation and test splits are used; validation images that are copies of a training image,
-    and test images that are copies of either, are left out of all but published datasets. For each split that
-    it lacks, a fraction `holdout` of its training images is held out: each image for itself, by its content
-    and `config.seed`, so that images added later move no other; of a published dataset exactly
-    ceil(holdout * n) of n images.
-    `train_on_validation` changes neither the number of images of each split before they are joined nor the
-    test images. `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Images that cannot be read are
-    listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %, if
-    all images of a split are copies, and what the readers and the cache raise.
+    A source's own validation and test splits are used, without copies of training images (`distinct_splits`)
+    but for published datasets. Those that it lacks are held out of its training images (`held_out_indices`).
+    `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Images that cannot be read are listed in
+    `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %, if all images of
+    a split are copies, and what the readers and the cache raise.
     """
     cache = cache or default_cache()
     source = open_source(config, cache)()
@@ -196,15 +186,14 @@ def load_dataset(
     whole = _whole_splits(cached, config, holdout, exact=source.fixed)
     found = DistinctSplits(whole, {}, ()) if source.fixed else distinct_splits(whole, source.name)
     splits = _limited(found.splits, config)
-    train = splits["train"]
     membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
     if config.count_or_fraction_per_class is not None:
-        train = _few_labels(train, config)
+        splits["train"] = _few_labels(splits["train"], config)
         membership += f" {config.labels_per_class} {config.subset}"
     return ImageDataset(
         name=printable(source.name)[:MAX_NAME],
         classes=source.classes,
-        train=train,
+        train=splits["train"],
         validation=splits["validation"],
         test=splits["test"],
         fingerprint=hash_bytes(cached.content_hash.encode(), membership.encode()),

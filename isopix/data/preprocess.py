@@ -77,9 +77,7 @@ class PreprocessConfig:
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide the pixels; later ones only where they are not the default."""
         later = {"crop_fraction": 1.0, "squash": False, "resize_first": False}
-        return {
-            name: value for name, value in to_dict(self).items() if name not in later or later[name] != value
-        }
+        return {name: each for name, each in to_dict(self).items() if later.get(name, ...) != each}
 
 
 @dataclass(frozen=True)
@@ -154,15 +152,14 @@ def map_images(
         while held := _take(jobs, raw, most):
             size = min(IMAGES_PER_CHUNK, -(-len(held) // threads))
             chunks = [held[first : first + size] for first in range(0, len(held), size)]
-            ready, pending = pending, [pool.submit(partial(_work, chunk, work)) for chunk in chunks]
+            ready, pending = (
+                pending,
+                [pool.submit(lambda chunk: list(map(work, chunk)), chunk) for chunk in chunks],
+            )
             for each in ready:
                 yield from each.result()
         for each in pending:
             yield from each.result()
-
-
-def _work(chunk: list[T], work: Callable[[T], R]) -> list[R]:
-    return [work(job) for job in chunk]
 
 
 def _take(jobs: Iterator[T], raw: Callable[[T], RawImage], count: int) -> list[T]:
@@ -170,14 +167,10 @@ def _take(jobs: Iterator[T], raw: Callable[[T], RawImage], count: int) -> list[T
     held, size = [], 0
     for job in islice(jobs, count):
         held.append(job)
-        size += _num_bytes(raw(job))
+        image = raw(job)
+        size += (
+            image.nbytes if isinstance(image, np.ndarray) else len(image) if isinstance(image, bytes) else 0
+        )
         if size > MAX_HELD:
             break
     return held
-
-
-def _num_bytes(raw: RawImage) -> int:
-    """Return the bytes of an image in memory."""
-    if isinstance(raw, np.ndarray):
-        return raw.nbytes
-    return len(raw) if isinstance(raw, bytes) else 0

@@ -1,8 +1,7 @@
 """Resizing: the largest box of the target's aspect ratio, or the whole image, resized to rows x cols.
 
-Resizing the shorter side to fit and then cropping gives the same as cropping that box first, so that both are
-one call of Pillow, if the longer side becomes a whole number of pixels. Other libraries round it, which
-shifts and stretches other images by up to a pixel; `resize_and_crop` does as they do.
+Cropping the box and resizing it is one call of Pillow. Other libraries resize the shorter side to fit, round
+the longer one and then crop, which shifts and stretches images by up to a pixel: `resize_and_crop`.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -19,7 +18,6 @@ FILTERS: dict[Resample, Image.Resampling] = {
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
 }
-
 
 MAX_RESIZED = 16_000_000  # pixels of an image that is cropped afterwards
 

@@ -50,11 +50,9 @@ class Split:
 
         A smaller sample of the same seed is part of a larger one.
         """
-        return (
-            self
-            if count is None or count >= len(self)
-            else self.select(self._order(seed)[:count].sort().values)
-        )
+        if count is None or count >= len(self):
+            return self
+        return self.select(self._order(seed)[:count].sort().values)
 
     def balanced_sample(self, count: int | None, seed: int = 0) -> "Split":
         """Return a sample in which no class has two images more than another one that has images left; a

@@ -6,7 +6,7 @@ import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import median_low
 from typing import Any, Literal
 
 from isopix.core.table import Table
@@ -106,7 +106,7 @@ class SampleResult(PictureResult):
         if self.nearest is None:
             return []
         distances = {"samples": self.nearest.distances, "held-out images": self.nearest.held_out}
-        rows = [(name, len(each), f"{median(each):.1f}") for name, each in distances.items() if each]
+        rows = [(name, len(each), f"{median_low(each):.1f}") for name, each in distances.items() if each]
         caption = (
             f"Distance to the nearest of {self.nearest.num_training:,} training images, in levels (0..255)"
         )

@@ -4,7 +4,6 @@ Which tensors each device holds, and in which precision, is that of `train.paral
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -35,10 +34,9 @@ RENDEZVOUS = "--rdzv-backend=c10d --rdzv-endpoint=HOST:29500"
 
 
 class ShardingUnit(NamedTuple):
-    """Weights that FSDP gathers together, by shape; they are used `runs` times in a forward pass."""
+    """Weights that FSDP gathers together, by shape."""
 
     shapes: tuple[Shape, ...]
-    runs: int = 1
 
     @property
     def numel(self) -> int:
@@ -68,12 +66,11 @@ def sharding_units(network: Network) -> tuple[ShardingUnit, ...]:
     """Return the trained weights that FSDP gathers together: those of no block, and each block's own."""
     names = {each: name for name, each in network.named_modules() if isinstance(each, Block)}
     owners = sorted(names.values(), key=len, reverse=True)
-    runs = Counter(names[block] for block in network.backbone.layers)
     own: dict[str, list[Shape]] = {"": [], **{name: [] for name in names.values()}}
     for name, parameter in network.named_parameters():
         owner = next((each for each in owners if name.startswith(f"{each}.")), "")
         own[owner].append(tuple(parameter.shape))
-    return tuple(ShardingUnit(tuple(shapes), runs[name] or 1) for name, shapes in own.items())
+    return tuple(ShardingUnit(tuple(shapes)) for shapes in own.values())
 
 
 @cache

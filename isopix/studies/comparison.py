@@ -41,13 +41,6 @@ class FinishedRun(NamedTuple):
     measurement: Measurement  # of the accuracy
 
 
-class PairedImages(NamedTuple):
-    """1, 0 or -1 for each seed, draw and test image, and the group of each image; None if not known."""
-
-    differences: np.ndarray | None = None
-    groups: np.ndarray | None = None
-
-
 class RunGroup(NamedTuple):
     """Runs of the same settings, one for each seed and each draw of the labels."""
 
@@ -92,7 +85,18 @@ def find_runs(places: Sequence[str]) -> list[Path]:
 
     Raises ValueError for a place where there is no run, or none that is fine-tuned.
     """
-    return [run for place in places for run in _finetuned_at(place)]
+    found = list[Path]()
+    for place in places:
+        path = Path(place)
+        near = path.iterdir() if path.is_dir() else map(Path, glob.glob(place))  # noqa: PTH207
+        runs = [path] if is_run(place) else sorted(each for each in near if is_run(str(each)))
+        if not runs:
+            raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
+        tuned = [each for each in runs if read_json(RunFolder(each).recipe).get("finetune") is not None]
+        if not tuned:
+            raise ValueError(f"no fine-tuned run in {place}; compare the runs of isopix finetune")
+        found += tuned
+    return found
 
 
 def is_run(place: str) -> bool:
@@ -171,7 +175,7 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
     for key, run in group.runs.items():
         _check_pair(run, baseline.runs[key])
     accuracies, others = (_accuracies(each) for each in (group, baseline))
-    images = _paired_images(group, baseline)
+    images, groups = _paired_images(group, baseline)
     return Comparison(
         group=group.name,
         baseline=baseline.name,
@@ -180,10 +184,10 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
         num_images=group.cells[0][0].num_images,
         accuracies=tuple(map(tuple, accuracies.tolist())),
         baseline_accuracies=tuple(map(tuple, others.tolist())),
-        difference=crossed_mean(accuracies - others, *images).as_record(),
+        difference=crossed_mean(accuracies - others, images, groups).as_record(),
         measurements=_measurements(group),
         baseline_measurements=_measurements(baseline),
-        notes=tuple(_notes(group, baseline, paired_images=images.differences is not None)),
+        notes=tuple(_notes(group, baseline, paired_images=images is not None)),
     )
 
 
@@ -204,16 +208,18 @@ def _check_pair(run: FinishedRun, other: FinishedRun) -> None:
         raise ValueError(f"{run.path} and {other.path} were evaluated on different test images")
 
 
-def _paired_images(group: RunGroup, baseline: RunGroup) -> PairedImages:
-    """Return the differences between test images; none unless all runs have the same images."""
+def _paired_images(group: RunGroup, baseline: RunGroup) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return 1, 0 or -1 for each seed, draw and test image, and the group of each image; None unless all runs
+    have the same images.
+    """
     found = [run.images for each in (group, baseline) for row in each.cells for run in row]
     known = [images for images in found if images is not None]
     if len(known) < len(found) or not all(torch.equal(known[0].hashes, each.hashes) for each in known):
-        return PairedImages()
+        return None, None
     correct = torch.stack([each.correct for each in known]).double().numpy()
     correct = correct.reshape(2, len(group.seeds), len(group.draws), -1)
     groups = next((each.groups.numpy() for each in known if each.groups is not None), None)
-    return PairedImages(correct[0] - correct[1], groups)
+    return correct[0] - correct[1], groups
 
 
 def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[str]:
@@ -260,15 +266,3 @@ def _title(group: Sequence[str]) -> str:
     names = [Path(each).name for each in group]
     common = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     return "".join(letters[0] for letters in common).rstrip("-_.* ") or names[0]
-
-
-def _finetuned_at(place: str) -> list[Path]:
-    path = Path(place)
-    found = path.iterdir() if path.is_dir() else map(Path, glob.glob(place))  # noqa: PTH207
-    runs = [path] if is_run(place) else sorted(each for each in found if is_run(str(each)))
-    if not runs:
-        raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
-    tuned = [each for each in runs if read_json(RunFolder(each).recipe).get("finetune") is not None]
-    if not tuned:
-        raise ValueError(f"no fine-tuned run in {place}; compare the runs of isopix finetune")
-    return tuned

@@ -125,9 +125,7 @@ class TrialCommands:
         """Fine-tune a run in `out`, or resume the run that is there."""
         from isopix.verbs.finetune import finetune
 
-        return self._train_or_resume(
-            out, lambda: finetune(run, out=out, overrides=settings, device=self.device)
-        )
+        return self._train_or_resume(out, lambda: finetune(run, *settings, out=out, device=self.device))
 
     def evaluate(self, run: Path, mask_ensemble: int | None) -> Path:
         """Evaluate a fine-tuned run on all test images."""
@@ -147,7 +145,9 @@ class TrialCommands:
         """Measure the error with few labels; `options` are further arguments of `isopix.low_data`."""
         from isopix.verbs.low_data import low_data
 
-        return _saved(low_data(run, data=data, device=self.device, **options).path)
+        named = {name: value for name, value in options.items() if name != "settings"}
+        words = options.get("settings", ())
+        return _saved(low_data(run, *words, data=data, device=self.device, **named).path)
 
     def _train_or_resume(self, out: Path, start: Callable[[], object]) -> Path:
         from isopix.storage.run_folder import RunFolder

@@ -17,6 +17,7 @@ from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import (
     DATASETS,
     SPLIT_NAMES,
+    Format,
     ReadOptions,
     Source,
     SourceSplit,
@@ -233,7 +234,7 @@ def _numbers(file: Path) -> NDArray[Any]:
         return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
 
 
-register_format("an .npz file", lambda path: path.suffix.lower() == ".npz", read_npz)
+register_format(Format("an .npz file", lambda path: path.suffix.lower() == ".npz", read_npz))
 register_format(
-    "OpenAI's .npy files", lambda path: _is_coded(path) or path.suffix.lower() == ".npy", read_codes
+    Format("OpenAI's .npy files", lambda path: _is_coded(path) or path.suffix.lower() == ".npy", read_codes)
 )

@@ -76,42 +76,29 @@ class ReadOptions:
 
 
 class Format(NamedTuple):
-    """Files that are read as a dataset."""
+    """Files that are read as a dataset: those that `claims` is true of; `is_last` if no other format does."""
 
     label: str  # in errors
     claims: Callable[[Path], bool]
     read: Callable[[Path, ReadOptions], Source]
-    is_last: bool
+    is_last: bool = False
 
 
 class NamedDataset(NamedTuple):
     """A dataset known by name, and how it is augmented in fine-tuning if the literature agrees on it."""
 
     read: Callable[[ReadOptions], Source]
-    augment: AugmentationSpec | None
+    augment: AugmentationSpec | None = None
 
 
 FORMATS: list[Format] = []
 DATASETS: dict[str, NamedDataset] = {}
 
 
-def register_format(
-    label: str,
-    claims: Callable[[Path], bool],
-    read: Callable[[Path, ReadOptions], Source],
-    *,
-    last: bool = False,
-) -> None:
-    """Read the paths that `claims` is true of; `last` if no other format claims them."""
-    FORMATS.append(Format(label, claims, read, last))
+def register_format(found: Format) -> None:
+    """Read files of this format."""
+    FORMATS.append(found)
     FORMATS.sort(key=lambda each: each.is_last)
-
-
-def register_dataset(
-    name: str, read: Callable[[ReadOptions], Source], augment: AugmentationSpec | None = None
-) -> None:
-    """Read a dataset by name."""
-    DATASETS[name] = NamedDataset(read, augment)
 
 
 def local_formats() -> str:

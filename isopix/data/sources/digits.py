@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 from isopix.core.random import generator
 from isopix.data.augment import NoAugmentation
 from isopix.data.sources.base import (
+    DATASETS,
+    NamedDataset,
     ReadOptions,
     Source,
     SourceSplit,
     SplitName,
-    register_dataset,
     with_class_names,
 )
 from isopix.storage.hashing import hash_bytes
@@ -87,5 +88,5 @@ def _placed(digits: NDArray[np.uint8], rows: int, cols: int, draw: torch.Generat
 
 
 # Not augmented in fine-tuning: mirror images of digits are other characters.
-register_dataset("digits", read_digits, NoAugmentation())
-register_dataset("translated-digits", read_translated_digits, NoAugmentation())
+DATASETS["digits"] = NamedDataset(read_digits, NoAugmentation())
+DATASETS["translated-digits"] = NamedDataset(read_translated_digits, NoAugmentation())

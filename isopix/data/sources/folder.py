@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     SPLIT_ALIASES,
+    Format,
     ReadOptions,
     Source,
     SourceSplit,
@@ -155,5 +156,5 @@ def _folder_split(root: Path, names: list[str], labels: NDArray[np.int64] | None
     )
 
 
-register_format("an image", lambda path: is_image(path.name) and path.is_file(), read_image)
-register_format("a folder of images", Path.is_dir, read_folder, last=True)
+register_format(Format("an image", lambda path: is_image(path.name) and path.is_file(), read_image))
+register_format(Format("a folder of images", Path.is_dir, read_folder, is_last=True))

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from isopix.data.augment import AugmentationSpec, PadCropFlip
 from isopix.data.sources.base import (
+    DATASETS,
     DEFAULT_HOLDOUT,
+    NamedDataset,
     ReadOptions,
     Source,
     SplitName,
     local_formats,
-    register_dataset,
     with_class_names,
 )
 from isopix.data.sources.tables import open_arrow, splits_of
@@ -72,4 +73,4 @@ def _download(name: str, repository: str, split: str) -> list[Path]:
 
 
 for each, dataset in HUB_DATASETS.items():
-    register_dataset(each, partial(read_hub, each), dataset.augment)
+    DATASETS[each] = NamedDataset(partial(read_hub, each), dataset.augment)

@@ -21,6 +21,7 @@ from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     SPLIT_ALIASES,
     Files,
+    Format,
     ReadOptions,
     Source,
     SourceSplit,
@@ -275,5 +276,5 @@ def _is_arrow(path: Path) -> bool:
     )
 
 
-register_format("Parquet files", _is_parquet, read_parquet)
-register_format("Arrow files", _is_arrow, read_arrow)
+register_format(Format("Parquet files", _is_parquet, read_parquet))
+register_format(Format("Arrow files", _is_arrow, read_arrow))

@@ -17,6 +17,7 @@ from isopix.data.decode import MAX_BYTES
 from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     Files,
+    Format,
     ReadOptions,
     Source,
     SourceSplit,
@@ -182,4 +183,4 @@ def _claims(path: Path) -> bool:
     return TAR_SUFFIXES.fullmatch(path.name) is not None
 
 
-register_format("tar files", _claims, read_tar)
+register_format(Format("tar files", _claims, read_tar))

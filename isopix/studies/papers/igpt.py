@@ -160,7 +160,7 @@ def table4(setup: Setup) -> Sequence[MeasuredRow]:
     few = LowData(f"low-data-{large.name}-{slug(data)}", large, where, options)
     steps = setup.choose(tiny=50, small=200, paper=1000)
     options = {"labels": per_class[:1], "subsets": SUBSETS, "finetune_steps": steps}
-    options["overrides"] = ["train.evaluators=[]", *AUGMENT.get(data, ())]
+    options["settings"] = ["train.evaluators=[]", *AUGMENT.get(data, ())]
     tuned = LowData(f"low-data-{large.name}-{slug(data)}-finetuned", large, where, options)
     methods = {"iGPT-L": "trained", "untrained": "untrained", "raw pixels": "raw pixels"}
     rows = [

@@ -58,7 +58,7 @@ class ReproductionResult(Result):
     """
 
     protocol: str
-    title: str
+    experiment: str
     scale: str
     statement: str
     note: str
@@ -74,7 +74,7 @@ class ReproductionResult(Result):
             for row in self.rows
         ]
         return [
-            Table(f"{self.protocol}: {self.title}", ["method", "data", *columns, "source"], rows),
+            Table(f"{self.protocol}: {self.experiment}", ["method", "data", *columns, "source"], rows),
             Table(
                 "Trials",
                 ["trial", "status", "record", "selected on validation"],

@@ -24,7 +24,7 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Reproduc
     page = folder / "report.html"
     result = ReproductionResult(
         protocol=protocol.name,
-        title=protocol.title,
+        experiment=protocol.title,
         scale=setup.scale,
         statement=statement(setup, rows),
         note=protocol.note,

@@ -45,11 +45,6 @@ def test_units_have_every_weight_once(name: str) -> None:
     ]
 
 
-def test_tied_blocks_are_one_unit_that_runs_several_times() -> None:
-    recipe = registry.resolve("igpt.digits", assignments=["tie_blocks=true", "depth=3"]).recipe
-    assert [unit.runs for unit in sharding_units(recipe.outline())] == [1, 3]
-
-
 def test_the_state_of_an_optimizer_is_that_of_a_step() -> None:
     assert optimizer_bytes(Adam(), ((3, 5), (7,))) == 2 * 4 * 22 + 2 * 4
     assert optimizer_bytes(SGD(), ((3, 5),)) == 4 * 15

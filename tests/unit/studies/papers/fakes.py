@@ -44,7 +44,7 @@ class FakeCommands:
 
     def low_data(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
         self.calls.append(("low_data", run, tuple(options)))
-        results = [{"labels_per_class": count, "mean": 0.1, "std": 0.01} for count in options["labels"]]
+        results = [{"labels_per_class": count, "errors": [0.09, 0.1, 0.11]} for count in options["labels"]]
         methods = dict.fromkeys(("trained", "untrained", "raw pixels", "fine-tuned"), results)
         return self._write(run / "low-data" / f"{len(results)}.json", {"results": methods})
 
