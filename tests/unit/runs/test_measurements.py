@@ -55,7 +55,7 @@ def others(tuned: Path) -> Path:
     isopix.search_lr(masked, *few, "steps=4", out=out / "tuning", min_lr=0.003)
     words += ["num_test_images=null"]
     scratch = isopix.finetune("igpt.digits", *words, out=out / "scratch")
-    isopix.compare(tuned, baseline=scratch, out=out / "comparison" / "comparison.json")
+    isopix.compare(tuned, baseline=[scratch.path], out=out / "comparison" / "comparison.json")
     return out
 
 
