@@ -17,7 +17,6 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api.feature_neighbors import neighbors
     from isopix.api.inspection import analyze
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from isopix.verbs.finetune import finetune
     from isopix.verbs.low_data import low_data
     from isopix.verbs.models import list_models
+    from isopix.verbs.neighbors import neighbors
     from isopix.verbs.palette import palette_fit, palette_import, palette_show
     from isopix.verbs.plan import plan
     from isopix.verbs.pretrain import pretrain, resume
@@ -114,7 +114,6 @@ __all__ = [
 # The module that defines each name, imported on first use, so that `import isopix` does not import torch; a
 # module that ends in an exported name is that name.
 _MODULES = {
-    "isopix.api.feature_neighbors": ("neighbors",),
     "isopix.pretrained.features": ("Features",),
     "isopix.api.inspection": ("analyze",),
     "isopix.pretrained.loading": ("load", "save"),

@@ -1,4 +1,4 @@
-"""Results of `isopix score`: scores of images, their summaries, and what distinguishes two datasets."""
+"""Results of `isopix score` and `isopix neighbors`: scores of images, near-duplicates and outliers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,6 +90,87 @@ class ScoreResult(Result):
             rows = [(SCORES[name], str(each)) for name, each in self.auroc.items()]
             tables.append(Table(f"{title} {self.images.data}", ("score", "AUROC (95 % CI)"), rows))
         return tables
+
+
+@dataclass(frozen=True)
+class NamedImage:
+    """An image of a split by its index there, the name in its source (empty where unknown), and that without
+    the folder that all images are in.
+    """
+
+    split: SplitName
+    index: int
+    name: str
+    short_name: str
+
+
+@dataclass(frozen=True)
+class DuplicatePair:
+    """Two images, the cosine similarity of their standardized features, and the mean absolute difference of
+    their pixels, 0 to 255, at the size that the model reads: similar features are no proof of a copy.
+    """
+
+    similarity: float
+    first: NamedImage
+    second: NamedImage
+    pixel_difference: float
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """An image, its mean cosine distance to its nearest neighbors, and the nearest one."""
+
+    distance: float
+    image: NamedImage
+    nearest: NamedImage
+
+
+class NeighborsResult(Result):
+    """Near-duplicates and outliers among images, by the features of a layer. `path` is a folder with all of
+    both and pictures of the first.
+
+    The record has the first of both. Not in it: all `duplicates`, the most similar first (`num_duplicates`
+    counts all pairs, also those beyond the 100,000 that are listed), and all images as `outliers`, those
+    farthest from others first.
+    """
+
+    data: str
+    step: int
+    layer: int
+    pool: str
+    precision: Precision
+    threshold: float
+    num_neighbors: int
+    num_images: int
+    num_duplicates: int
+    measurements: tuple[Measurement, ...]
+    first_duplicates: tuple[DuplicatePair, ...]
+    first_outliers: tuple[Outlier, ...]
+    duplicates: Unsaved[Sequence[DuplicatePair]] = unsaved()
+    outliers: Unsaved[Sequence[Outlier]] = unsaved()
+
+    def tables(self) -> list[Table]:
+        """Return the first of both lists."""
+        images = f"{self.num_images:,} images of {self.data}, layer {self.layer}"
+        title = f"{images}; pairs with a similarity of {self.threshold:g} or more: {self.num_duplicates:,}"
+        pairs = [
+            (
+                each.first.short_name,
+                each.second.short_name,
+                f"{each.similarity:.4f}",
+                f"{each.pixel_difference:.1f}",
+            )
+            for each in self.first_duplicates
+        ]
+        farthest = [
+            (each.image.short_name, each.nearest.short_name, f"{each.distance:.4f}")
+            for each in self.first_outliers
+        ]
+        distance = f"mean distance to {self.num_neighbors} nearest"
+        return [
+            Table(title, ("image", "other image", "similarity", "pixel difference"), pairs),
+            Table("Outliers", ("image", "nearest image", distance), farthest),
+        ]
 
 
 def _summary_table(scored: ScoredImages) -> Table:

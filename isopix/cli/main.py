@@ -23,10 +23,6 @@ COMMANDS = {
         "isopix.cli.analyze:analyze",
         "Analyze attention, position embeddings, filters and inductive biases.",
     ),
-    "neighbors": (
-        "isopix.cli.neighbors:neighbors",
-        "Find near-duplicates and outliers in images by the features of a run.",
-    ),
 }
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that

@@ -156,25 +156,6 @@ def parameters_on_meta() -> Iterator[None]:
         hook.remove()
 
 
-@contextmanager
-def limited_parameters(limit: int) -> Iterator[None]:
-    """Raise ValueError as soon as the modules that this thread makes have more than `limit` parameters."""
-    thread, count = threading.get_ident(), 0
-
-    def add(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal count
-        if parameter is not None and threading.get_ident() == thread:
-            count += parameter.numel()
-            if count > limit:
-                raise ValueError(f"the network has more than {limit:,} parameters, far more than its weights")
-
-    hook = register_module_parameter_registration_hook(add)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
 def unsaved_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Return the tensors of a module that its `state_dict` does not hold, by name: buffers that are not
     persistent, and attributes, also inside lists, tuples and dicts.

@@ -27,9 +27,7 @@ from isopix.runs.observer import RunStatus
 from isopix.runs.results import TrainingResult
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import writable_model
-from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
-from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
@@ -255,13 +253,6 @@ def training_result(
         path=run.folder,
         run=run,
     )
-
-
-def save_record(path: Path, values: Mapping[str, Any]) -> Path:
-    """Save values with their provenance as a JSON file of a run, and return its path."""
-    path.parent.mkdir(exist_ok=True)
-    write_json(path, with_provenance(values))
-    return path
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, int | float]:

@@ -93,11 +93,14 @@ def result_panel(result: Result, name: str) -> Panel:
 
 
 def result_picture(result: Result) -> Path | None:
-    """Return the file of the picture that a result is, or that lies in its folder."""
+    """Return the file of the picture beside the record of a result, or in its folder."""
     path = result.path
-    if path and path.is_dir():
-        path = next(iter(sorted(path.glob("*.png"))), None)
-    return path if path and path.suffix == ".png" and path.is_file() else None
+    if path is None:
+        return None
+    if path.with_suffix(".png").is_file():
+        return path.with_suffix(".png")
+    folder = path.parent if path.stem == result.call["verb"] else path
+    return next(iter(sorted(folder.glob("*.png"))), None)
 
 
 def embed(png: bytes) -> str:

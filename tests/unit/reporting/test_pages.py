@@ -9,14 +9,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from isopix.core.version import __version__
 from isopix.data.dataset import DataConfig
+from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SampleResult
 from isopix.recipes import igpt
 from isopix.reporting.page import read_runs, report_page
 from isopix.storage.run_folder import RunFolder
 from isopix.verbs.report import result_kinds
-from tests.unit.reporting.cases import bare, evidence, fine_tuned, imported, regression, whole, words
+from tests.unit.reporting.cases import bare, call, evidence, fine_tuned, imported, regression, whole, words
 
 GOLDEN = Path(__file__).parent / "golden"
 VOID = {"meta", "img", "link", "br", "use"}
@@ -128,6 +131,19 @@ def test_text_of_users_is_escaped(tmp_path: Path) -> None:
     assert not Outline(text).named("script")
     assert "\u202e" not in text
     assert "&lt;script&gt;" in text
+
+
+def test_a_picture_is_shown_with_its_caption(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    before = len(Outline(page_of(run)).named("img"))
+    path = run.samples / "sample.png"
+    Image.new("RGB", (64, 32)).save(path)
+    SampleResult(call=call("sample"), step=100, seed=3, count=4, sampling=SamplingConfig()).saved(path)
+    page = page_of(run)
+    images = Outline(page).named("img")
+    assert len(images) == before + 1
+    assert [each for each in images if each.get("width") == "32" and "4 samples" in str(each["alt"])]
+    assert page.index("4 samples") < page.index("Runs and baselines")
 
 
 def test_equal_names_have_the_names_of_their_parents(tmp_path: Path) -> None:

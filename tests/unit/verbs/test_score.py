@@ -16,18 +16,6 @@ from tests.unit.api.conftest import Copy
 CPU: dict[str, Any] = {"device": "cpu"}
 
 
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    """Twelve gray images of 8 x 8 pixels, from dark and smooth to noise, and a copy of the last."""
-    random = np.random.default_rng(0)
-    (tmp_path / "photos").mkdir()
-    for number in range(12):
-        pixels = (random.random((8, 8)) * 20 * number).astype(np.uint8)
-        Image.fromarray(pixels).save(tmp_path / "photos" / f"{number:02d}.png")
-    Image.fromarray(pixels).convert("RGB").save(tmp_path / "photos" / "copy.png")
-    return tmp_path / "photos"
-
-
 def test_the_record_is_read_again_and_the_tables_compare_two_datasets(copy_of: Copy, photos: Path) -> None:
     run = copy_of("ar", "run")
     found = isopix.score(run, against=photos, maps=2, **CPU)

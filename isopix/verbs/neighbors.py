@@ -1,0 +1,99 @@
+"""`isopix neighbors`: near-duplicates and outliers in images, by features."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isopix.analysis.results import NeighborsResult
+from isopix.core import choices
+from isopix.core.choices import Count, Range
+from isopix.core.verb import verb
+from isopix.verbs.options import DeviceLike, Limit, OtherImages, RunLike
+
+SHOWN = 10  # of each list
+Splits = Annotated[choices.SplitName | None, Parameter(help="Split of the dataset. Default: all images.")]
+Out = Annotated[
+    Path | None, Parameter(help="Folder for the results. Default: in the run's `neighbors` folder.")
+]
+Threshold = Annotated[
+    Annotated[float, Range(low=-1, high=1)], Parameter(help="Cosine similarity of near-duplicates, up to 1.")
+]
+NumNeighbors = Annotated[Count, Parameter(help="Number of nearest images in the mean distance of outliers.")]
+Layer = Annotated[
+    int | None,
+    Parameter(
+        help="Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one."
+    ),
+]
+Pooling = Annotated[
+    choices.Pool | None, Parameter(help="Pooling over positions. Default: that of the recipe.")
+]
+Pictures = Annotated[
+    Annotated[int, Range(low=0)], Parameter(help="Number of pairs and of outliers to draw; 0 for none.")
+]
+Precision = Annotated[choices.Precision, Parameter(help="Precision of the forward pass.")]
+
+
+@verb()
+def neighbors(
+    run: RunLike,
+    *,
+    data: OtherImages = None,
+    split: Splits = None,
+    limit: Limit = None,
+    threshold: Threshold = 0.95,
+    num_neighbors: NumNeighbors = 10,
+    layer: Layer = None,
+    pool: Pooling = None,
+    out: Out = None,
+    pictures: Pictures = 24,
+    precision: Precision = "fp32",
+    device: DeviceLike = "auto",
+) -> NeighborsResult:
+    """Find near-duplicates and outliers in images by the features of a run.
+
+    Near-duplicates are pairs of images whose standardized features have a high cosine similarity; the mean
+    difference of their pixels, 0 to 255, tells copies from images that are only similar. Outliers have the
+    highest mean cosine distance to their nearest neighbors. Writes `duplicates.csv`, `outliers.csv`
+    and a picture of each.
+
+    Example: isopix neighbors runs/photos --data photos --threshold 0.98
+    """
+    from isopix.analysis.neighbors import nearest_neighbors
+    from isopix.pretrained import neighbors as found
+    from isopix.pretrained.images import results_folder
+    from isopix.pretrained.run import open_run
+    from isopix.reporting.run_record import read_run
+
+    with open_run(run, device) as (folder, model):
+        path = results_folder(out, None if folder is None else folder.neighbors)
+        splits, names, dataset = found.compared_images(model.loaded, data, split, limit)
+        probe = None if folder is None or layer is not None else read_run(folder).probe
+        middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
+        chosen, pooled = middle if layer is None else layer, pool or model.pool
+        features = found.layer_features(model, splits, chosen, pooled, precision)
+        near = nearest_neighbors(
+            features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
+        )
+    duplicates, outliers = found.duplicate_pairs(near, names, splits), found.farthest_images(near, names)
+    result = NeighborsResult(
+        data=dataset.name,
+        step=model.loaded.step,
+        layer=chosen,
+        pool=pooled,
+        precision=precision,
+        threshold=threshold,
+        num_neighbors=num_neighbors,
+        num_images=len(names),
+        num_duplicates=near.pairs.total,
+        measurements=tuple(model.loaded.measure(dataset, name) for name in splits),
+        first_duplicates=tuple(duplicates[:SHOWN]),
+        first_outliers=tuple(outliers[:SHOWN]),
+        duplicates=duplicates,
+        outliers=outliers,
+    )
+    if path is None:
+        return result
+    own = path if out else result.named(path, result.step, result.data).with_suffix("")
+    return found.save_neighbors(own, result, near, splits, pictures)

@@ -1,0 +1,73 @@
+"""`isopix neighbors`: copies are found among similar pairs, and outliers are far from others."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isopix
+from isopix.analysis.results import NeighborsResult
+from tests.unit.api.conftest import Copy
+
+CPU: dict[str, Any] = {"device": "cpu"}
+
+
+def test_a_copy_is_found_and_all_lists_are_saved(copy_of: Copy, photos: Path) -> None:
+    run = copy_of("bert", "run")
+    for file in sorted(photos.glob("*.png")):
+        folder = photos / ("dark" if file.stem < "06" else "noise")
+        folder.mkdir(exist_ok=True)
+        file.rename(folder / file.name)
+    found = isopix.neighbors(run, data=photos, threshold=0.999, num_neighbors=3, **CPU)
+    assert NeighborsResult.read(found.path).json() == found.json()
+    assert found.path.parent == run / "neighbors"
+    names = {each.name for each in found.path.iterdir()}
+    assert names == {"duplicates.csv", "duplicates.png", "neighbors.json", "outliers.csv", "outliers.png"}
+    [pair] = found.duplicates
+    assert {pair.first.short_name, pair.second.short_name} == {"noise/11.png", "noise/copy.png"}
+    assert (pair.similarity, pair.pixel_difference) == (pytest.approx(1), 0)
+    with (found.path / "outliers.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    distances = [each.distance for each in found.outliers]
+    assert [float(each["distance"]) for each in rows] == distances == sorted(distances, reverse=True)
+    assert rows[0]["image_name"] == found.outliers[0].image.name
+    assert len(rows) == found.num_images == 13
+    duplicates, outliers = found.tables()
+    assert "pairs with a similarity of 0.999 or more: 1" in duplicates.caption
+    assert len(outliers.rows) == 10
+
+
+def test_pixel_differences_are_those_of_the_files(copy_of: Copy, photos: Path) -> None:
+    model = isopix.load(copy_of("bert", "run"), **CPU)
+    found = isopix.neighbors(model, data=photos, threshold=-1.0, num_neighbors=3)
+    assert found.num_duplicates == len(found.duplicates) == 13 * 12 // 2
+    for pair in found.duplicates[::7]:
+        one, other = (model.preprocess(each.name).numpy().astype(float) for each in (pair.first, pair.second))
+        assert pair.pixel_difference == pytest.approx(np.abs(one - other).mean())
+
+
+def test_all_images_of_the_run_are_compared_at_the_best_layer_of_its_probe(copy_of: Copy) -> None:
+    run = copy_of("ar", "run")
+    found = isopix.neighbors(isopix.load(run, **CPU), limit=20)
+    assert found.num_images == sum(each.images for each in found.measurements)
+    assert {each.image.split for each in found.outliers} == {each.split for each in found.measurements}
+    assert found.layer == 1  # of a network of depth 1 the middle is the last
+    test = isopix.neighbors(run, limit=20, split="test", pictures=0, **CPU)
+    assert {each.image.split for each in test.outliers} == {"test"}
+    probed = isopix.probe(run, layer=0, method="ridge", **CPU)
+    assert isopix.neighbors(run, limit=20, pictures=0, **CPU).layer == probed.best.layer == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threshold": 2}, "threshold is 2"),
+        ({"layer": 3}, "layer 3 does not exist; layers are 0 to 1"),
+        ({"num_neighbors": 13}, "num_neighbors is 13; allowed for 13 images: 1 to 12"),
+    ],
+)
+def test_wrong_calls_are_refused(pristine: Path, photos: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        isopix.neighbors(isopix.load(pristine / "ar", **CPU), data=photos, **options)
