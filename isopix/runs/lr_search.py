@@ -34,7 +34,7 @@ from isopix.train.stopping import (
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Record
 
-FILE = "search_lr.json"
+FILE = "lr_search.json"
 NEAR_UNIFORM = 0.99  # of the uniform loss: a network that has learned next to nothing
 
 

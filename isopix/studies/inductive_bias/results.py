@@ -214,7 +214,7 @@ class StudyResult(Result):
             "test accuracy (%) of the layer chosen on validation images, and of the untrained network"
         )
         columns = ["network", "loss"]
-        for pool in self.claims:
+        for pool in POOL_DESCRIPTIONS:
             columns += [f"accuracy, {pool}", "untrained"]
         return Table(
             caption, [*columns, "best layers", "learning rate", "time", "done"], self._rows(_network_row)

@@ -9,6 +9,7 @@ from isopix.core.progress import announce, track
 from isopix.core.signals import Interrupted, stop_requested
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import Study, StudyPlan
+from isopix.studies.inductive_bias.results import StudyResult
 from isopix.studies.inductive_bias.trial import TrialSpec, mark_failed, run_trial
 from isopix.studies.slurm import SlurmExecutor
 
@@ -40,7 +41,9 @@ def run_study(
             observer = ExecutorObserver(job_ended=job_ended, stop=lambda: request.signal is not None)
             run_all(specs, executor, observer)
     if request.signal is not None:
-        raise Interrupted(f"stopped and saved: {folder}; the same command resumes", study)
+        text = f"stopped and saved: {folder}; the same command resumes"
+        trials = {name: each.summary() for name, each in study.results().items()}
+        raise Interrupted(text, StudyResult(facts={}, claims={}, trials=trials, warnings=(text,)))
     return study
 
 

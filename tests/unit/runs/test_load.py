@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from isopix.core.config import to_dict
+from isopix.core.device import runtime_environment
 from isopix.recipes import registry
 from isopix.runs.load import load_run, newest_checkpoint
 from isopix.storage import checkpoint
@@ -32,7 +33,8 @@ def save(folder: Path, *, step: int = 0, without: str = "", **state: object) -> 
     net = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, grays))
     tensors = {name: tensor for name, tensor in net.tensors().items() if name != without}
     told = {"step": step, "codec": net.codec.fingerprint(), "data": ""} | state
-    checkpoint.save_checkpoint(folder, {"model": tensors}, {"recipe": to_dict(RECIPE), "state": told})
+    records = {"recipe": to_dict(RECIPE), "state": told, "environment": runtime_environment(CPU)}
+    checkpoint.save_checkpoint(folder, {"model": tensors}, records)
     return folder
 
 
@@ -55,7 +57,7 @@ def test_a_run_that_has_none_says_so(tmp_path: Path) -> None:
     ("wrong", "line"),
     [
         ({"codec": "0" * 64}, "is not palette 000000000000"),
-        ({"without": "codec.color_bits"}, "'codec.color_bits' is missing from the checkpoint"),
+        ({"without": "codec.color_bits"}, "no 'codec.color_bits'"),
         ({"without": "head.project.weight"}, "'head.project.weight' is missing from the checkpoint"),
     ],
 )
