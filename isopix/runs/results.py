@@ -22,7 +22,7 @@ class TrainingResult(Result):
     """Step of the weights that are tested: those with the best validation accuracy in fine-tuning."""
     finished: bool
     losses: Mapping[str, float]
-    """Loss of these weights on each split, in nats per predicted code, or per image if only classes are predicted."""
+    """Loss of these weights on each split, in nats per predicted code; per image if only classes are."""
     accuracies: Mapping[str, float]
     """Their classification accuracy on each split."""
     baselines: Mapping[str, Mapping[str, float]]
