@@ -10,11 +10,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from cyclopts import App
-
 import isopix
 from isopix import parts
-from isopix.cli.main import COMMANDS
+from isopix.cli.main import command_app
 from isopix.core.choices import Range
 from isopix.core.config import to_dict
 from isopix.core.descriptions import descriptions
@@ -60,9 +58,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def command_pages() -> Iterator[tuple[str, str]]:
     """Yield the name and the page of every command, from its docstring."""
-    app = App(name="isopix", default_parameter=None)
-    for order, (name, (target, _)) in enumerate(COMMANDS.items()):
-        app.command(target, name=name, sort_key=order)
+    app = command_app()
     text = app.generate_docs(output_format="markdown", recursive=True)
     for section in text.split("\n## isopix ")[1:]:
         name = section.split("\n", maxsplit=1)[0]

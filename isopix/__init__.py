@@ -17,7 +17,6 @@ from isopix.core.version import __version__
 
 if TYPE_CHECKING:
     from isopix import parts
-    from isopix.api.inspection import analyze
     from isopix.core.progress import show_progress
     from isopix.core.registry import load_plugin
     from isopix.core.signals import Interrupted
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import Run
+    from isopix.verbs.analyze import analyze
     from isopix.verbs.compare import compare
     from isopix.verbs.complete import complete, reconstruct
     from isopix.verbs.convert import (
@@ -59,79 +59,27 @@ if TYPE_CHECKING:
     from isopix.verbs.study import study_inductive_bias
     from isopix.verbs.verify import verify
 
-__all__ = [
-    "Features",
-    "Interrupted",
-    "PretrainedModel",
-    "Run",
-    "__version__",
-    "analyze",
-    "compare",
-    "complete",
-    "convert_huggingface",
-    "convert_huggingface_vit",
-    "convert_mae",
-    "convert_openai",
-    "convert_timm",
-    "convert_to_huggingface",
-    "data_show",
-    "demo",
-    "doctor",
-    "evaluate",
-    "finetune",
-    "list_models",
-    "list_protocols",
-    "list_recipes",
-    "load",
-    "load_plugin",
-    "low_data",
-    "make_grid",
-    "neighbors",
-    "open_studio",
-    "palette_fit",
-    "palette_import",
-    "palette_show",
-    "parts",
-    "plan",
-    "plan_reproduction",
-    "pretrain",
-    "probe",
-    "publish",
-    "reconstruct",
-    "report",
-    "reproduce",
-    "resume",
-    "sample",
-    "save",
-    "score",
-    "search_lr",
-    "show_progress",
-    "show_recipe",
-    "study_inductive_bias",
-    "verify",
-]
-
-# The module that defines each name, imported on first use, so that `import isopix` does not import torch; a
-# module that ends in an exported name is that name.
+# The module of each name that is no verb, imported on first use, so that `import isopix` imports no torch.
 _MODULES = {
-    "isopix.pretrained.features": ("Features",),
-    "isopix.api.inspection": ("analyze",),
-    "isopix.pretrained.loading": ("load", "save"),
-    "isopix.pretrained.images": ("make_grid",),
-    "isopix.pretrained.model": ("PretrainedModel",),
-    "isopix.core.progress": ("show_progress",),
-    "isopix.core.signals": ("Interrupted",),
-    "isopix.pretrained.run": ("Run",),
-    "isopix.core.registry": ("load_plugin",),
-    "isopix.parts": ("parts",),
+    "Features": "isopix.pretrained.features",
+    "Interrupted": "isopix.core.signals",
+    "PretrainedModel": "isopix.pretrained.model",
+    "Run": "isopix.pretrained.run",
+    "load": "isopix.pretrained.loading",
+    "load_plugin": "isopix.core.registry",
+    "make_grid": "isopix.pretrained.images",
+    "save": "isopix.pretrained.loading",
+    "show_progress": "isopix.core.progress",
 }
-_EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        module = importlib.import_module(_EXPORTS[name])
-        return module if _EXPORTS[name].endswith(f".{name}") else getattr(module, name)
+    if name == "parts":
+        return importlib.import_module("isopix.parts")
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
+    if name == "__all__":
+        return sorted([*_MODULES, *_verbs(), "__version__", "parts"])
     if name.startswith("_") or name not in _verbs():
         raise AttributeError(f"module 'isopix' has no attribute '{name}'")
     return _verbs()[name]
@@ -144,4 +92,4 @@ def _verbs() -> dict[str, Any]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__getattr__("__all__"), *(name for name in globals() if name.startswith("__"))})

@@ -32,7 +32,8 @@ set.
 """
 
 import isopix.analysis.run  # noqa: F401  registers the package's own
-from isopix.analysis.base import Analysis, AnalysisInput, Numbers, SummaryTable, image_source
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
+from isopix.analysis.results import SummaryTable
 from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
 from isopix.core.random import generator
 from isopix.core.registry import Part, kinds, nouns, register

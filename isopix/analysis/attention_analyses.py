@@ -17,15 +17,8 @@ from isopix.analysis.attention import (
     uniform_attention_distance,
     uniform_attention_entropy,
 )
-from isopix.analysis.base import (
-    Analysis,
-    AnalysisInput,
-    Numbers,
-    QueryPosition,
-    SummaryTable,
-    image_source,
-    rounded,
-)
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, QueryPosition, image_source, rounded
+from isopix.analysis.results import SummaryTable
 from isopix.core.registry import register
 from isopix.model.attention import AttentionAxis
 from isopix.model.backbone import Backbone
@@ -120,8 +113,6 @@ class AttentionDistance(_AttentionAnalysis):
 class AttentionMaps(_AttentionAnalysis):
     """Attention of every head of every layer, from some positions of one image."""
 
-    bulky = frozenset({"image", "queries"})
-
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return by query position and layer the map of each head, its entropy in nats, and the map of
         uniform attention, which is 0 at positions that the query may not attend to.
@@ -163,8 +154,6 @@ class AttentionMaps(_AttentionAnalysis):
 @register("attention_rollout")
 class AttentionRollout(_AttentionAnalysis):
     """Attention rollout over all layers, from some positions of one image."""
-
-    bulky = frozenset({"image", "queries"})
 
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return a map by query position, and the map of uniform attention."""

@@ -1,14 +1,15 @@
 """Analysis: a measurement of a network on images without labels, with its figure and its caption."""
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal
 
 from torch import Tensor
 
 from isopix.analysis.attention import CLASS_TOKEN
+from isopix.analysis.results import SummaryTable
 from isopix.codecs.base import Codec
 from isopix.core.registry import Part
 from isopix.core.types import Images
@@ -20,12 +21,6 @@ Numbers = Mapping[str, Any]  # JSON values
 QueryPosition = tuple[int, int] | Literal["class"]  # row and column of a position, or the class token
 
 SIGNIFICANT_DIGITS = 4
-
-
-class NotApplicable(NamedTuple):
-    """The reason why an analysis does not apply to a network."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -88,22 +83,11 @@ class AnalysisInput:
         return {"grid": list(self.backbone.grid), "patch_size": self.codec.patch_size, "causal": self.causal}
 
 
-class SummaryTable(NamedTuple):
-    """The main numbers of an analysis as a table, with a note below it."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
 class Analysis(Part, noun="analysis"):
     """A measurement of a network; its `label` is a title.
 
     `isopix analyze` saves the numbers, the data and the step that they are of, and the figure.
     """
-
-    bulky: ClassVar[frozenset[str]] = frozenset()  # keys of numbers that are saved and not printed
 
     def label(self) -> str:
         return super().label().capitalize()

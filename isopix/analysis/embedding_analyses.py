@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.analysis.base import Analysis, AnalysisInput, Numbers, SummaryTable, image_source, rounded
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source, rounded
 from isopix.analysis.filters import component_images, filter_components, patch_filters, table_components
 from isopix.analysis.inductive_biases import measure_inductive_biases, uniform_receptive_field
 from isopix.analysis.positions import (
@@ -17,6 +17,7 @@ from isopix.analysis.positions import (
     shuffled_scores,
     similarity_maps,
 )
+from isopix.analysis.results import SummaryTable
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.registry import register
@@ -36,8 +37,6 @@ class PositionEmbeddings(Analysis):
     """Cosine similarity of position embeddings, and whether it follows the 2-D layout of the image; baselines
     are shuffled positions and an untrained network.
     """
-
-    bulky = frozenset({"maps"})
 
     def label(self) -> str:
         return "Position-embedding similarity"
@@ -106,8 +105,6 @@ class PositionEmbeddings(Analysis):
 @register("embedding_pca")
 class EmbeddingPCA(Analysis):
     """Principal components of patch-embedding filters, or of embedding tables of pixel values."""
-
-    bulky = frozenset({"tables", "components", "colors", "explained_variance_ratio"})
 
     def label(self) -> str:
         return "Embedding PCA"

@@ -1,12 +1,19 @@
 """Run the registered analyses, in the order of their registration."""
 
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from isopix.analysis import attention_analyses, embedding_analyses  # noqa: F401  registers them
-from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, Numbers
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers
+from isopix.analysis.results import AnalysisResult, SummaryTable
 from isopix.core.progress import track
 from isopix.core.registry import kinds_of
 from isopix.core.text import did_you_mean
+from isopix.plots import style
 
 
 def registered_analyses() -> dict[str, Analysis]:
@@ -24,13 +31,40 @@ def select_analyses(only: Collection[str] = ()) -> dict[str, Analysis]:
     return {name: analysis for name, analysis in known.items() if not only or name in only}
 
 
-def run_analyses(
-    given: AnalysisInput, only: Collection[str] = ()
-) -> Iterator[tuple[str, Numbers | NotApplicable]]:
-    """Yield the name and the results of each selected analysis, or why it does not apply to the network."""
+def analyze_network(
+    given: AnalysisInput, only: Collection[str] = (), about: Mapping[str, Any] = MappingProxyType({})
+) -> AnalysisResult:
+    """Return the numbers of each selected analysis, with what they are `about` (step, data, split)."""
     selected = select_analyses(only)
+    analyses: dict[str, Numbers] = {}
+    shown: list[SummaryTable] = []
+    reasons: dict[str, str] = {}
     with track("analyses", len(selected)) as count:
         for number, (name, analysis) in enumerate(selected.items()):
             count(number)
             reason = analysis.not_applicable_reason(given.network)
-            yield name, analysis.compute(given) if reason is None else NotApplicable(reason)
+            if reason is not None:
+                reasons[name] = reason
+                continue
+            analyses[name] = json.loads(json.dumps({**analysis.compute(given), **about}))
+            if table := analysis.table(analyses[name]):
+                rows = [list(map(str, row)) for row in table.rows]
+                shown.append(replace(table, columns=list(table.columns), rows=rows))
+    return AnalysisResult(analyses=analyses, shown=tuple(shown), not_applicable=reasons)
+
+
+def save_analyses(result: AnalysisResult, folder: Path, only: Collection[str]) -> AnalysisResult:
+    """Write the figures and the record to a folder, where the results of other analyses than `only` stay."""
+    analyses = dict(result.analyses)
+    if only and (folder / "analyze.json").exists():
+        earlier = AnalysisResult.read(folder / "analyze.json").analyses
+        analyses |= {name: numbers for name, numbers in earlier.items() if name not in only}
+    folder.mkdir(exist_ok=True)
+    for name, analysis in select_analyses(only).items():
+        stem = folder / name
+        if name in analyses:
+            style.write_figure(analysis.figure(analyses[name]), stem)
+        else:
+            for suffix in (".png", ".svg"):
+                stem.with_suffix(suffix).unlink(missing_ok=True)
+    return replace(result, analyses=analyses).saved(folder)

@@ -91,7 +91,11 @@ def _typed(hint: Any) -> Any:
     if get_origin(hint) in (Union, UnionType):
         inner = [each for each in get_args(hint) if get_origin(each) is not os.PathLike]
         members = [_typed(each) for each in inner if not getattr(each, "_is_protocol", False)]
+        if str in members:  # which stands for other values, such as "8,16" for two numbers
+            members = [each for each in members if get_origin(each) is not tuple]
         return Union[tuple(members)]  # noqa: UP007
+    if get_origin(hint) is tuple:
+        return tuple[tuple(map(_typed, get_args(hint)))]  # type: ignore[misc]
     return hint
 
 

@@ -151,9 +151,7 @@ class _PrintMessages(logging.Handler):
 
 
 def _print_messages(handler: logging.Handler) -> None:
-    """Print the package's messages by this handler, and no longer by that of an earlier import of this module
-    (`isopix.cli.outline`).
-    """
+    """Print the package's messages by this handler, and no longer by an earlier one."""
     logger = logging.getLogger("isopix")
     logger.setLevel(logging.INFO)
     handler.set_name(__name__)

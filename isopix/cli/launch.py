@@ -19,11 +19,11 @@ from cyclopts import Parameter
 
 from isopix.cli.console import say, show_json, warn
 from isopix.core import ranks
-from isopix.core.device import available_cores, list_devices, select_device
 from isopix.core.overrides import parse
 from isopix.core.signals import STOP_SIGNALS, STOPPED
 from isopix.core.slurm import IN_JOB, Cluster, CommandJob, job_executor
 from isopix.core.text import command_line
+from isopix.verbs import VERBS
 
 Devices = Annotated[
     int | None,
@@ -43,7 +43,6 @@ SHUTDOWN_SECONDS = 600  # to save, after a stop signal, before processes are kil
 SAME_ERROR = 5.0  # seconds that other ranks leave to rank 0, whose error is usually the same
 LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost contact with
 CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
-PARALLEL_COMMANDS = ("pretrain", "finetune", "resume", "probe")
 STOP_FILE = "ISOPIX_STOP_FILE"  # the environment variable with the path of a message
 CANCEL: dict[Cluster, str] = {"slurm": "scancel {}", "local": "kill -INT {}"}
 
@@ -59,6 +58,8 @@ def launch_ranks(count: int | None, device: str) -> None:
 
     if count < 1:
         raise ValueError(f"devices is {count}; allowed: 1 or more")
+    from isopix.core.device import available_cores, list_devices, select_device  # noqa: PLC0415  # torch
+
     available = len(list_devices(device))
     if select_device(device).type != "cpu" and count > available:
         raise ValueError(f"devices is {count}; available with device {device}: {available}")
@@ -113,8 +114,8 @@ def _warn_of_stop(file: Path) -> None:
 
 def check_command(name: str) -> None:
     """Raise ValueError for a command that torchrun has started in several processes, and that uses one."""
-    if ranks.num_ranks() > 1 and name not in PARALLEL_COMMANDS:
-        allowed = ", ".join(PARALLEL_COMMANDS)
+    if ranks.num_ranks() > 1 and not VERBS[name].parallel:
+        allowed = ", ".join(each.command for each in VERBS.values() if each.parallel)
         raise ValueError(f"{name} runs in one process, without torchrun; commands for several: {allowed}")
 
 

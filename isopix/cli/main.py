@@ -1,4 +1,4 @@
-"""The `isopix` command. Each command's module is imported only when it is used, so that help is instant."""
+"""The `isopix` command: its sub-commands are the verbs."""
 
 import os
 import sys
@@ -8,22 +8,13 @@ from cyclopts import App, CycloptsError
 
 from isopix.cli.command import add_verb
 from isopix.cli.errors import format_error, with_option_names
-from isopix.cli.launch import check_command, of_rank, say_error, say_stop
-from isopix.cli.outline import outlines
+from isopix.cli.launch import of_rank, say_error, say_stop
 from isopix.cli.output import open_console
 from isopix.core import ranks
 from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable
 from isopix.core.version import __version__
 from isopix.verbs import VERBS
-
-# command: (module:function, one-line help), in the order in which a newcomer needs them.
-COMMANDS = {
-    "analyze": (
-        "isopix.cli.analyze:analyze",
-        "Analyze attention, position embeddings, filters and inductive biases.",
-    ),
-}
 
 # Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that
 # never spins takes up to half as long again for many short loops, as in sampling; one that spins for long
@@ -50,10 +41,6 @@ def command_app() -> App:
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
     )
-    for name, (target, text) in COMMANDS.items():
-        # The list of commands needs no import; the help page of one command is its own docstring.
-        selected = sys.argv[1:2] == [name]
-        app.command(target, name=name, help=None if selected else text, sort_key=ORDER.split().index(name))
     for each in VERBS.values():
         add_verb(app, each, ORDER.split().index(each.command.split()[0]))
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
@@ -86,24 +73,8 @@ def main() -> None:
 
 
 def _run(options: list[str]) -> None:
-    """Run a command; add the names of its options to the list, for messages.
-
-    Help is shown and wrong words are refused before the modules of the command, and PyTorch, are imported.
-    """
-    if sys.argv[1:2] and sys.argv[1] in {each.split()[0] for each in VERBS}:
-        command, given, _ = command_app().parse_args(sys.argv[1:])
-        options += [
-            name for name, each in given.signature.parameters.items() if each.kind == each.KEYWORD_ONLY
-        ]
-        command(*given.args, **given.kwargs)
-        return
-    with outlines():
-        command, given, _ = command_app().parse_args(sys.argv[1:])
-        if not command.__module__.startswith("isopix."):
-            command(*given.args, **given.kwargs)
-            return
+    """Run a command; add the names of its options to the list, for messages."""
     command, given, _ = command_app().parse_args(sys.argv[1:])
-    check_command(next(iter(sys.argv[1:]), ""))
     parameters = given.signature.parameters.values()
     options += [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
     command(*given.args, **given.kwargs)

@@ -120,15 +120,16 @@ def percent_ticks(axis: Axis) -> None:
 
 
 @figure_style()
-def write_figure(figure: Figure, stem: Path, numbers: Mapping[str, Any]) -> tuple[Path, Path, Path]:
-    """Write `stem` + .png and .svg, and the plotted numbers as .json. Raises ValueError for NaN."""
+def write_figure(figure: Figure, stem: Path, numbers: Mapping[str, Any] | None = None) -> list[Path]:
+    """Write `stem` + .png and .svg, and numbers that no record has as .json. Raises ValueError for NaN."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, svg, values = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg", ".json"))
-    write_json(values, numbers)
+    if numbers is not None:
+        write_json(values, numbers)
     replace_file(png, _drawn(figure, "png", {"Software": None}))
     figure.set_layout_engine("none")  # the panels stay where they are
     replace_file(svg, _drawn(figure, "svg", {"Date": None}))
-    return png, svg, values
+    return [png, svg, *([] if numbers is None else [values])]
 
 
 def _drawn(figure: Figure, format: str, metadata: Mapping[str, None]) -> bytes:

@@ -32,8 +32,8 @@ def test_analyses_are_saved_printed_and_reported(isopix: Run, run: Path) -> None
     assert "Attention distance in pixels, 6 images; uniform attention: all positions " in out
     assert "does not apply" not in out
     for name in FILES:
-        assert {path.suffix for path in (run / "analysis").glob(f"{name}.*")} == {".json", ".png", ".svg"}
-    saved = json.loads((run / "analysis" / "attention_rollout.json").read_text())
+        assert {path.suffix for path in (run / "analysis").glob(f"{name}.*")} == {".png", ".svg"}
+    saved = json.loads((run / "analysis" / "analyze.json").read_text())["analyses"]["attention_rollout"]
     assert (saved["image_index"], saved["data"], saved["split"]) == (2, "digits", "test")
     assert isopix("report", "run")[0] == 0
     page = (run / "report.html").read_text()
@@ -51,22 +51,16 @@ def test_json_prints_numbers_only(isopix: Run, run: Path) -> None:
     assert code == 0
     assert list(found["analyses"]) == FILES
     assert found["not_applicable"] == {}
-    assert "maps" not in found["analyses"]["position_embeddings"]
 
 
 def test_only_the_named_analyses_are_computed_and_others_are_kept(isopix: Run, run: Path) -> None:
-    (run / "analysis").mkdir()
-    for name in ("attention_maps", "embedding_pca"):
-        (run / "analysis" / f"{name}.json").write_text("{}")
-    code, out, err = isopix("analyze", "run", "--limit", "3", "--only", "embedding_pca")
+    assert isopix("analyze", "run", "--limit", "3", "--only", "attention_maps")[0] == 0
+    code, out, err = isopix("analyze", "run", "--limit", "4", "--only", "embedding_pca")
     assert code == 0, err
     assert "PCA of the embedding" in out
-    assert "Attention distance" not in out
-    assert (run / "analysis" / "attention_maps.json").read_text() == "{}"
-    assert sorted(path.name for path in (run / "analysis").iterdir()) == [
-        "attention_maps.json",
-        *(f"embedding_pca.{suffix}" for suffix in ("json", "png", "svg")),
-    ]
+    saved = json.loads((run / "analysis" / "analyze.json").read_text())["analyses"]
+    assert set(saved) == {"attention_maps", "embedding_pca"}
+    assert (run / "analysis" / "attention_maps.png").exists()
 
 
 @pytest.mark.usefixtures("run")
@@ -78,11 +72,11 @@ def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_delet
     )
     assert code == 0, err
     Path("c/analysis").mkdir()
-    Path("c/analysis/attention_rollout.json").write_text("{}")
+    Path("c/analysis/attention_rollout.png").touch()
     code, out, err = isopix("analyze", "c", "--limit", "3")
     assert code == 0, err
     assert "attention_rollout does not apply: this network has no attention weights" in out
-    assert not Path("c/analysis/attention_rollout.json").exists()
+    assert not Path("c/analysis/attention_rollout.png").exists()
     assert Path("c/analysis/inductive_biases.png").exists()
 
 

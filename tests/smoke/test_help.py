@@ -1,18 +1,12 @@
 """`isopix --help` is instant; every command's page has an example and explains its options."""
 
-import functools
-import importlib
-import inspect
 import json
-import re
 import subprocess
 import sys
 
-import docstring_parser
 import pytest
-from cyclopts import App, Parameter
 
-from isopix.cli.main import COMMANDS, ORDER
+from isopix.cli.main import ORDER
 
 SUBCOMMANDS = {
     "data": ["show"],
@@ -21,7 +15,9 @@ SUBCOMMANDS = {
     "convert": ["huggingface", "openai", "to-huggingface"],
     "study": ["inductive-bias"],
 }
-PAGES = [[name, *([sub] if sub else [])] for name in COMMANDS for sub in ["", *SUBCOMMANDS.get(name, [])]]
+PAGES = [
+    [name, *([sub] if sub else [])] for name in ORDER.split() for sub in ["", *SUBCOMMANDS.get(name, [])]
+]
 
 
 # Modules that take longer to load than a page of help may.
@@ -76,74 +72,6 @@ def pages() -> dict[str, str]:
 def test_help_and_wrong_words_are_answered_without_heavy_modules() -> None:
     _, loaded = show([["--help"], *([*words, "--help"] for words in PAGES), *OTHER_WORDS], [])
     assert loaded == []
-
-
-def test_help_is_that_of_the_modules_of_the_commands(pages: dict[str, str]) -> None:
-    modules = sorted({target.partition(":")[0] for target, _ in COMMANDS.values()})
-    printed, loaded = show([[*words, "--help"] for words in PAGES], modules)
-    assert "torch" in loaded
-    assert dict(zip(map(" ".join, PAGES), printed, strict=True)).items() <= pages.items()
-
-
-HELP_OF_GROUPS = """
-import importlib, json
-from isopix.cli.main import COMMANDS, ORDER
-found = {}
-for name, (target, _) in COMMANDS.items():
-    module, _, own = target.partition(":")
-    if own == "app":
-        found[name] = importlib.import_module(module).app.help or ""
-print(json.dumps(found))
-"""
-
-
-@functools.cache
-def help_of_groups() -> dict[str, str]:
-    """Return the help of each group of commands; in this process another test may have registered it since,
-    which gives it the text of the list of commands.
-    """
-    done = subprocess.run([sys.executable, "-c", HELP_OF_GROUPS], capture_output=True, text=True, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
-
-
-def sentences(words: list[str]) -> list[str]:
-    """Return the paragraphs of a command's docstring, and what is said of each parameter."""
-    module, _, name = COMMANDS[words[0]][0].partition(":")
-    found = getattr(importlib.import_module(module), name)
-    function = found
-    if isinstance(found, App):
-        function = found[words[1]].default_command if words[1:] else None
-    if function is None:
-        return help_of_groups()[words[0]].split("\n\n")
-    told = docstring_parser.parse(inspect.cleandoc(function.__doc__ or ""))
-    paragraphs = [told.short_description or "", *(told.long_description or "").split("\n\n")]
-    paragraphs += [each.description or "" for each in told.params]
-    for parameter in inspect.signature(function).parameters.values():
-        notes = getattr(parameter.annotation, "__metadata__", ())
-        helps = [note.help for note in notes if isinstance(note, Parameter) and note.help]
-        paragraphs += helps[-1:]
-    return paragraphs
-
-
-def in_order(words: list[str], shown: list[str]) -> bool:
-    """Whether the words are shown one after another; names of options may be between them."""
-    rest = iter(shown)
-    return all(word in rest for word in words)
-
-
-@pytest.mark.parametrize("width", ["80", "200"])
-@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
-def test_no_character_of_a_description_is_lost(width: str, terminal: bool) -> None:
-    color = {"FORCE_COLOR": "1", "TERM": "xterm-256color"} if terminal else {}
-    printed, _ = show([[*words, "--help"] for words in PAGES], [], COLUMNS=width, **color)
-    lost = {}
-    for words, page in zip(PAGES, printed, strict=True):
-        shown = re.sub(r"\x1b\[[0-9;]*m", "", page).replace("│", " ").split()
-        missing = [each for each in sentences(words) if not in_order(each.replace("`", "").split(), shown)]
-        if missing:
-            lost[" ".join(words)] = missing
-    assert lost == {}
 
 
 @pytest.mark.parametrize("words", PAGES, ids=" ".join)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from isopix.analysis import attention
-from isopix.analysis.base import AnalysisInput, NotApplicable
-from isopix.analysis.run import registered_analyses, run_analyses, select_analyses
+from isopix.analysis.base import AnalysisInput
+from isopix.analysis.run import analyze_network, registered_analyses, select_analyses
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.positions import NoPositionEmbeddingSpec
 from isopix.model.stems.patches import PatchEmbedSpec
@@ -45,10 +45,9 @@ def compute(name: str, *arguments: object, **settings: object) -> dict:
 
 @pytest.mark.parametrize("recipe", [AR, MASKED, WITH_CLASS_TOKEN, AXIAL], ids=cases.title)
 def test_all_analyses_of_a_network_with_attention_can_be_saved_and_plotted(recipe: cases.Recipe) -> None:
-    results = dict(run_analyses(given(recipe)))
+    results = analyze_network(given(recipe)).analyses
     assert list(results) == NAMES
     for name, numbers in results.items():
-        assert not isinstance(numbers, NotApplicable)
         assert numbers["grid"] == list(recipe.grid)
         saved = json.loads(json.dumps(numbers, allow_nan=False))
         assert ANALYSES[name].figure(saved).axes
@@ -73,8 +72,7 @@ def test_attention_distance_has_mean_and_standard_deviation_over_images(recipe: 
 
 def test_a_convolution_without_positions_has_the_other_analyses() -> None:
     recipe = MASKED.updated(block=ConvolutionSpec(), positions=NoPositionEmbeddingSpec())
-    results = dict(run_analyses(given(recipe)))
-    reasons = {name: found.reason for name, found in results.items() if isinstance(found, NotApplicable)}
+    reasons = analyze_network(given(recipe)).not_applicable
     attentions = ("attention_distance", "attention_maps", "attention_rollout")
     assert reasons == {
         **dict.fromkeys(attentions, "this network has no attention weights"),
@@ -203,8 +201,8 @@ def test_images_and_positions_that_do_not_exist_are_rejected(settings: dict, mes
 
 
 def test_only_the_named_analyses_are_run_in_the_order_of_registration() -> None:
-    results = dict(run_analyses(given(MASKED), ["embedding_pca", "attention_maps"]))
-    assert list(results) == ["attention_maps", "embedding_pca"]
+    results = analyze_network(given(MASKED), ["embedding_pca", "attention_maps"])
+    assert list(results.analyses) == ["attention_maps", "embedding_pca"]
 
 
 def test_an_unknown_name_is_answered_with_the_registered_ones() -> None:

@@ -5,21 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import isopix
-from tests.unit.api.conftest import Copy, assert_same_files, cli
+from tests.unit.api.conftest import Copy, cli
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
 
 
 def test_analyze(copy_of: Copy) -> None:
-    one, other = copy_of("ar", "one"), copy_of("ar", "other")
-    cli("analyze", one, "--limit", 4, "--position", "2,3", "--device", "cpu")
-    found = isopix.analyze(other, limit=4, positions=[(2, 3)], **CPU)
-    assert_same_files(one / "analysis", other / "analysis")
-    assert found.results["attention_distance"]["images"] == 4
+    other = copy_of("ar", "other")
+    found = isopix.analyze(other, limit=4, position=[(2, 3)], **CPU)
+    assert type(found).read(found.path) == found
+    assert found.analyses["attention_distance"]["images"] == 4
     assert found.not_applicable == {}
     assert isopix.analyze(isopix.load(other, device="cpu"), limit=4).path is None
-    assert "position 9,9 does not exist" in refusal(lambda: isopix.analyze(other, positions=[(9, 9)], **CPU))
+    assert "position 9,9 does not exist" in refusal(lambda: isopix.analyze(other, position=["9,9"], **CPU))
 
 
 def test_report(copy_of: Copy, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import isopix
-from isopix.api.notebook import Table
+from isopix.core.table import Table
 
 CPU: dict[str, Any] = {"device": "cpu"}
 

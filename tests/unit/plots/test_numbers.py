@@ -117,7 +117,14 @@ CASES: dict[str, tuple[Callable[[], Figure], dict[int, list[Any]]]] = {
     ),
     "study depth": (
         lambda: study.plot_study_depth(STUDY),
-        {0: [[each.accuracy.mean for each in STUDY.trained[:2]], [0.1] * 2], 2: [[0.2, 0.21]]},
+        {
+            0: [
+                [each.accuracy.mean for each in STUDY.trained[:2]],
+                [each.untrained.mean for each in STUDY.trained[:2]],
+                [0.1] * 2,
+            ],
+            2: [[0.2, 0.21]],
+        },
     ),
     "study loss": (
         lambda: study.plot_study_loss([STUDY]),

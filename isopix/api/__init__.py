@@ -1,1 +1,0 @@
-"""The Python interface: one function for each command, with the same name and meaning."""
