@@ -229,7 +229,9 @@ def training_result(
     recipe, metrics = run.recipe, run.metrics
     evaluations = [each for each in metrics.history if each["kind"] == "evaluation"]
     loss = "loss_nats" if recipe.predicts_codes else "class_nats"
-    tested = [each["measurement"] for each in evaluations if each["split"] == "test"]
+    tested = [each for each in evaluations if each["split"] == "test"]
+    weights_step = tested[-1]["step"] if tested else status.step
+    evaluations = [each for each in evaluations if each["step"] <= weights_step]
     applicable = {
         "evaluate": status.can_evaluate,
         "probe": status.can_probe,
@@ -240,6 +242,7 @@ def training_result(
     return TrainingResult(
         recipe=recipe.name,
         step=status.step,
+        weights_step=weights_step,
         finished=status.finished,
         losses={each["split"]: each[loss] for each in evaluations if loss in each},
         accuracies={each["split"]: each["accuracy"] for each in evaluations if "accuracy" in each},
@@ -249,7 +252,7 @@ def training_result(
         next=tuple(
             command_line(name, run.folder, *options) for name, applies in applicable.items() if applies
         ),
-        measurement=Measurement.from_dict(tested[-1]) if tested else None,
+        measurement=Measurement.from_dict(tested[-1]["measurement"]) if tested else None,
         path=run.folder,
         run=run,
     )

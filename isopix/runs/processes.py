@@ -1,6 +1,7 @@
 """Trainings of verbs: what is checked before any work, and the processes that share the work."""
 
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -100,10 +101,10 @@ def require_no_lr(recipe: Recipe, settings: Sequence[str]) -> None:
 
 def _title(recipe: Recipe, initial: InitialWeights | None, device: torch.device) -> str:
     """Return the first line of the display of a training."""
-    train, origin = recipe.train, ""
+    train, origin = recipe.train, " from scratch" if recipe.finetune else ""
     if initial is not None:
         pretrained = initial.provenance["pretrained"]
-        origin = f" from step {pretrained['step']} of {pretrained['run']}"
+        origin = f" from step {pretrained['step']} of {os.path.relpath(pretrained['run'])}"
     work = f"{count_of(train.steps, 'step')}, batch size {train.batch_size}, {train.optimizer.label()}"
     text = f"{recipe.name}{origin} on {recipe.data.source}, {work}, {describe_devices(device)}"
     return text if recipe.finetune is None else f"{text}; augmentation: {recipe.data.augment.label()}"

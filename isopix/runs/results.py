@@ -18,11 +18,13 @@ class TrainingResult(Result):
 
     recipe: str
     step: int
+    weights_step: int
+    """Step of the weights that are tested: those with the best validation accuracy in fine-tuning."""
     finished: bool
     losses: Mapping[str, float]
-    """Newest loss of each split, in nats per predicted code, or per image if only classes are predicted."""
+    """Loss of these weights on each split, in nats per predicted code; per image if only classes are."""
     accuracies: Mapping[str, float]
-    """Newest classification accuracy of each split."""
+    """Their classification accuracy on each split."""
     baselines: Mapping[str, Mapping[str, float]]
     """Losses of learning-free baselines by split and name."""
     uniform: float | None
@@ -59,7 +61,13 @@ class TrainingResult(Result):
             rows += [(name, "", _percent(each)) for name, each in self.measurement.baselines.items()]
         if self.uniform is not None and "test" in self.losses:
             rows.append(("uniform prediction", _number(self.uniform), ""))
-        return [Table(f"{self.recipe}, step {self.step:,}", ["images", "loss (nats)", "accuracy"], rows)]
+        return [
+            Table(
+                f"{self.recipe}, weights of step {self.weights_step:,}",
+                ["images", "loss (nats)", "accuracy"],
+                rows,
+            )
+        ]
 
     def notes(self) -> list[str]:
         """Return where the run is, and the commands to continue with."""

@@ -76,7 +76,7 @@ def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> 
         assert (code, err) == (0, ""), again
     assert Path("ft/log.jsonl").read_text() == log
     result = json.loads(trained(*words, "--json")[1])
-    assert (result["run"], set(result["accuracies"])) == ("ft", {"test"})
+    assert (result["path"], set(result["accuracies"])) == ("ft", {"test"})
     known = "the run was refitted on training and validation images"
     assert known in Path("ft/report.html").read_text()
 
