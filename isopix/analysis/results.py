@@ -146,8 +146,8 @@ class NeighborsResult(Result):
     measurements: tuple[Measurement, ...]
     first_duplicates: tuple[DuplicatePair, ...]
     first_outliers: tuple[Outlier, ...]
-    duplicates: Unsaved[Sequence[DuplicatePair]] = unsaved()
-    outliers: Unsaved[Sequence[Outlier]] = unsaved()
+    duplicates: Unsaved[Any] = unsaved()  # DuplicatePair
+    outliers: Unsaved[Any] = unsaved()  # Outlier
 
     def tables(self) -> list[Table]:
         """Return the first of both lists."""
