@@ -62,6 +62,8 @@ def command_pages() -> Iterator[tuple[str, str]]:
     text = app.generate_docs(output_format="markdown", recursive=True)
     for section in text.split("\n## isopix ")[1:]:
         name = section.split("\n", maxsplit=1)[0]
+        if name.startswith("--"):
+            continue
         example = r"(?m)^Example: ([^*]*?)$"
         page = re.sub(example, r"```console\n$ \1\n```", section)
         yield name, f"# isopix {page}".replace("\n### ", "\n## ")

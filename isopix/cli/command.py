@@ -46,7 +46,8 @@ def _command(verb: Verb) -> Callable[..., None]:
     @wraps(verb.function)
     def run(*args: Any, json: bool = False, plugin: list[Path] | None = None, **options: Any) -> None:
         check_command(verb.command)
-        devices, slurm = options.pop("devices", None), options.pop("slurm", None)
+        devices = options.pop("devices", None) if verb.parallel else None
+        slurm = options.pop("slurm", None) if verb.slurm else None
         if is_to_submit(slurm):
             load_plugins(plugin)
             out = Path(options.get("out") or args[0])
@@ -64,10 +65,7 @@ def _command(verb: Verb) -> Callable[..., None]:
         if result.failure:
             raise RuntimeError(result.failure)
 
-    own = [
-        each.replace(annotation=_typed(each.annotation))
-        for each in flat_signature(verb.function, described=True).parameters.values()
-    ]
+    own = map(_option, flat_signature(verb.function, described=True).parameters.values())
     shared = [inspect.Parameter("plugin", KEYWORD, default=None, annotation=Plugins)]
     if verb.parallel:
         shared.append(inspect.Parameter("devices", KEYWORD, default=None, annotation=Devices))
@@ -78,6 +76,13 @@ def _command(verb: Verb) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _option(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter of the command: one that is named as an option, such as `-n`, is only that."""
+    named = any(getattr(extra, "name", None) for extra in get_args(parameter.annotation)[1:])
+    kind = KEYWORD if named else parameter.kind
+    return parameter.replace(kind=kind, annotation=_typed(parameter.annotation))
 
 
 def _typed(hint: Any) -> Any:

@@ -41,8 +41,9 @@ def command_app() -> App:
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
     )
-    for each in VERBS.values():
-        add_verb(app, each, ORDER.split().index(each.command.split()[0]))
+    places = {word: place for place, word in enumerate(ORDER.split())}
+    for each in sorted(VERBS.values(), key=lambda verb: places[verb.command.split()[0]]):
+        add_verb(app, each, places[each.command.split()[0]])
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
 

@@ -48,6 +48,7 @@ def train_in_processes(
     if ranks.num_restarts() > 0 and RunFolder(out).has_checkpoints and not refit:
         return resume_in_processes(out, device=device, loggers=loggers)
     recipe, initial = prepare()
+    recipe.outline()  # raises ValueError for parts that do not fit together
     if refit:
         check_selects_step(recipe)
     if not (refit and (out / FOLDER_LOCK).is_file()):

@@ -16,6 +16,7 @@ from isopix.core.progress import announce, track
 from isopix.core.verb import verb
 from isopix.reporting.results import ReportResult
 from isopix.verbs.options import DeviceLike, Seed, Settings
+from isopix.verbs.pretrain import same_command
 
 RECIPES = {
     "ar": "igpt.translated_digits",
@@ -49,6 +50,7 @@ def demo(
 
     Example: isopix demo
     """
+    from isopix.core.signals import with_resume_hint
     from isopix.recipes.registry import resolve
     from isopix.verbs.complete import complete, reconstruct
     from isopix.verbs.low_data import low_data
@@ -68,15 +70,16 @@ def demo(
         )
         for name, recipe in RECIPES.items()
     }
-    train_side_by_side(commands, sum(each.train.steps for each in resolved), str(device), jobs)
-    for name in RECIPES:
-        announce(str(probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)))
-    sample(folder / "ar", count=40, seed=seed, device=device)
-    complete(folder / "ar", count=8, each=3, seed=seed, device=device)
-    for name in ("bert", "conv"):
-        reconstruct(folder / name, count=8, seed=seed, device=device)
-    if labels := _few_labels(folder / "ar"):
-        announce(str(low_data(folder / "ar", labels=labels, subsets=3, device=device)))
+    with with_resume_hint(folder, same_command()):
+        train_side_by_side(commands, sum(each.train.steps for each in resolved), str(device), jobs)
+        for name in RECIPES:
+            announce(str(probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)))
+        sample(folder / "ar", count=40, seed=seed, device=device)
+        complete(folder / "ar", count=8, each=3, seed=seed, device=device)
+        for name in ("bert", "conv"):
+            reconstruct(folder / name, count=8, seed=seed, device=device)
+        if labels := _few_labels(folder / "ar"):
+            announce(str(low_data(folder / "ar", labels=labels, subsets=3, device=device)))
     return report(*(folder / name for name in RECIPES), out=folder / "report.html")
 
 

@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-from annotated_types import Ge, Gt, Le
 from cyclopts import Parameter
 
-from isopix.core.choices import MFU
+from isopix.core.choices import MFU, Range
 from isopix.core.verb import verb
 from isopix.recipes.plan_result import PlanResult
 from isopix.verbs.options import DeviceLike, RecipeLike, Settings, SettingsFile
@@ -19,9 +18,11 @@ Devices = Annotated[
         "counts devices of this machine's kind.",
     ),
 ]
-Price = Annotated[Annotated[float, Ge(0)] | None, Parameter(help="Price of a device hour, in any currency.")]
+Price = Annotated[
+    Annotated[float, Range(low=0)] | None, Parameter(help="Price of a device hour, in any currency.")
+]
 Utilization = Annotated[
-    Annotated[float, Gt(0), Le(1)],
+    Annotated[float, Range(above=0, high=1)],
     Parameter(help="Assumed model FLOPs utilization (MFU): fraction of the device's data-sheet peak."),
 ]
 

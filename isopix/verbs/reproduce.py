@@ -10,6 +10,7 @@ from isopix.core.choices import MFU
 from isopix.core.verb import verb
 from isopix.studies.papers.results import PlannedTrial, ProtocolList, ReproductionPlan, ReproductionResult
 from isopix.verbs.options import DeviceLike, Settings
+from isopix.verbs.pretrain import same_command
 
 ProtocolName = Annotated[str, Parameter(help="Name of the protocol, such as igpt.table4.")]
 Out = Annotated[
@@ -59,6 +60,7 @@ def reproduce(
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
     """
+    from isopix.core.signals import with_resume_hint
     from isopix.studies.papers.catalog import find_protocol
     from isopix.studies.papers.reproduction import Reproduction
     from isopix.studies.papers.setup import Setup
@@ -66,7 +68,7 @@ def reproduce(
 
     found, setup = find_protocol(protocol), Setup.of(scale, data, pretrain_data, settings, pretrained)
     trials = found.trials(setup)
-    with Reproduction.create(out, setup) as reproduction:
+    with with_resume_hint(out, same_command()), Reproduction.create(out, setup) as reproduction:
         for trial in trials:
             reproduction.state(trial)  # raises ValueError before anything is trained
         for trial in trials:

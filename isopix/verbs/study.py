@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from annotated_types import Ge
 from cyclopts import Parameter
 
+from isopix.core.choices import Count as Positive
 from isopix.core.verb import verb
 from isopix.studies.inductive_bias.results import StudyResult
 from isopix.verbs.options import DeviceLike, Settings
+from isopix.verbs.pretrain import same_command
 
-Positive = Annotated[int, Ge(1)]
 Out = Annotated[Path, Parameter(help="Folder of the study: new, empty, or that of the same study to resume.")]
 Images = Annotated[
     str | Path | None,
@@ -79,6 +79,7 @@ def study_inductive_bias(
 
     Example: isopix study inductive-bias --out studies/bias
     """
+    from isopix.core.signals import with_resume_hint
     from isopix.studies.inductive_bias.grid import Study, plan_study
     from isopix.studies.inductive_bias.run import run_study
     from isopix.studies.inductive_bias.write_up import write_up
@@ -92,4 +93,5 @@ def study_inductive_bias(
     planned = plan_study(
         scale or Study.scale_in(out), data=data, pattern=trials, seeds=seeds, settings=settings, probe=probe
     )
-    return write_up(run_study(out, planned, jobs=jobs, device=device, slurm=slurm))
+    with with_resume_hint(out, same_command()):
+        return write_up(run_study(out, planned, jobs=jobs, device=device, slurm=slurm))

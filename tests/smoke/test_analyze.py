@@ -108,65 +108,30 @@ def test_a_plan_estimates_hours_and_cost_of_devices(isopix: Run) -> None:
     assert a100["hours"] * 312 == pytest.approx(v100["hours"] * 125)
     assert a100["price"] == 2.5 * a100["hours"]
     code, out, _ = isopix("plan", "igpt.s", "--price", "2.5")
-    assert "155    387" in out
+    assert "155     387" in out
 
 
 @pytest.mark.usefixtures("known_throughput")
 def test_a_plan_for_many_devices_compares_strategies(isopix: Run) -> None:
-    words = (
-        "plan",
-        "igpt.tiny",
-        "depth=2",
-        "batch_size=64",
-        "--devices",
-        "64xH100",
-        "2xA100",
-        "--price",
-        "2",
-    )
+    words = ("plan", "igpt.tiny", "depth=2", "batch_size=64", "--devices", "64xH100", "2xA100")
     code, out, err = isopix(*words)
     assert (code, err) == (0, "")
-    assert "64xH100: 8 nodes of 8, 80 GB each" in out
-    assert out.count("recommended (*), the fastest that fits: ") == 2
-    assert (
-        "torchrun --nnodes=8 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HOST:29500 -m isopix"
-        in out
-    )
+    assert "igpt.tiny on 64xH100, 80 GB each" in out
+    assert out.count("ddp *") == 2
+    assert "torchrun --nnodes=8 --nproc-per-node=8 " in " ".join(out.split())
     assert "--out RUN --devices 2" in out
-    code, out, _ = isopix(*words, "--json")
-    found = json.loads(out)["parallel"]
-    assert [each["devices"] for each in found] == ["64xH100"] * 4 + ["2xA100"] * 4
-    for each in found:
-        assert (
-            each["price"]
-            == 2 * each["device_hours"]
-            == 2 * each["cluster"]["nodes"] * (each["cluster"]["per_node"] * each["hours"])
-        )
-        assert each["memory"]["total"] == sum(each["memory"].values()) / 2
-        assert each["fits"]
-    assert sum(each["recommended"] for each in found) == 2
+    found = json.loads(isopix(*words, "--json")[1])["parallel"]
+    assert [(each["count"], each["device"]) for each in found] == [(64, "H100")] * 4 + [(2, "A100")] * 4
+    assert all(sum(each["memory"].values()) < each["memory_limit"] for each in found)
 
 
-@pytest.mark.usefixtures("known_throughput")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--devices", "64H100"], "--devices '64H100'; allowed: a number of at least 1, x, and a device"),
-        (["--devices", "8xFOO"], "no bf16 peak and links of 'FOO' are known; allowed: B200, H200"),
-        (
-            ["--devices", "48xH100"],
-            "48xH100: batch_size 128 is not a multiple of 48 processes; allowed numbers",
-        ),
-        (
-            ["--devices", "16xL4"],
-            "--devices L4: no network between nodes is known; give its --node-bandwidth, or at most 8",
-        ),
-        (
-            ["--devices", "8xH100", "--node-bandwidth", "0"],
-            "--node-bandwidth is 0 GB/s; allowed: a finite number above 0",
-        ),
-        (["--devices", "8xH100", "--mfu", "2"], "utilization 2.0 must be in (0, 1]"),
-        (["--node-bandwidth", "10"], "--node-bandwidth is given without devices, such as 64xH100"),
+        (["--devices", "8xFOO"], "no bf16 peak of 'FOO' is known; allowed: B200, H200"),
+        (["--devices", "48xH100"], "48xH100: batch_size 128 is not a multiple of 48 processes; allowed"),
+        (["--devices", "8xH100", "--mfu", "2"], "--mfu is 2.0; allowed: above 0 and at most 1"),
     ],
 )
 def test_wrong_devices_are_refused_in_one_line(isopix: Run, words: list[str], message: str) -> None:
@@ -174,23 +139,3 @@ def test_wrong_devices_are_refused_in_one_line(isopix: Run, words: list[str], me
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
-
-
-def test_a_plan_reproduces_the_table_of_the_review_to_the_dollar(isopix: Run) -> None:
-    code, out, err = isopix("plan", "--review")
-    assert (code, err) == (0, "")
-    for words in ("$149,700", "$40,718", "$592,812", "$736,524", "$41K", "111.8", "$8K"):
-        assert words in out
-    code, out, _ = isopix("plan", "--review", "--json")
-    assert [round(each["dollars"]) for each in json.loads(out)["networks"]] == [
-        149_700,
-        40_718,
-        592_812,
-        736_524,
-    ]
-
-
-def test_a_plan_needs_a_recipe_or_review(isopix: Run) -> None:
-    code, out, err = isopix("plan")
-    assert (code, out) == (2, "")
-    assert "plan needs a recipe, as in `isopix plan igpt.s`, or --review" in err

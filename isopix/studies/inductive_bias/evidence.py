@@ -11,7 +11,8 @@ from jaxtyping import Int
 from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
-from isopix.studies.inductive_bias.results import Architecture, Correct, ProbedLayers, Trial
+from isopix.studies.inductive_bias.correct import Correct, correct_images
+from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -138,7 +139,7 @@ class StudyEvidence:
         return total
 
     def _correct(self, term: Term) -> Correct | None:
-        return term.probed.correct_images(term.read_layer)
+        return correct_images(term.probed, term.read_layer)
 
     def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
         """Return the variance between seeds of the difference of `networks` accuracies of single layers, in

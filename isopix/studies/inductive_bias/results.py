@@ -1,16 +1,11 @@
 """The result of `isopix study inductive-bias`, without PyTorch: claims, and a row for each trial."""
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import groupby
 from statistics import mean, stdev
 from typing import Any, Literal
-
-import numpy as np
-from jaxtyping import Bool
 
 from isopix.core.choices import Pool
 from isopix.core.table import Table
@@ -20,7 +15,6 @@ from isopix.storage.result import Result
 from isopix.studies.results import ClaimRecord, ContrastRecord
 
 Architecture = tuple[str, str, int]  # block, encoding, depth
-Correct = Bool[np.ndarray, " B"]
 
 MISSING = "–"
 POOL_DESCRIPTIONS = {
@@ -60,12 +54,6 @@ class ProbedLayers:
     def validation_accuracy(self) -> float:
         """The validation accuracy of the best layer."""
         return self.validation_accuracies[self.best_layer]
-
-    def correct_images(self, layer: int) -> Correct | None:
-        """Return whether a layer classifies each test image correctly; None if that is not known."""
-        if not self.correct:
-            return None
-        return unpack_correct(self.correct[layer if len(self.correct) > 1 else 0], self.num_images)
 
 
 @dataclass(frozen=True)
@@ -116,18 +104,6 @@ class Trial:
     def kind(self) -> tuple[str, int]:
         """Encoding and depth: what networks of different blocks have in common."""
         return self.encoding, self.depth
-
-
-def pack_correct(correct: Correct) -> str:
-    """Return a bit for each image in base 64."""
-    return base64.b64encode(np.packbits(correct).tobytes()).decode()
-
-
-@cache
-def unpack_correct(packed: str, num_images: int) -> Correct:
-    """Return what `pack_correct` packed."""
-    bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
-    return np.unpackbits(bits, count=num_images).astype(bool)
 
 
 @dataclass(frozen=True)

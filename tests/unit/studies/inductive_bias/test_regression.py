@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from isopix.studies.inductive_bias import regression
+from isopix.studies.inductive_bias.correct import unpack_correct
 from isopix.studies.inductive_bias.evidence import StudyEvidence
-from isopix.studies.inductive_bias.results import Trial, unpack_correct
+from isopix.studies.inductive_bias.results import Trial
 from tests.unit.studies.inductive_bias.worlds import EFFECTS, probed, trial
 
 BLOCKS = {"conv": 0.5, "mixer": 0.42, "transformer-1": 0.3}

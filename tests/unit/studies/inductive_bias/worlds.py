@@ -9,8 +9,9 @@ import numpy as np
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import evaluate_claims
+from isopix.studies.inductive_bias.correct import pack_correct
 from isopix.studies.inductive_bias.evidence import StudyEvidence
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial, pack_correct
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
 
 BLOCKS = ("conv", "mixer", "transformer-1")
 CELLS = [(block, encoding, depth) for block in BLOCKS for encoding in ENCODINGS for depth in (1, 3, 6)]
