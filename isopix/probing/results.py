@@ -275,7 +275,7 @@ def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
     if not layers:
         count = found[0].num_selection_images
         chosen = f"step chosen on {count:,} labeled validation images" if count else "fixed number of steps"
-        return f"{title}, {chosen}"
+        return f"{title}, {found[0].num_test_images:,} test images, {chosen}"
     if method in (RAW_PIXELS, PIXEL_COMPONENTS):
         return title
     first, last = min(layers), max(layers)

@@ -11,6 +11,7 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse
+from isopix.data.known_sources import require_known_source
 from isopix.data.patch_augment import NoPatchAugment
 from isopix.data.sources.base import finetune_augmentation
 from isopix.finetuning.classifier import FineTuneModel
@@ -64,7 +65,9 @@ def prepare_finetune(
     loaded = load_run(folder, device=torch.device("cpu")) if folder.exists() else None
     base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
     layers = [changes for _, changes in registry.layers(file, options, assignments)]
-    given = (changes[path] for changes in layers for path in SOURCE if path in changes)
+    given = [changes[path] for changes in layers for path in SOURCE if path in changes]
+    if loaded and not given:
+        require_known_source(base.data.source)
     *_, images = base.data.source, *given
     recipe = finetune_recipe(base, str(images), from_scratch=loaded is None)
     for changes in layers:

@@ -24,7 +24,7 @@ def test_a_patch_run_works_with_the_commands_of_masked_runs(isopix: Run, workpla
     for words in (["reconstruct", "run", "-n", "2"], tune, ["report", "run"]):
         code, _, err = isopix(*words)
         assert (code, err) == (0, ""), words
-    [saved] = (workplace / "run" / "samples").glob("reconstructions-*.json")
+    [saved] = (workplace / "run" / "samples").glob("reconstruct-*.json")
     assert 0 <= json.loads(saved.read_text())["accuracy"] <= 1
 
 
@@ -102,7 +102,6 @@ def test_a_probe_reads_what_fine_tuning_reads_and_says_so(
     code, out, _ = isopix("low-data", "run", "--labels", "2", "--subsets", "2", "--json")
     assert json.loads(out)["pool"] == pool
     assert isopix("report", "run")[0] == 0
-    shown = {"first": "class token, after", "mean": "mean-pooled, after"}[pool]
-    assert shown in (workplace / "run" / "report.html").read_text()
+    assert f"pool {pool}" in (workplace / "run" / "report.html").read_text()
     card = model_card(read_run(RunFolder(workplace / "run")), name="run", library="isopix")
-    assert shown in card
+    assert f"pool {pool}" in card

@@ -29,11 +29,11 @@ def saved_record(folder: str, isopix: Run, *words: str) -> dict:
     assert code == 0, err
     after = {path: path.stat().st_mtime_ns for path in Path(f"run/{folder}").glob("*.json")}
     [path] = [path for path in after if after[path] != before.get(path)]
-    return json.loads(path.read_text())
+    return json.loads(path.read_text()) | {"file": path}
 
 
 def picture(values: dict) -> bytes:
-    return Path("run/samples", values["picture"]).read_bytes()
+    return values["file"].with_suffix(".png").read_bytes()
 
 
 @pytest.mark.usefixtures("quick_probes")
@@ -42,13 +42,13 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> No
     ridge = ["--method", "ridge"]
     plain = saved_record("probes", isopix, "probe", *ridge)
     expected = {"features": "normed", "pool": "mean", "seed": 0, "layer": None, "mask_ensemble": 0}
-    expected |= {"method": {"kind": "ridge"}}
+    expected |= {"method": "ridge"}
     assert {name: plain["config"][name] for name in expected} == expected
     for words, changed in (
         ([*ridge, "--features", "residual"], {"features": "residual"}),
         ([*ridge, "--pool", "max"], {"pool": "max"}),
         ([*ridge, "--layer", "1"], {"layer": 1}),
-        ([], {"method": {"kind": "lbfgs"}}),
+        ([], {"method": "lbfgs"}),
     ):
         other = saved_record("probes", isopix, "probe", *words)
         assert {name: other["config"][name] for name in expected} == {**expected, **changed}
@@ -57,7 +57,7 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> No
 
 def test_sgd_caches_features_and_concatenated_layers_are_another_row(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
-    words = ("probe", "run", "--method", "sgd", "--iterations", "20", "--concat", "5")
+    words = ("probe", "run", "--method", "sgd", "iterations=20", "--concat", "5")
     for action in ("written to", "read from"):
         code, out, err = isopix(*words)
         assert code == 0
@@ -74,8 +74,8 @@ def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
     assert refit["config"]["refit_on_validation"]
     assert refit["network"] == plain["network"]
     best = refit["network"]["layers"][refit["network"]["best_index"]]
-    assert refit["refit"]["l2"] == best["l2"]
-    assert refit["refit"]["objective"] != best["objective"]
+    assert refit["refit"]["selected"] == best["selected"]
+    assert refit["refit"]["fit"] != best["fit"]
     code, out, _ = isopix("probe", "run", "--method", "ridge", "--refit-on-validation")
     assert code == 0
     assert "refit on train + val" in out
@@ -94,7 +94,7 @@ def test_a_mask_ensemble_of_probes(isopix: Run) -> None:
 def test_options_of_sample_are_recorded_and_change_the_samples(trained: Run) -> None:
     plain = saved_record("samples", trained, "sample", "-n", "4")
     expected = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 0, "count": 4}
-    assert {name: plain[name] for name in expected} == expected
+    assert {name: {**plain, **plain["sampling"]}[name] for name in expected} == expected
     before = picture(plain)
     for words, changed in (
         (["--temperature", "0.2"], {"temperature": 0.2}),
@@ -103,7 +103,7 @@ def test_options_of_sample_are_recorded_and_change_the_samples(trained: Run) -> 
         (["--seed", "1"], {"seed": 1}),
     ):
         other = saved_record("samples", trained, "sample", "-n", "4", *words)
-        assert {name: other[name] for name in expected} == {**expected, **changed}
+        assert {name: {**other, **other["sampling"]}[name] for name in expected} == {**expected, **changed}
         assert picture(other) != before
     assert picture(saved_record("samples", trained, "sample", "-n", "4")) == before
 
@@ -122,7 +122,6 @@ def test_complete_keeps_the_given_rows_and_samples_the_others(
     monkeypatch.setattr(pictures, "completion_grid", spy)
     values = saved_record("samples", trained, "complete", "-n", "2", "--each", "2", *words)
     [(originals, mask, completed)] = drawn
-    assert values["rows"] == rows
     assert (~mask).all(-1).sum(-1).tolist() == [rows, rows]
     assert values["each"] == completed.shape[1] == 2
     codec = load_run(Path("run"), device=torch.device("cpu")).network.codec

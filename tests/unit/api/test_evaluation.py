@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import isopix
-from isopix.core.measurement import Measurement
 from isopix.data.dataset import DataConfig, load_dataset
 from tests.unit.api.conftest import LIMIT, Copy, cli
 from tests.unit.data.refusal import refusal
@@ -58,7 +57,7 @@ def test_verify(copy_of: Copy) -> None:
     assert saved.name == ours.name
     assert f'"loss_nats": {found.loss_nats}' in saved.read_text()
     assert found.published is None
-    assert found.checkpoint == other / "checkpoints/step-00000004"
+    assert found.checkpoint == str(other / "checkpoints/step-00000004")
     assert isopix.verify(found.checkpoint, **CPU).path is None
 
 
@@ -81,7 +80,7 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
         lambda: model.complete(image),
         lambda: model.nll(image),
         lambda: model.logits(image),
-        lambda: isopix.convert.to_huggingface(out, tmp_path / "exported"),
+        lambda: isopix.convert_to_huggingface(out, tmp_path / "exported"),
     ):
         assert message in refusal(call)
     assert model(image).shape[0] == 1
@@ -114,9 +113,8 @@ def test_the_seed_in_a_record_is_that_of_the_images(copy_of: Copy) -> None:
     data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40, seed=7))
     run = copy_of("ar", "run")
     for images, seed in ((data, 7), (replace(data, seed=None), None), ("digits", 0)):
-        measurement = isopix.verify(run, data=images, limit=20, **CPU).record["measurement"]
-        assert measurement["seeds"] == {"train.seed": 0, "data.seed": seed}
-        assert Measurement.from_dict(measurement).seeds["data.seed"] == seed
+        measurement = isopix.verify(run, data=images, limit=20, **CPU).measurement
+        assert measurement.seeds == {"train.seed": 0, "data.seed": seed}
 
 
 def test_copies_that_are_left_out_are_counted_by_training_and_by_evaluation(

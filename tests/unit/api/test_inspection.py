@@ -1,5 +1,6 @@
 """Analyses, reports and plans from Python are those of the command line."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def test_report(copy_of: Copy, tmp_path: Path) -> None:
     told = json.loads(cli("report", *runs, "--json"))
     found = isopix.report(*map(isopix.Run, runs))
     assert found.path == tmp_path / "report.html"
-    assert [row._asdict() for row in found.summary] == told["summary"]
+    assert [dataclasses.asdict(row) for row in found.summary] == told["summary"]
     assert isopix.report(runs[0]).path == runs[0] / "report.html"
     assert isopix.report(runs[0], out=tmp_path / "new" / "page.html").path.is_file()
     assert "is a folder" in refusal(lambda: isopix.report(runs[0], out=tmp_path))

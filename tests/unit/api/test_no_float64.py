@@ -19,7 +19,7 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "probe knn": lambda run: isopix.probe(run, limit=40, method="knn", device="mps"),
     "probe sgd": lambda run: isopix.probe(run, "iterations=4", limit=40, method="sgd", device="mps"),
     "probe adam": lambda run: isopix.probe(
-        run, limit=40, method="adam", overrides=["batch_size=8", "epochs=1"], device="mps"
+        run, "batch_size=8", "epochs=1", limit=40, method="adam", device="mps"
     ),
     "low-data": lambda run: isopix.low_data(run, labels=[2], subsets=1, limit=60, device="mps"),
     "neighbors": lambda run: isopix.neighbors(run, limit=20, device="mps"),

@@ -46,14 +46,16 @@ def test_probe_is_the_fit_to_the_features_with_its_seed(runs: Path, digits: Imag
         )
     )
     by_seed = {
-        seed: fit_probe(splits, ProbeConfig(method=RidgeProbe(), seed=seed), device=torch.device("cpu"))
+        seed: fit_probe(
+            splits, RidgeProbe(), ProbeConfig(method="ridge", seed=seed), device=torch.device("cpu")
+        )
         for seed in SEEDS
     }
     shuffled = []
     for seed, expected in by_seed.items():
         found = isopix.probe(runs / "ar", data=digits, method="ridge", seed=seed, **CPU)
-        assert found.report.network == expected
-        shuffled.append(found.report.baselines["shuffled labels"].best.test_accuracy)
+        assert found.network == expected
+        shuffled.append(found.baselines["shuffled labels"].best.test_accuracy)
     assert len(set(shuffled)) == len(SEEDS)
 
 
@@ -115,7 +117,7 @@ def test_a_model_with_a_class_token_returns_it_as_its_features() -> None:
 @pytest.mark.parametrize("accumulate", [1, 4])
 def test_a_plan_holds_one_part_of_a_batch_in_memory_and_trains_on_all_of_it(accumulate: int) -> None:
     words = ["steps=10", "batch_size=32", "depth=2", "width=16", f"accumulate={accumulate}"]
-    found = isopix.plan("igpt.digits", overrides=words, **CPU)
+    found = isopix.plan("igpt.digits", *words, **CPU)
     chunk = 32 // accumulate
     assert found.step_bytes == found.weight_bytes + found.copy_bytes + chunk * found.activation_bytes
     assert found.weight_bytes == 16 * found.parameters  # weights, gradients and two moments in float32
