@@ -61,7 +61,7 @@ def test_sgd_caches_features_and_concatenated_layers_are_another_row(isopix: Run
     for action in ("written to", "read from"):
         code, out, err = isopix(*words)
         assert code == 0
-        assert f"trained: features {action} " in err
+        assert f"features {action} " in err
         assert "0-1 concatenated" in out
 
 
@@ -80,7 +80,7 @@ def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
     assert code == 0
     assert "refit on train + val" in out
     assert isopix("report", "run")[0] == 0
-    assert "Refit on train + validation (layer " in Path("run/report.html").read_text()
+    assert "refit on train + val" in Path("run/report.html").read_text()
 
 
 def test_a_mask_ensemble_of_probes(isopix: Run) -> None:
