@@ -26,8 +26,7 @@ def warm_up(folder: Path) -> None:
     """Run what a command imports late, and what takes long for the first time."""
     run = isopix.pretrain("igpt.digits", "steps=1", "depth=1", "width=16", out=folder / "warm")
     isopix.probe(run, limit=60)
-    for name in ("analyze", "finetune", "search_lr", "study", "resume", "pretrain"):
-        __import__(f"isopix.cli.{name}")
+    __import__("isopix.cli.main")
 
 
 def kill_when_saving(touched: int, delay: float) -> None:
