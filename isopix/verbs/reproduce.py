@@ -1,6 +1,7 @@
 """`isopix reproduce`: the experiments of the papers' tables and figures, measured next to published."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -60,7 +61,7 @@ def reproduce(
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
     """
-    from isopix.core.signals import with_resume_hint
+    from isopix.core.signals import Interrupted, with_resume_hint
     from isopix.studies.papers.catalog import find_protocol
     from isopix.studies.papers.reproduction import Reproduction
     from isopix.studies.papers.setup import Setup
@@ -71,8 +72,13 @@ def reproduce(
     with with_resume_hint(out, same_command()), Reproduction.create(out, setup) as reproduction:
         for trial in trials:
             reproduction.state(trial)  # raises ValueError before anything is trained
-        for trial in trials:
-            reproduction.run(trial, TrialCommands(device))
+        try:
+            for trial in trials:
+                reproduction.run(trial, TrialCommands(device))
+        except Interrupted:
+            text = f"stopped and saved: {out}; the same command resumes"
+            result = replace(write_table(found, reproduction), warnings=(text,))
+            raise Interrupted(text, result) from None
         return write_table(found, reproduction)
 
 

@@ -35,7 +35,7 @@ def test_the_value_and_the_interval_are_those_of_scikit_learn() -> None:
     found, expected = auroc(FIRST, SECOND, num_resamples=120, seed=4), resampled(120, seed=4)
     labels = np.repeat([0, 1], [80, 50])
     assert found.auroc == roc_auc_score(labels, np.concatenate([FIRST, SECOND]))
-    assert found[1:] == pytest.approx(tuple(np.quantile(expected, [0.025, 0.975])))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(expected, [0.025, 0.975])))
     assert found.low < found.auroc < found.high
 
 
@@ -48,10 +48,13 @@ def test_a_set_against_itself_is_a_half_and_separate_ones_are_1_and_0() -> None:
 def test_sets_that_are_separated_have_an_interval_that_narrows_with_their_sizes() -> None:
     """One image of each: 1 / (1 + z^2) with z = 1.95996 by hand."""
     above = [auroc(np.zeros(size), np.ones(size)) for size in (1, 5, 100)]
-    assert above[0] == AUROC(1, pytest.approx(0.206549, rel=1e-5), 1)
+    assert above[0] == AUROC(1.0, above[0].low, 1.0)
+    assert above[0].low == pytest.approx(0.206549, rel=1e-5)
     assert 0.5 < above[1].low < 0.7
     assert 0.95 < above[2].low < 1
-    assert auroc(np.ones(5), np.zeros(5)) == AUROC(0, 0, pytest.approx(1 - above[1].low))
+    below = auroc(np.ones(5), np.zeros(5))
+    assert (below.auroc, below.low) == (0, 0)
+    assert below.high == pytest.approx(1 - above[1].low)
     groups = torch.zeros(5, dtype=torch.int64), torch.zeros(5, dtype=torch.int64)
     assert auroc(np.zeros(5), np.ones(5), groups=groups).low == above[0].low
 

@@ -45,9 +45,10 @@ def compute(name: str, *arguments: object, **settings: object) -> dict:
 
 @pytest.mark.parametrize("recipe", [AR, MASKED, WITH_CLASS_TOKEN, AXIAL], ids=cases.title)
 def test_all_analyses_of_a_network_with_attention_can_be_saved_and_plotted(recipe: cases.Recipe) -> None:
-    results = analyze_network(given(recipe)).analyses
-    assert list(results) == NAMES
-    for name, numbers in results.items():
+    result = analyze_network(given(recipe))
+    assert list(result.analyses) == [name for name in NAMES if name not in result.not_applicable]
+    assert len(result.analyses) > 4
+    for name, numbers in result.analyses.items():
         assert numbers["grid"] == list(recipe.grid)
         saved = json.loads(json.dumps(numbers, allow_nan=False))
         assert ANALYSES[name].figure(saved).axes

@@ -171,8 +171,7 @@ def test_a_fit_that_fails_is_a_failed_evaluation(probed: RunFolder, monkeypatch:
 
 def test_the_report_does_not_take_them_for_probes_of_the_run(probed: RunFolder) -> None:
     found = read_run(probed)
-    assert found.probes == []
-    assert found.probe is None
+    assert found.results == []
     assert found.problems == []
 
 

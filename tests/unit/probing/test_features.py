@@ -19,6 +19,7 @@ from isopix.probing.features import NetworkFeatures, draw_masks, extract_feature
 from isopix.probing.splits import Features, FeatureSplits
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
+from isopix.runs.state import State
 from tests.unit.probing.cases import DEPTH, WIDTH, digits, network
 
 CONFIG = ProbeConfig()
@@ -78,7 +79,7 @@ def loaded(recipe=BERT, scale: float = 0.3) -> LoadedRun:
     with torch.no_grad():
         for parameter in built.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=scale)
-    return LoadedRun(recipe, built.eval(), 7, [], {})
+    return LoadedRun(recipe, built.eval(), State(step=7))
 
 
 def source(config: ProbeConfig, recipe=BERT, scale: float = 0.3) -> NetworkFeatures:
