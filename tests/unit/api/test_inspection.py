@@ -31,4 +31,4 @@ def test_report(copy_of: Copy, tmp_path: Path) -> None:
     assert isopix.report(runs[0]).path == runs[0] / "report.html"
     assert isopix.report(runs[0], out=tmp_path / "new" / "page.html").path.is_file()
     assert "is a folder" in refusal(lambda: isopix.report(runs[0], out=tmp_path))
-    assert refusal(isopix.report) == "report needs at least one run"
+    assert refusal(isopix.report).startswith("report needs at least one run")

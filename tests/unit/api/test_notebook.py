@@ -29,7 +29,7 @@ class Cells(HTMLParser):
 def test_tables_have_the_numbers_of_the_results(pristine: Path) -> None:
     probed = isopix.probe(isopix.load(pristine / "ar", **CPU), data="digits", limit=60, method="ridge")
     rows = Cells(probed._repr_html_()).rows
-    assert ["majority class", f"{probed.baselines['majority class']:.1%}"] in rows
+    assert ["majority class", f"{probed.baseline_accuracies['majority class']:.1%}"] in rows
     assert any(
         f"{score.test_accuracy:.1%}" in cell
         for score in probed.network.layers
