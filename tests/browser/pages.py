@@ -13,7 +13,7 @@ from isopix.verbs.report import result_kinds
 from tests.unit.reporting.cases import bare, dataset, evidence, fine_tuned, records, whole, write_log
 
 LONG_NAME = "a-very-long-name-of-a-run-" * 5 + "end"
-MOST_SHEETS = {"unlabeled": 8, "labeled": 14, "several": 30, "long": 24}
+MOST_SHEETS = {"unlabeled": 8, "labeled": 14, "several": 32, "long": 24}
 
 
 def page_of(*runs: RunFolder) -> str:
