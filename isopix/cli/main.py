@@ -69,7 +69,7 @@ def main() -> None:
         _exit(error, f"{error.__cause__ or error}; isopix doctor checks the installation", 1)
     except KeyboardInterrupt as error:
         if ranks.rank() > 0:  # rank 0 says it
-            sys.exit(exit_code(error))
+            ranks.end_process(exit_code(error))
         _exit(error, stop_message(error), exit_code(error), say=say_stop)
 
 
@@ -87,6 +87,7 @@ def _exit(error: BaseException, message: str, code: int, say: Callable[[str], No
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
     say(f"isopix: {printable(of_rank(first))}")
+    ranks.end_process(code)
     sys.exit(code)
 
 

@@ -48,14 +48,14 @@ def num_restarts() -> int:
     return sum(int(os.environ.get(name, "0")) for name in names)
 
 
-def end_process() -> None:
-    """End this process with exit code 0, if torchrun has started it, without the interpreter's own end.
+def end_process(code: int = 0) -> None:
+    """End this process with an exit code, if torchrun has started it, without the interpreter's own end.
 
-    Caches of PyTorch's FSDP keep the threads of its process group running, and one that still holds a tensor
-    when the interpreter ends aborts the process: a finished command would seem to have failed.
+    Threads of PyTorch's process group may still run, and one that does when the interpreter ends aborts the
+    process: a finished command would seem to have failed, and a stopped one prints a trace of C++.
     """
     if are_started():
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(code)

@@ -107,7 +107,7 @@ print(len(batches.batch(0)[0]))
 
 STUCK = """
 import time
-from isopix.data.prefetch import Prefetch
+from isopix.data.batches import Prefetch
 
 def read(step):
     if step:

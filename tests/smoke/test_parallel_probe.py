@@ -49,7 +49,7 @@ if os.environ.get("RANK") == "{rank}":
 ELSE = """else:
     extraction.iter_features = {action}
 """
-OWN = {"command": "", "written": ""}  # of each command
+OWN = {"call": None}  # of the process that wrote it
 OPTIONS = ("--method", "ridge", "--limit", "150")
 
 
