@@ -2,12 +2,12 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 from rich.text import Text
 
 from isopix.cli.output import open_console
@@ -16,51 +16,11 @@ from isopix.core.registry import load_plugin
 from isopix.core.table import Table
 from isopix.core.text import printable
 
-Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
-Seed = Annotated[int, Parameter(help="Random seed.")]
 Json = Annotated[
     bool,
     Parameter(
         name="--json", negative="", show_default=False, help="Print the results as JSON and nothing else."
     ),
-]
-Source = Annotated[
-    str | None,
-    Parameter(
-        help="Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (digits, cifar10, ...)."
-    ),
-]
-OtherImages = Annotated[
-    str | None,
-    Parameter(
-        help="Dataset to use instead of the run's own: a folder, image, .npz, Parquet, tar, Arrow or name."
-    ),
-]
-OtherLabeled = Annotated[
-    str | None,
-    Parameter(help="Labeled dataset instead of the run's own: a folder, .npz, Parquet, tar, Arrow or name."),
-]
-PaletteFile = Annotated[
-    Path | None, Parameter(help="Palette file. By default, a palette is fitted to the training images.")
-]
-SettingsFile = Annotated[
-    Path | None,
-    Parameter(help="Settings in a .yaml, .toml or .json file; command-line settings override it."),
-]
-RunSeed = Annotated[
-    int | None,
-    Parameter(
-        help="Random seed of weights and batches (of splits: data.seed). Default: that of the recipe or run."
-    ),
-]
-Loggers = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--logger", negative="", help="Also log metrics to tensorboard, wandb or trackio; repeatable."
-    ),
-]
-Limit = Annotated[
-    int | None, Parameter(help="Use only N random images of each split, equally many of each class.")
 ]
 Plugins = Annotated[
     list[Path] | None,
@@ -71,20 +31,6 @@ Plugins = Annotated[
     ),
 ]
 
-Positive = validators.Number(gte=1)
-Count = Annotated[int, Parameter(name=["--count", "-n"], validator=Positive, help="Number of images.")]
-FirstImages = Annotated[
-    int | None,
-    Parameter(
-        name=["--count", "-n"],
-        validator=Positive,
-        help="Number of images. Default: 8, or all if there are fewer.",
-    ),
-]
-Split = Annotated[
-    Literal["train", "validation", "test"] | None,
-    Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),
-]
 
 console, error_console = open_console("stdout"), open_console("stderr")
 
@@ -126,11 +72,6 @@ def say_wrapped(text: str, *, indent: int = 0, style: str = "") -> None:
     lines = [text] if width is None else wrap(text, width - indent, break_long_words=False) or [""]
     for line in lines:
         console.print(Text(" " * indent + line, style=style), soft_wrap=True)
-
-
-def note(text: str) -> None:
-    """Print a note below results."""
-    say_wrapped(f"note: {text}")
 
 
 def warn(line: str) -> None:
@@ -180,19 +121,3 @@ def show(table: Table) -> None:
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a title and a table; on a terminal as wide as that, elsewhere as wide as its values."""
     show(Table(title, columns, rows))
-
-
-def show_entries(title: str, entries: Iterable[tuple[str, str]]) -> None:
-    """Print a title and, for each entry, a line that is not wrapped and its description below it."""
-    say_wrapped(title, style="bold")
-    for entry, description in entries:
-        console.print(Text(f"  {printable(entry)}"), soft_wrap=True)
-        say_wrapped(description, indent=6, style="dim")
-
-
-def show_saved(record: Mapping[str, Any], path: object, *, json: bool) -> None:
-    """Print the record of a saved picture as JSON, or else its path."""
-    if json:
-        show_json(record)
-    else:
-        say(f"wrote {path}")

@@ -90,11 +90,6 @@ def _print_nothing() -> None:
     getLogger("isopix").setLevel(ERROR)
 
 
-def shared_store() -> distributed_c10d.Store:
-    """Return a new store for messages between ranks, all of which must call this."""
-    return distributed_c10d.PrefixStore(f"store-{next(_numbers)}", distributed_c10d._get_default_store())
-
-
 def is_parallel() -> bool:
     """Whether this process is one of several that work together."""
     return dist.is_initialized() and dist.get_world_size() > 1
