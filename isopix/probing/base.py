@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -35,6 +35,12 @@ class ProbeProblem:
     def is_correct(self, predictions: Int[Tensor, "... B"], labels: Labels) -> Bool[Tensor, "... B"]:
         """Compare predictions, as indices into `classes`, with the labels."""
         return self.classes[predictions] == labels.to(self.classes.device)
+
+    def parts(self, num_layers: int) -> "Iterator[ProbeProblem]":
+        """Divide the layers into problems of at most `num_layers`, or of one."""
+        size = max(1, num_layers)
+        for start in range(0, len(self.splits.train.features), size):
+            yield replace(self, splits=self.splits.select_layers(start, start + size))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from torch import nn
 
 from isopix.data.batches import ShuffledIndices
 from isopix.probing.base import ProbeMethod, ProbeProblem
-from isopix.probing.gradient_probes import AdamProbe, SgdProbe
-from isopix.probing.minibatch import LEARNING_RATE, last_before_rise
+from isopix.probing.minibatch import LEARNING_RATE, AdamProbe, SgdProbe, last_before_rise
 from isopix.probing.splits import FeatureSplit, FeatureSplits, cached
 from tests.unit.probing.cases import CONFIG, CPU, clusters, cut, easy, run, standardize
 
