@@ -18,8 +18,8 @@ from isopix.storage.provenance import call_record, settings_hash
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Result")
-Unsaved = Annotated[T, Field(exclude=True)]
-"""The type of a field that is not in the record: `images: Unsaved[Any] = unsaved()`."""
+Unsaved = Annotated[T | None, Field(exclude=True)]
+"""The type of a field that is not in the record, None by default: `images: Unsaved[Images] = unsaved()`."""
 
 
 def unsaved() -> Any:
@@ -39,7 +39,7 @@ class Result:
     call: Mapping[str, Any] = field(default_factory=lambda: call_record(current_call()))
     measurement: Measurement | None = None
     warnings: tuple[str, ...] = ()
-    path: Unsaved[Path | None] = None
+    path: Unsaved[Path] = None
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
         arbitrary_types_allowed=True, ser_json_inf_nan="strings"
