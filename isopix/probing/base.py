@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -23,9 +24,13 @@ class ProbeProblem:
     """The input of every method: features and labels of train and validation."""
 
     splits: FeatureSplits
-    classes: Int[Tensor, " C"]  # sorted
     device: torch.device
     seed: int
+
+    @cached_property
+    def classes(self) -> Int[Tensor, " C"]:
+        """The classes of train, sorted."""
+        return torch.tensor(sorted(set(self.splits.train.labels.tolist())), device=self.device)
 
     def class_indices(self, labels: Labels) -> Labels:
         """Return the index of each label in `classes`; of a label that train does not have, any index."""

@@ -99,7 +99,6 @@ def knn_accuracy(
     train: FeatureSplit, queries: FeatureSplit, num_neighbors: int = NUM_NEIGHBORS
 ) -> list[float]:
     """Return the k-NN accuracy of each layer on `queries`: milliseconds for a few hundred images."""
-    splits = FeatureSplits(train, queries, queries)
-    problem = ProbeProblem(splits, train.labels.unique(), train.features.device, seed=0)
+    problem = ProbeProblem(FeatureSplits(train, queries, queries), train.features.device, seed=0)
     fits = KnnProbe(neighbors_grid=(num_neighbors,)).fit_layers(problem)
     return [fitted.val_accuracy.item() for fitted in fits]

@@ -69,7 +69,8 @@ class LinearClassifiers:
         """Return those of one learning rate per layer."""
         apart = (rearrange(each, "f d (r k) -> f r d k", r=self.num_rates) for each in self.tensors)
         layers = torch.arange(len(selected))
-        return LinearClassifiers(*(each[layers, selected.to(each.device)] for each in apart), 1)
+        matrix, intercepts = (each[layers, selected.to(each.device)] for each in apart)
+        return LinearClassifiers(matrix, intercepts, 1)
 
     def evaluate(self, images: "BatchReader") -> tuple[Float[Tensor, "F R"], Float[Tensor, "F R"]]:
         """Return mean nats per image, and accuracy, on the CPU."""

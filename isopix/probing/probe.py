@@ -135,8 +135,7 @@ def _scores(
     splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, device: torch.device
 ) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
     """Return the score of every layer, and whether it classifies each test image correctly."""
-    classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
-    problem = ProbeProblem(splits, classes, device, config.seed)
+    problem = ProbeProblem(splits, device, config.seed)
     scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
     with track("fitting probes of layers", len(splits.train.features)) as fitted_layers:
         for fitted in method.fit_layers(problem):

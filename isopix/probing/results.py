@@ -157,9 +157,9 @@ class ProbeResult(Result):
         for own in network.layers:
             yield _row(f"{own.layer}{' *' * (own is self.best)}", own, before.get(own.layer))
         if concat := network.concat:
-            other = untrained and untrained.concat
+            other = untrained.concat if untrained else None
             name = f"{concat.layers[0]}-{concat.layers[-1]} concatenated"
-            yield _row(name, concat.score, other and other.score.test_accuracy)
+            yield _row(name, concat.score, other.score.test_accuracy if other else None)
         if self.refit:
             yield _row(f"{self.refit.layer}, refit on train + val", self.refit, None, validated=False)
 

@@ -79,7 +79,7 @@ def torch_adam(splits: FeatureSplits, method: AdamProbe) -> tuple[nn.Linear, lis
 def test_adam_is_that_of_torch_on_the_same_batches(batch_size: int) -> None:
     splits = easy()
     method = AdamProbe(epochs=6, batch_size=batch_size, lr=0.02, patience=NEVER)
-    [fitted] = method.fit_layers(ProbeProblem(splits, torch.arange(3), CPU, 0))
+    [fitted] = method.fit_layers(ProbeProblem(splits, CPU, 0))
     layer, _ = torch_adam(splits, method)
     expected = layer(standardize(splits).test.features[0].double()).softmax(-1).detach()
     found = fitted.predict_proba(splits.test.features)[0].double()
