@@ -62,21 +62,25 @@ def neighbors(
     """
     from isopix.analysis.neighbors import nearest_neighbors
     from isopix.pretrained import neighbors as found
-    from isopix.pretrained.images import results_folder
+    from isopix.pretrained.images import named_images, results_folder
     from isopix.pretrained.run import open_run
     from isopix.reporting.run_record import read_run
 
     with open_run(run, device) as (folder, model):
         path = results_folder(out, None if folder is None else folder.neighbors)
-        splits, names, dataset = found.compared_images(model.loaded, data, split, limit)
+        splits, dataset = found.compared_images(model.loaded, data, split, limit)
+        names = named_images(model.loaded, data, splits)
         probe = None if folder is None or layer is not None else read_run(folder).probe
         middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
         chosen, pooled = middle if layer is None else layer, pool or model.pool
-        features = found.layer_features(model, splits, chosen, pooled, precision)
+        features = found.pooled_features(model, splits, chosen, pooled, precision)
         near = nearest_neighbors(
             features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
         )
-    duplicates, outliers = found.duplicate_pairs(near, names, splits), found.farthest_images(near, names)
+    duplicates, outliers = (
+        found.duplicate_pairs(near.pairs, names, splits),
+        found.farthest_images(near, names),
+    )
     result = NeighborsResult(
         data=dataset.name,
         step=model.loaded.step,
@@ -96,4 +100,4 @@ def neighbors(
     if path is None:
         return result
     own = path if out else result.named(path, result.step, result.data).with_suffix("")
-    return found.save_neighbors(own, result, near, splits, pictures)
+    return found.save_neighbors(own, result, splits, pictures)

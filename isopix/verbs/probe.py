@@ -29,7 +29,8 @@ def probe(
     from dataclasses import replace
 
     from isopix.core.config import to_dict
-    from isopix.pretrained.run import default_precision, evaluation_images, leakage_warning, open_run
+    from isopix.pretrained.images import evaluation_images, leakage_warning
+    from isopix.pretrained.run import default_precision, open_run
     from isopix.probing.baselines import probe_with_baselines, read_sources
     from isopix.probing.probe import probe_measurement, probe_method
     from isopix.train.parallel import process_group
