@@ -18,7 +18,7 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.plots.images import png_bytes
 from isopix.plots.sheets import PairLabel, plot_pairs
-from isopix.pretrained.images import DataLike, Splits, opened_images, sample_of_each
+from isopix.pretrained.images import DataLike, Splits, named_images, opened_images, sample_of_each
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.features import iter_features
 from isopix.runs.load import LoadedRun
@@ -30,8 +30,8 @@ PAIRS_AT_ONCE = 1_000  # whose pixels are in memory
 
 def compared_images(
     loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
-) -> tuple[Splits, ImageDataset]:
-    """Return the splits with images, and the dataset. Raises ValueError without any image."""
+) -> tuple[Splits, list[NamedImage], ImageDataset]:
+    """Return the splits with images, all names, and the dataset. Raises ValueError without any image."""
     whole = opened_images(loaded, data, holdout=None if split else 0.0)  # one split, if it has one
     dataset = sample_of_each(whole, limit)
     dataset = replace(dataset, seen_known=loaded.seen_known)
@@ -39,7 +39,7 @@ def compared_images(
     splits = {name: each for name, each in splits.items() if len(each)}
     if not splits:
         raise ValueError(f"dataset '{dataset.name}' has no images of {split or 'any'} split")
-    return splits, dataset
+    return splits, named_images(loaded, data, splits), dataset
 
 
 def pooled_features(

@@ -95,7 +95,6 @@ def low_data(
         results["fine-tuned"] = finetune_low_data(job, protocol)
     selection, baselines = _selection(select, len(images.validation)), majority_baseline(images)
     measurement = replace(loaded.measure(images, "test"), selection=selection, baselines=baselines)
-    leaks = (*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded))
     result = LowDataResult(
         data=images.name,
         step=loaded.step,
@@ -106,7 +105,7 @@ def low_data(
         results=results,
         published=_published(images.name),
         measurement=measurement,
-        warnings=(*leaks, *measurement.warnings),
+        warnings=(*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded), *measurement.warnings),
     )
     return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))
 

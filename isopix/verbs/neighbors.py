@@ -62,14 +62,13 @@ def neighbors(
     """
     from isopix.analysis.neighbors import nearest_neighbors
     from isopix.pretrained import neighbors as found
-    from isopix.pretrained.images import named_images, results_folder
+    from isopix.pretrained.images import results_folder
     from isopix.pretrained.run import open_run
     from isopix.reporting.run_record import read_run
 
     with open_run(run, device) as (folder, model):
         path = results_folder(out, None if folder is None else folder.neighbors)
-        splits, dataset = found.compared_images(model.loaded, data, split, limit)
-        names = named_images(model.loaded, data, splits)
+        splits, names, dataset = found.compared_images(model.loaded, data, split, limit)
         probe = None if folder is None or layer is not None else read_run(folder).probe
         middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
         chosen, pooled = middle if layer is None else layer, pool or model.pool
