@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64, UInt8
 from torch import Tensor
 
 from isopix.core.progress import track
-from isopix.core.text import short_repr_of
+from isopix.core.text import short_repr
 from isopix.core.types import Images, Mask
 from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.generate.filling import Filled, Stream, fill_in_passes, fill_raster
@@ -51,7 +51,7 @@ class Completions(NamedTuple):
     likelihood: LikelihoodKind
 
     def __repr__(self) -> str:
-        return short_repr_of(self, self._fields)
+        return short_repr(self)
 
 
 class PartialCompletions(NamedTuple):

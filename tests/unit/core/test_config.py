@@ -9,8 +9,7 @@ import pytest
 
 import isopix.parts  # noqa: F401  registers all parts
 from isopix.core.choices import Count, Probability, Range
-from isopix.core.config import config, from_dict, to_dict
-from isopix.core.descriptions import descriptions, meanings
+from isopix.core.config import config, descriptions, from_dict, meanings, to_dict
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import Part, kinds, nouns, register
 from isopix.data.dataset import DataConfig
