@@ -36,7 +36,7 @@ def config(cls: type[T]) -> type[T]:
 def to_dict(settings: object) -> dict[str, Any]:
     """Return settings as nested plain values, ready for JSON; those of a part start with its `kind`."""
     assert dataclasses.is_dataclass(settings), settings
-    kind = {"kind": settings.kind} if isinstance(settings, Part) else {}
+    kind: dict[str, Any] = {"kind": settings.kind} if isinstance(settings, Part) else {}
     return kind | {item.name: _plain(getattr(settings, item.name)) for item in dataclasses.fields(settings)}
 
 
