@@ -8,9 +8,8 @@ from typing import Any, ClassVar, TypeVar
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from isopix.core.images import ImageSequence
 from isopix.core.registry import Part
-from isopix.core.types import Codes, Grid, Images
+from isopix.core.types import Codes, Grid, Images, ImageSequence
 
 
 class Codec(nn.Module, abc.ABC):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isopix.core.memory import report_memory
 from isopix.core.progress import track
-from isopix.core.text import short_repr_of
+from isopix.core.text import short_repr
 from isopix.core.types import Images, Mask
 from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.generate.filling import Filled, fill_in_passes, fill_raster
@@ -60,7 +60,7 @@ class Completions(NamedTuple):
     likelihood: LikelihoodKind
 
     def __repr__(self) -> str:
-        return short_repr_of(self, self._fields)
+        return short_repr(self)
 
 
 class PartialCompletions(NamedTuple):

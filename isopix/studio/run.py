@@ -17,8 +17,7 @@ from torch import Tensor
 from isopix.analysis.attention import require_attention
 from isopix.analysis.likelihood import require_scores
 from isopix.core.device import DeviceLike
-from isopix.core.images import AnyNumber
-from isopix.core.types import Images
+from isopix.core.types import AnyNumber, Images
 from isopix.generate.mask import MaskLike
 from isopix.generate.sample import require
 from isopix.pretrained.images import DataLike, select_split

@@ -143,8 +143,8 @@ def test_codes_that_the_model_does_not_know_are_refused(causal: PretrainedModel,
 
 MISTAKES: dict[str, tuple[Callable[[PretrainedModel, Images], object], str]] = {
     "no batch": (lambda of, x: of.nll(x, batch_size=0), "batch_size is 0; allowed: 1 or more"),
-    "half a row": (lambda of, x: of.complete(x, 3.5), "rows is 3.5; it must be an integer"),
-    "a wrong pool": (lambda of, x: of.features(x, 1, pool="x"), "pool is 'x'; it must be one of mean, last"),
+    "half a row": (lambda of, x: of.complete(x, 3.5), "rows is 3.5; it must be a valid integer"),
+    "a wrong pool": (lambda of, x: of.features(x, 1, pool="x"), "pool is 'x'; it must be 'mean', 'last'"),
     "nothing to complete": (lambda of, x: of.complete(x[:0], 2), "expected at least 1 image, got 0"),
     "empty path": (
         lambda of, x: of.nll(""),
