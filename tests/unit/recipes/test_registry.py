@@ -89,7 +89,7 @@ def test_settings_that_are_valid_only_together_are_changed_together() -> None:
         ("block.kind=mixr", "'model.block.kind' is 'mixr'; did you mean 'mixer'? known: axial, convolution"),
         ("finetune.dropout=0.1", "'finetune' has no settings inside; it is null here"),
         ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
-        ("depth=true", "model.depth is true; it must be an integer"),
+        ("depth=true", "model.depth is True; it must be a number"),
         ("block.norm.epsilon=-1", "model.block.norm: epsilon is -1.0; allowed: above 0"),
         ("accumulate=3", "train: batch_size 16 is not a multiple of accumulate 3"),
     ],
