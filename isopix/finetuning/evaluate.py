@@ -9,12 +9,11 @@ from torch.nn import functional as F
 
 from isopix.core import stats
 from isopix.core.device import Precision, autocast
-from isopix.core.images import ImageSequence
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.memory import eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.types import Groups, Labels, Mask
+from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.results import ClassificationMetrics

@@ -11,11 +11,10 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.images import ImageSequence, image_batches
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.stats import Z_95, percentile_interval
-from isopix.core.types import Images
+from isopix.core.types import Images, ImageSequence, image_batches
 from isopix.data.dataset import ImageDataset
 from isopix.model.pool import default_pool, pooled_width, require_pool
 from isopix.objectives.base import PretrainModel

@@ -15,11 +15,10 @@ import torch
 import torch.distributed as dist
 
 from isopix.core.device import Precision, autocast
-from isopix.core.images import ImageSequence
 from isopix.core.memory import eval_batch_size, reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.types import Groups, Labels, Mask
+from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import content_hash
 from isopix.model.attention import rounded_scores

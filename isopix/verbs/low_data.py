@@ -32,7 +32,13 @@ def low_data(
     from isopix.core.device import select_device
     from isopix.data.dataset import ImageDataset
     from isopix.data.measurement import majority_baseline
-    from isopix.pretrained import run as runs
+    from isopix.pretrained.images import (
+        evaluation_data,
+        evaluation_images,
+        labels_warning,
+        leakage_warning,
+    )
+    from isopix.pretrained.run import default_precision, open_run
     from isopix.probing.low_data import default_labels, low_data_method, probe_low_data
     from isopix.recipes.published import LOW_DATA
     from isopix.runs.low_data import finetune_job, finetune_low_data
@@ -40,16 +46,16 @@ def low_data(
     if settings and not config.finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     method = low_data_method(config.method)
-    with runs.open_run(run, device, writes="low-data") as (folder, model):
-        loaded, chosen = model.loaded, precision or runs.default_precision(run, model)
-        images = runs.evaluation_images(loaded, data, limit)
+    with open_run(run, device, writes="low-data") as (folder, model):
+        loaded, chosen = model.loaded, precision or default_precision(run, model)
+        images = evaluation_images(loaded, data, limit)
         labels, pool = config.labels or default_labels(images), config.pool or model.pool
         config = replace(config, labels=labels, pool=pool)
         job = None
         if config.finetune_steps:
             if folder is None or isinstance(data, ImageDataset):
                 raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
-            source, where = runs.evaluation_data(loaded, data, limit), select_device(device)
+            source, where = evaluation_data(loaded, data, limit), select_device(device)
             job = finetune_job(folder, settings, config, source, len(images.test), where)
         read = ProbeConfig(layer=config.layer, pool=pool)
         sources, seed = loaded.feature_sources(images, read, chosen), loaded.recipe.data.seed
@@ -61,7 +67,6 @@ def low_data(
     selection = f"layer and L2 penalty chosen {by_validation if config.select == 'validation' else by_folds}"
     measured = loaded.measure(images, "test")
     measurement = replace(measured, selection=selection, baselines=majority_baseline(images))
-    leaks = (*runs.leakage_warning(loaded.recipe.data, data), *runs.labels_warning(loaded))
     result = LowDataResult(
         data=images.name,
         step=loaded.step,
@@ -72,6 +77,6 @@ def low_data(
         results=results,
         published={each.method: each.errors for each in LOW_DATA} if images.name == "cifar10" else {},
         measurement=measurement,
-        warnings=(*leaks, *measurement.warnings),
+        warnings=(*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded), *measurement.warnings),
     )
     return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))
