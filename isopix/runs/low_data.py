@@ -9,14 +9,17 @@ from typing import NamedTuple
 import torch
 
 from isopix.core.config import to_dict
+from isopix.core.measurement import Measurement
 from isopix.core.overrides import parse, resolve_setting
 from isopix.core.progress import announce, track
-from isopix.data.dataset import DataConfig
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.measurement import majority_baseline
 from isopix.probing.config import LowDataConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.load import LoadedRun
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import BEST_STEP, require_evaluations
 from isopix.runs.resume import folder_of_runs, train_or_resume
@@ -101,6 +104,14 @@ def finetune_low_data(job: FineTuneJob, config: LowDataConfig) -> tuple[FewLabel
             )
             results.append(few)
     return tuple(results)
+
+
+def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDataConfig) -> Measurement:
+    """Return the record of test errors with few labels."""
+    by_folds = "by cross-validation within the labeled images"
+    chosen = f"on {len(images.validation):,} validation images" if config.select == "validation" else by_folds
+    selection = f"layer and L2 penalty chosen {chosen}"
+    return replace(loaded.measure(images, "test"), selection=selection, baselines=majority_baseline(images))
 
 
 def _finetune(job: FineTuneJob, folder: Path, count: int | str, subset: int) -> None:

@@ -1,5 +1,7 @@
 """`isopix low-data`: few-label test error of a probe and of fine-tuning."""
 
+from dataclasses import replace
+
 from isopix.core.verb import Flat, verb
 from isopix.probing.config import LowDataConfig, ProbeConfig
 from isopix.probing.results import LowDataResult
@@ -26,28 +28,20 @@ def low_data(
 
     Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
     """
-    from dataclasses import replace
-
     from isopix.core.config import to_dict
-    from isopix.core.device import select_device
     from isopix.data.dataset import ImageDataset
-    from isopix.data.measurement import majority_baseline
-    from isopix.pretrained.images import (
-        evaluation_data,
-        evaluation_images,
-        labels_warning,
-        leakage_warning,
-    )
+    from isopix.pretrained.images import evaluation_data, evaluation_images, labels_warning, leakage_warning
     from isopix.pretrained.run import default_precision, open_run
     from isopix.probing.low_data import default_labels, low_data_method, probe_low_data
     from isopix.recipes.published import LOW_DATA
-    from isopix.runs.low_data import finetune_job, finetune_low_data
+    from isopix.runs.low_data import finetune_job, finetune_low_data, low_data_measurement
 
     if settings and not config.finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     method = low_data_method(config.method)
     with open_run(run, device, writes="low-data") as (folder, model):
         loaded, chosen = model.loaded, precision or default_precision(run, model)
+        where = loaded.network.device
         images = evaluation_images(loaded, data, limit)
         labels, pool = config.labels or default_labels(images), config.pool or model.pool
         config = replace(config, labels=labels, pool=pool)
@@ -55,18 +49,14 @@ def low_data(
         if config.finetune_steps:
             if folder is None or isinstance(data, ImageDataset):
                 raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
-            source, where = evaluation_data(loaded, data, limit), select_device(device)
+            source = evaluation_data(loaded, data, limit)
             job = finetune_job(folder, settings, config, source, len(images.test), where)
         read = ProbeConfig(layer=config.layer, pool=pool)
         sources, seed = loaded.feature_sources(images, read, chosen), loaded.recipe.data.seed
-        results = probe_low_data(sources, images, config, method, seed=seed, device=loaded.network.device)
+        results = probe_low_data(sources, images, config, method, seed=seed, device=where)
     if job:
         results["fine-tuned"] = finetune_low_data(job, config)
-    by_validation = f"on {len(images.validation):,} validation images"
-    by_folds = "by cross-validation within the labeled images"
-    selection = f"layer and L2 penalty chosen {by_validation if config.select == 'validation' else by_folds}"
-    measured = loaded.measure(images, "test")
-    measurement = replace(measured, selection=selection, baselines=majority_baseline(images))
+    measurement = low_data_measurement(loaded, images, config)
     result = LowDataResult(
         data=images.name,
         step=loaded.step,
