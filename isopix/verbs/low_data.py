@@ -1,6 +1,7 @@
 """`isopix low-data`: few-label test error of a probe and of fine-tuning."""
 
 from dataclasses import replace
+from os import PathLike
 
 from isopix.core.verb import Flat, verb
 from isopix.probing.config import LowDataConfig, ProbeConfig
@@ -29,7 +30,6 @@ def low_data(
     Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
     """
     from isopix.core.config import to_dict
-    from isopix.data.dataset import ImageDataset
     from isopix.pretrained.images import evaluation_data, evaluation_images, labels_warning, leakage_warning
     from isopix.pretrained.run import default_precision, open_run
     from isopix.probing.low_data import default_labels, low_data_method, probe_low_data
@@ -41,19 +41,18 @@ def low_data(
     method = low_data_method(config.method)
     with open_run(run, device, writes="low-data") as (folder, model):
         loaded, chosen = model.loaded, precision or default_precision(run, model)
-        where = loaded.network.device
         images = evaluation_images(loaded, data, limit)
         labels, pool = config.labels or default_labels(images), config.pool or model.pool
         config = replace(config, labels=labels, pool=pool)
         job = None
         if config.finetune_steps:
-            if folder is None or isinstance(data, ImageDataset):
+            if folder is None or not isinstance(data, str | PathLike | None):
                 raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
             source = evaluation_data(loaded, data, limit)
-            job = finetune_job(folder, settings, config, source, len(images.test), where)
+            job = finetune_job(folder, settings, config, source, len(images.test), loaded.network.device)
         read = ProbeConfig(layer=config.layer, pool=pool)
         sources, seed = loaded.feature_sources(images, read, chosen), loaded.recipe.data.seed
-        results = probe_low_data(sources, images, config, method, seed=seed, device=where)
+        results = probe_low_data(sources, images, config, method, seed=seed, device=loaded.network.device)
     if job:
         results["fine-tuned"] = finetune_low_data(job, config)
     measurement = low_data_measurement(loaded, images, config)
