@@ -28,9 +28,9 @@ from isopix.studies.papers.protocol import (
     MeasuredRow,
     Read,
     Record,
+    accuracy_at,
     cells_of,
     low_data_error,
-    percent,
     protocol,
 )
 from isopix.studies.papers.setup import AUGMENT, Setup, slug
@@ -42,9 +42,9 @@ CONCAT = 5  # layers around the best one (section 4.4)
 # Checkpoints of figure 3, as multiples of the interval of probes in training; None is the last step.
 CHECKPOINTS = {"1/16": 1, "1/8": 2, "1/4": 4, "1/2": 8, "all": None}
 PERCENT = {ACCURACY: "%"}
-BEST, LAST = percent("network.best.test_accuracy"), percent("network.layers.-1.test_accuracy")
-REFIT = percent("refit.test_accuracy")
-TUNED = percent("metrics.accuracy")
+BEST, LAST = accuracy_at("network.best.test_accuracy"), accuracy_at("network.layers.-1.test_accuracy")
+REFIT = accuracy_at("refit.test_accuracy")
+TUNED = accuracy_at("metrics.accuracy")
 REFIT_NOTE = (
     "The layer and the L2 penalty are selected on validation images; the classifier is then fitted to train "
     "and validation together (section 3.1)."
@@ -100,7 +100,7 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
         cells: dict[str, Cell | str] = {**sizes, FEATURES: f"{width:,}", ACCURACY: Cell(trial, BEST)}
         rows.append(MeasuredRow(method, data, network, cells))
         if joined:
-            concatenated = Cell(trial, percent("network.concat.score.test_accuracy"))
+            concatenated = Cell(trial, accuracy_at("network.concat.score.test_accuracy"))
             cells = {**sizes, FEATURES: f"{CONCAT * width:,}", ACCURACY: concatenated}
             rows.append(MeasuredRow(f"{method}, {CONCAT} layers", data, network, cells))
     return rows
@@ -244,7 +244,7 @@ def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) ->
 )
 def figure4(setup: Setup) -> Sequence[MeasuredRow]:
     """Probes and fine-tuning of iGPT-L with both objectives; BERT also with five masks per test image."""
-    rows, of_one = list[MeasuredRow](), percent("metrics.ensemble.single_mask")
+    rows, of_one = list[MeasuredRow](), accuracy_at("metrics.ensemble.single_mask")
     for data in setup.datasets("cifar10", "imagenet-1k"):
         large, bert = igpt_network(setup, "igpt-l"), igpt_network(setup, "igpt-l-bert")
         probe, tuned = (
@@ -255,7 +255,7 @@ def figure4(setup: Setup) -> Sequence[MeasuredRow]:
         rows.append(MeasuredRow("autoregressive", data, large, cells))
         probe = igpt_probe(setup, bert, data, mask_ensemble=NUM_MASKS)
         tuned = igpt_finetune(setup, bert, data, masks=NUM_MASKS)
-        cells = cells_of(probe, {PROBE: percent("network.best.ensemble.single_mask"), PROBE_VOTE: BEST})
+        cells = cells_of(probe, {PROBE: accuracy_at("network.best.ensemble.single_mask"), PROBE_VOTE: BEST})
         cells |= cells_of(tuned, {FINETUNED: of_one, FINETUNED_VOTE: TUNED})
         rows.append(MeasuredRow("BERT", data, bert, cells))
     return rows

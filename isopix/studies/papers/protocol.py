@@ -52,7 +52,7 @@ def _value(cell: Cell | str, records: Records) -> Value | str | None:
     return cell.read(records[cell.trial.name]) if cell.trial.name in records else None
 
 
-def percent(path: str) -> Read:
+def accuracy_at(path: str) -> Read:
     """Return a reader of the accuracy at a path of a record, in per cent, as `network.best.test_accuracy`:
     `best` is the layer with the highest validation accuracy, -1 the last of a list.
     """

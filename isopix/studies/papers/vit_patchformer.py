@@ -17,9 +17,9 @@ from isopix.studies.papers.protocol import (
     MeasuredRow,
     Read,
     Record,
+    accuracy_at,
     cells_of,
     low_data_error,
-    percent,
     protocol,
 )
 from isopix.studies.papers.setup import Setup, slug
@@ -78,7 +78,7 @@ def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     }
     trials = {method: _finetune(setup, network, data) for method, network in networks.items()}
     return [
-        MeasuredRow(method, data, trial.network, {ACCURACY: Cell(trial, percent("metrics.accuracy"))})
+        MeasuredRow(method, data, trial.network, {ACCURACY: Cell(trial, accuracy_at("metrics.accuracy"))})
         for method, trial in trials.items()
     ]
 
@@ -156,7 +156,7 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
 )
 def top_1(setup: Setup) -> Sequence[MeasuredRow]:
     """Fine-tuned PatchFormers."""
-    return _patchformer_rows(setup, percent("metrics.accuracy"))
+    return _patchformer_rows(setup, accuracy_at("metrics.accuracy"))
 
 
 @protocol(
@@ -168,4 +168,4 @@ def top_1(setup: Setup) -> Sequence[MeasuredRow]:
 )
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:
     """The same runs as in table 1."""
-    return _patchformer_rows(setup, percent("metrics.top5_accuracy"))
+    return _patchformer_rows(setup, accuracy_at("metrics.top5_accuracy"))
