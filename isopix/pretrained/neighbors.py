@@ -20,7 +20,7 @@ from isopix.data.image_names import image_names, shared_folder, short_name
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Split
 from isopix.plots.images import png_bytes
-from isopix.plots.sheets import PairLabel, plot_pairs
+from isopix.plots.sheets import plot_pairs
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import DataLike, check_size, evaluation_data, load_images, sample_of_each
 from isopix.probing.features import iter_features
@@ -115,7 +115,7 @@ def save_neighbors(
         title += f"{result.num_duplicates:,}, the most similar first"
         title += "; in parentheses the mean difference of their pixels, 0 to 255"
         labels = [
-            PairLabel(
+            (
                 f"{each.similarity:.4f} (pixels {each.pixel_difference:.1f})",
                 each.first.short_name,
                 each.second.short_name,
@@ -128,7 +128,7 @@ def save_neighbors(
         order = found.distances.argsort(descending=True, stable=True)[:count]
         title = "Outliers by features, each beside its nearest image, with its mean distance to the nearest "
         labels = [
-            PairLabel(f"{each.distance:.4f}", each.image.short_name, each.nearest.short_name)
+            (f"{each.distance:.4f}", each.image.short_name, each.nearest.short_name)
             for each in result.outliers[:count]
         ]
         sheet = plot_pairs(
