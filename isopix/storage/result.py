@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -18,8 +18,13 @@ from isopix.storage.provenance import call_record, settings_hash
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Result")
-Unsaved = Annotated[T, Field(exclude=True)]
-"""The type of a field that is not in the record: `images: Unsaved[Any] = unsaved()`."""
+if TYPE_CHECKING:
+    Unsaved = Annotated[T, Field(exclude=True)]
+    """The type of a field that is not in the record, and None in a result that was read from a file:
+    `images: Unsaved[Any] = unsaved()`.
+    """
+else:
+    Unsaved = Annotated[T | None, Field(exclude=True)]
 
 
 def unsaved() -> Any:

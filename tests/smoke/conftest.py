@@ -52,8 +52,8 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     def call(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["isopix", *words])
-        shown = None if "--json" in words else lambda: Lines(Console(highlight=False))
-        monkeypatch.setattr(progress._Process, "make_bar", shown)
+        shown = None if "--json" in words else Console(highlight=False)
+        monkeypatch.setattr(progress._Process, "console", shown)
         capsys.readouterr()
         code = 0
         try:
