@@ -198,11 +198,11 @@ def _panels(rows: int, titles: Sequence[str], numbers: Numbers, *, heads: bool =
         left = MARGIN + col * (side + GAP) + gap * (col > 0)
         bottom = total_height - top - row * (height + GAP + below) - height
         place = (left / total_width, bottom / total_height, side / total_width, height / total_height)
-        panels[row, col] = figure.add_axes(place, xticks=[], yticks=[])
-        panels[row, col].grid(visible=False)
-        panels[row, col].spines[:].set_visible(False)
-    for axes, title in zip(panels[0], titles, strict=True):
-        axes.set_title(title, fontsize=8, fontweight="normal")
+        panels[row, col] = axes = figure.add_axes(place, xticks=[], yticks=[])
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        if row == 0:
+            axes.set_title(titles[col], fontsize=8, fontweight="normal")
     return figure, panels
 
 

@@ -26,7 +26,7 @@ def plot_palette(
     colors: PaletteColors, counts: Int[Tensor, " K"] | None = None, *, title: str = "Palette"
 ) -> Figure:
     """Plot all colors by hue and lightness, and in OKLab; areas are proportional to the number of pixels."""
-    rows = [["mosaic"] * 2, ["hue", "light"], ["usage"] * 2][: 2 if counts is None else 3]
+    rows: Any = [["mosaic"] * 2, ["hue", "light"], ["usage"] * 2][: 2 if counts is None else 3]
     figure = style.new_figure(6.5 if counts is None else 6.9)
     panels = figure.subplot_mosaic(rows, height_ratios=[3.3, 2.9, 0.35][: len(rows)])
     lab = oklab(colors)
