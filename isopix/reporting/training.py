@@ -5,8 +5,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from matplotlib.ticker import EngFormatter
-
 from isopix.core.config import from_dict
 from isopix.core.measurement import Measurement
 from isopix.core.stats import wilson_interval
@@ -196,7 +194,7 @@ def training_cost(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "training time", spell_duration(seconds)
         yield "images per second", f"{seen / seconds:,.3g}"
     if run.recipe and run.recipe.finetune is None and seen:
-        yield "computation", EngFormatter("FLOP", places=1)(seen * recipe_cost(run.recipe).training_flops)
+        yield "computation", f"{seen * recipe_cost(run.recipe).training_flops:.3g} FLOP"
     on_gpu = str(run.environment.get("device", "")).startswith("cuda")
     if peak := max((each.get("peak_memory_bytes", 0) for each in run.log), default=0):
         yield f"peak {'GPU memory' if on_gpu else 'memory of the process'}", format_bytes(peak)
