@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 
@@ -17,17 +17,14 @@ from isopix.data.cache import CachedSource, StoreChoice, cached_source
 from isopix.data.copies import DistinctSplits, distinct_splits
 from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
-from isopix.data.preprocess import PreprocessConfig
-from isopix.data.resize import Resample
+from isopix.data.preprocess import Crop, PreprocessConfig, Resample
 from isopix.data.results import BadFile
 from isopix.data.sources.base import (
-    DATASETS,
     SPLIT_NAMES,
     ReadOptions,
     Source,
     SplitName,
     find_reader,
-    local_formats,
 )
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
@@ -52,7 +49,7 @@ class DataConfig:
     """Rows of pixels of the network's inputs."""
     cols: Side = 32
     """Columns of pixels."""
-    crop: Literal["center", "random", "resized_center", "squash"] = "center"
+    crop: Crop = "center"
     """After resizing the shorter side to fit: the center, or a random box drawn once per image.
     `resized_center` crops the resized image at whole pixels, as Hugging Face's image processors do;
     `squash` ignores the aspect ratio.
@@ -90,8 +87,6 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.source:
-            raise ValueError(f"source is empty; give {local_formats()}, or one of: {', '.join(DATASETS)}")
         if self.subset < 0 or (self.subset and self.labels_per_class is None):
             raise ValueError(
                 f"subset is {self.subset}; allowed: 0 or more, and above 0 only with labels_per_class"
@@ -215,15 +210,15 @@ def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], S
 
 
 def preprocess_config(config: DataConfig) -> PreprocessConfig:
-    """Return how an image becomes pixels at the center crop, without a full-resolution version."""
+    """Return how an image becomes pixels, by the center crop if the settings have random ones, without a
+    full-resolution version.
+    """
     return PreprocessConfig(
         rows=config.rows,
         cols=config.cols,
         resample=config.resample,
-        crop_seed=None,
+        crop="center" if config.crop == "random" else config.crop,
         crop_fraction=config.crop_fraction,
-        squash=config.crop == "squash",
-        resize_first=config.crop == "resized_center",
     )
 
 
@@ -231,7 +226,7 @@ def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, P
     """Full-resolution images are kept only for splits that are trained on."""
     side = config.augment.source_side(config.rows, config.cols)
     trained = ("train", "validation") if config.train_on_validation else ("train",)
-    own = replace(preprocess_config(config), crop_seed=config.seed if config.crop == "random" else None)
+    own = replace(preprocess_config(config), crop=config.crop, seed=config.seed)
     return {name: replace(own, full_side=side if name in trained else None) for name in source.splits}
 
 

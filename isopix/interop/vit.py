@@ -9,7 +9,7 @@ from annotated_types import Ge, Le, Lt
 
 from isopix.codecs.patches import FullPatchSpec
 from isopix.data.dataset import DataConfig
-from isopix.data.resize import Resample
+from isopix.data.preprocess import Resample
 from isopix.finetuning.config import FineTuneConfig
 from isopix.interop.imported_model import CLASSIFIER, ImportedModel, convert_tensors
 from isopix.interop.name_tables import TABLE, Naming, WeightMapping, expand_layers

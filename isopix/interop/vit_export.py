@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from isopix.data.dataset import DataConfig
-from isopix.data.resize import uncropped_side
+from isopix.data.preprocess import uncropped_side
 from isopix.interop.exported_model import ExportedModel, require_names
 from isopix.interop.name_tables import ACTIVATION_NAMES, VIT_NAMES, expand_layers, to_source, vit_table
 from isopix.interop.weights import CONFIG, PROCESSOR

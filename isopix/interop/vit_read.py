@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Gt, Lt
 from pydantic import BaseModel
 
-from isopix.data.resize import Resample
+from isopix.data.preprocess import Resample
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.name_tables import ACTIVATION_NAMES, VIT_NAMES, pairs, vit_table
 from isopix.interop.vit import Channels, Fraction, Number, ViTSizes, read_vit

@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from isopix.data.resize import crop_and_resize
 from PIL import Image
 
-from isopix.data.resize import (
-    CropPosition,
-    crop_and_resize,
-    crop_box,
-    resize_and_crop,
-    resize_shorter_side,
-    to_chw,
-)
+from isopix.data.preprocess import CropPosition, crop_box, resize_and_crop, resize_shorter_side, to_chw
 
 SIDES = st.integers(1, 300)
 PLACES = st.none() | st.builds(CropPosition, st.floats(0, 0.999), st.floats(0, 0.999))

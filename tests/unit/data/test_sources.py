@@ -11,6 +11,7 @@ import pytest
 
 from isopix.data import file_hashes
 from isopix.data.decode import RawImage, decode_image, read_content
+from isopix.data.formats import local_formats
 from isopix.data.sources.base import (
     MAX_CLASSES,
     ReadOptions,
@@ -19,7 +20,6 @@ from isopix.data.sources.base import (
     SplitName,
     find_reader,
     joined,
-    local_formats,
     with_class_names,
 )
 from isopix.storage.hashing import hash_tree
