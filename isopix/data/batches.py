@@ -53,8 +53,8 @@ class ShuffledIndices:
         """Return the indices of a step; a batch may span two epochs."""
         samples = torch.arange(step * self.batch_size, (step + 1) * self.batch_size)
         epochs, positions = samples // self.count, samples % self.count
-        parts = [self._of(epoch)[positions[epochs == epoch]] for epoch in epochs.unique().tolist()]
-        return torch.cat(parts)
+        found = range(int(epochs[0]), int(epochs[-1]) + 1)
+        return torch.cat([self._of(epoch)[positions[epochs == epoch]] for epoch in found])
 
     def _of(self, epoch: int) -> Indices:
         if epoch != self._epoch:

@@ -148,7 +148,7 @@ class ImageDataset:
                 f"{verb} needs labels; dataset '{self.name}' has none in {', '.join(unlabeled)}: in a "
                 "folder, put images of each class in a sub-folder; in an .npz file, give y_train and y_test"
             )
-        if self.train.labels is not None and len(self.train.labels.unique()) == 1:
+        if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
             images = f"those of dataset '{self.name}' are all of {self.classes[int(self.train.labels[0])]}"
             raise ValueError(f"{verb} needs training images of two classes; {images}")
 
@@ -182,7 +182,9 @@ def load_dataset(
     return ImageDataset(
         name=printable(source.name)[:MAX_NAME],
         classes=source.classes,
-        **splits,
+        train=splits["train"],
+        validation=splits["validation"],
+        test=splits["test"],
         fingerprint=hash_bytes(cached.content_hash.encode(), membership.encode()),
         bad_files=cached.bad_files,
         bad_files_csv=bad_files_csv,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -168,7 +169,9 @@ def _take(jobs: Iterator[T], raw: Callable[[T], RawImage], count: int) -> list[T
     for job in islice(jobs, count):
         held.append(job)
         image = raw(job)
-        size += 0 if isinstance(image, os.PathLike) else memoryview(image).nbytes
+        size += (
+            0 if isinstance(image, Path) else image.nbytes if isinstance(image, np.ndarray) else len(image)
+        )
         if size > MAX_HELD:
             break
     return held

@@ -56,9 +56,8 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
         with naming(f"file {root / CLASS_NAMES} of class names"):
             classes = read_regular(root / CLASS_NAMES).decode().splitlines()
         names += [CLASS_NAMES] if classes else []
-    content_hash = hash_names(root, names, options.index)
-    name = path.resolve().name.removesuffix(".tar")
-    return with_class_names(Source(name, splits, (), content_hash), classes)
+    content_hash, title = hash_names(root, names, options.index), path.resolve().name.removesuffix(".tar")
+    return with_class_names(Source(title, splits, (), content_hash), classes)
 
 
 def _shard(path: Path) -> SourceSplit:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.codecs.quantization_error import count_colors
+from isopix.codecs.kmeans import count_colors
 from isopix.core.random import generator
 
 IMAGES = torch.randint(4, (7, 3, 5, 6), dtype=torch.uint8, generator=generator(0, "images")) * 85

@@ -6,8 +6,8 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from isopix.codecs import kmeans
+from isopix.codecs.kmeans import ColorHistogram, count_colors, quantization_error
 from isopix.codecs.palette import Palette
-from isopix.codecs.quantization_error import ColorHistogram, count_colors, quantization_error
 from isopix.core.random import generator
 from isopix.core.types import Grid
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from isopix.codecs.kmeans import count_colors, quantization_error
 from isopix.codecs.palette import Palette
-from isopix.codecs.quantization_error import count_colors, quantization_error
 from isopix.core.types import Grid
 
 PALETTE = Palette(torch.tensor([[0.0, 0, 0], [99.6, 100, 100], [200, 200, 200]]), Grid(1, 1))
