@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,7 @@ def _split_folders(root: Path) -> dict[SplitName, Path]:
         found[name] = root / word
     if not found:
         return {"train": root}
-    others = [each.name for each in _visible(root) if each.is_dir() and each.name not in SPLIT_ALIASES]
+    others = [each.name for each in _visible(root) if _is_folder(each) and each.name not in SPLIT_ALIASES]
     if others:  # "train" is a class of CIFAR-100
         first = next(iter(found.values())).name
         raise ValueError(
@@ -88,9 +89,9 @@ def _split_folders(root: Path) -> dict[SplitName, Path]:
 def _list_classes(folder: Path, prefix: str) -> Classes:
     """Return the names of the images of a split by class, each after the prefix."""
     entries = list(_visible(folder))
-    flat = [prefix + each.name for each in entries if is_image(each.name) and not each.is_dir()]
+    flat = [prefix + each.name for each in entries if is_image(each.name) and not _is_folder(each)]
     found: Classes = {}
-    for name in sorted(each.name for each in entries if each.is_dir()):
+    for name in sorted(each.name for each in entries if _is_folder(each)):
         names = [*_images_below(folder / name, f"{prefix}{name}/", {_identity(folder)})]
         if names:
             found[name] = sorted(names, key=lambda each: each.replace("/", "\0"))  # folder by folder
@@ -107,7 +108,7 @@ def _images_below(folder: Path, prefix: str, seen: set[tuple[int, int]]) -> Iter
         return
     seen.add(_identity(folder))
     for entry in _visible(folder):
-        if entry.is_dir():
+        if _is_folder(entry):
             yield from _images_below(folder / entry.name, f"{prefix}{entry.name}/", seen)
         elif is_image(entry.name):
             yield prefix + entry.name
@@ -121,6 +122,12 @@ def _identity(folder: Path) -> tuple[int, int]:
 def _visible(folder: Path) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         yield from (entry for entry in entries if not entry.name.startswith("."))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):  # a loop of symlinks
+        return entry.is_dir()
+    return False
 
 
 def _interleave(found: Classes, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:
