@@ -3,7 +3,7 @@ of the same content, and images that look almost the same.
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -90,7 +90,9 @@ def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup
     return _groups("near", np.flatnonzero(linked), component[linked])
 
 
-def _groups(kind: Literal["exact", "near"], images: Rows, keys: Rows) -> list[DuplicateGroup]:
+def _groups(
+    kind: Literal["exact", "near"], images: Rows, keys: NDArray[np.integer[Any]]
+) -> list[DuplicateGroup]:
     """Return the groups of images with equal keys, of two or more, by their first images."""
     order = np.argsort(keys, kind="stable")
     groups = np.split(images[order], np.flatnonzero(np.diff(keys[order])) + 1)

@@ -30,7 +30,7 @@ def test_unused_and_rare_colors_are_counted() -> None:
     pixels[..., 0] = 100
     found = quantization_error(PALETTE, pixels)
     assert found.counts.tolist() == [200_000, 1, 0]
-    assert (found.num_unused, found.num_rare) == (1, 1)
+    assert (found.record.unused_colors, found.record.rare_colors) == (1, 1)
 
 
 @pytest.mark.parametrize("colors", [1, 3])

@@ -1,4 +1,4 @@
-"""What formats have of their own: classes and splits in names, labels beside images, other libraries' files."""
+"""What formats have of their own: splits and classes in names, labels beside images, other libraries."""
 
 import json
 import shutil

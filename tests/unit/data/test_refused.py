@@ -1,4 +1,4 @@
-"""Files and folders that are no dataset, are damaged or not clear: each is refused in one line that names it."""
+"""Files and folders that are no dataset, are damaged or not clear: each is refused in one line."""
 
 import gzip
 from itertools import product
