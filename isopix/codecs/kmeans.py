@@ -12,12 +12,18 @@ from torch import Tensor
 
 from isopix.codecs.nearest_color import MovingCenters, Pixels, Points
 from isopix.codecs.palette import Palette, check_num_colors
+from isopix.codecs.quantization_error import (
+    ColorHistogram,
+    QuantizationError,
+    assign_codes,
+    count_colors,
+    quantization_error,
+)
 from isopix.codecs.results import SplitError
-from isopix.core.images import ImageSequence, image_batches
 from isopix.core.memory import reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.types import Grid
+from isopix.core.types import Grid, ImageSequence, image_batches
 
 COARSE_LEVELS = (32, 64, 128)  # per channel, of the bins of the first steps; all colors have 256
 POINTS_PER_COLOR = 8  # bins for each color of the palette, for steps on bins

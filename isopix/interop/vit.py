@@ -11,7 +11,7 @@ from isopix.codecs.patches import FullPatchSpec
 from isopix.data.dataset import DataConfig
 from isopix.data.preprocess import Resample
 from isopix.finetuning.config import FineTuneConfig
-from isopix.interop.imported_model import CLASSIFIER, ImportedModel, convert_tensors
+from isopix.interop.imported_model import ImportedModel, convert_tensors
 from isopix.interop.name_tables import TABLE, Naming, WeightMapping, expand_layers
 from isopix.interop.weights import WeightFiles
 from isopix.model.blocks.transformer import TransformerSpec
@@ -24,6 +24,7 @@ from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.objectives.masks import exact_ratio_mask
 from isopix.objectives.objectives import Masked, NoObjective
 from isopix.recipes.recipe import Recipe
+from isopix.runs.state import CLASSIFIER
 from isopix.train.config import TrainConfig
 
 FIXED_TOLERANCE = 1e-5  # between stored sine and cosine embeddings and computed ones

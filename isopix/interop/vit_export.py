@@ -8,9 +8,15 @@ from torch import Tensor
 
 from isopix.data.dataset import DataConfig
 from isopix.data.preprocess import uncropped_side
-from isopix.interop.exported_model import ExportedModel, require_names
-from isopix.interop.name_tables import ACTIVATION_NAMES, VIT_NAMES, expand_layers, to_source, vit_table
-from isopix.interop.weights import CONFIG, PROCESSOR
+from isopix.interop.name_tables import (
+    ACTIVATION_NAMES,
+    VIT_NAMES,
+    expand_layers,
+    require_names,
+    to_source,
+    vit_table,
+)
+from isopix.interop.weights import CONFIG, PROCESSOR, ExportedModel
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
