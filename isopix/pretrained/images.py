@@ -29,8 +29,8 @@ from isopix.pretrained.run import (
     require_writable,
     sample_of_each,
 )
+from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
-from isopix.runs.seen import leave_out_seen
 from isopix.storage.atomic import replace_file
 from isopix.storage.run_folder import RunFolder
 

@@ -22,11 +22,11 @@ from isopix.model.network import evaluation_mode
 from isopix.pretrained.inputs import image_size
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
+from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun, load_run, saved_recipe
-from isopix.runs.observer import RunStatus
 from isopix.runs.results import TrainingResult
-from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import writable_model
+from isopix.runs.training import RunStatus
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
@@ -211,7 +211,7 @@ def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
 
 def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
     """Return a warning if a network was trained on labels, or if that is not known."""
-    seen = loaded.labels_seen
+    seen = loaded.state.labels_seen
     if seen == 0:
         return ()
     count = "an unknown number of labels" if seen is None else f"the labels of {seen:,} different images"

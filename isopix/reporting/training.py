@@ -15,7 +15,7 @@ from isopix.plots.curves import probe_points
 from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.reporting.section import Chart, Panel, Section, join_words, missing, page_table, percent
-from isopix.runs.verification import VerificationResult
+from isopix.runs.results import VerificationResult
 from isopix.train.evaluator import HeldOutLoss
 from isopix.train.stopping import best_evaluation
 

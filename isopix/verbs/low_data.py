@@ -86,12 +86,12 @@ def low_data(
         fixed = () if select == "validation" else ("patience=null",)
         words = (f"steps={finetune_steps}", *settings, *fixed)
         given = (data, limit, len(images.test))
-        job = _finetune_job(loaded, folder, words, given, device) if finetune_steps else None
+        start = _finetune_start(loaded, folder, words, given) if finetune_steps else None
         sources = loaded.feature_sources(images, config, chosen)
         seed, where = loaded.recipe.data.seed, loaded.network.device
         results = probe_low_data(sources, images, protocol, probing, config, seed=seed, device=where)
-    if job:
-        results["fine-tuned"] = finetune_low_data(job, protocol)
+    if start and folder:
+        results["fine-tuned"] = finetune_low_data(start, protocol, folder.low_data, where)
     selection, baselines = _selection(select, len(images.validation)), majority_baseline(images)
     measurement = replace(loaded.measure(images, "test"), selection=selection, baselines=baselines)
     leaks = (*runs.leakage_warning(loaded.recipe.data, data), *runs.labels_warning(loaded))
@@ -110,26 +110,19 @@ def low_data(
     return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))
 
 
-def _finetune_job(
-    loaded: Any, folder: Any, words: tuple[str, ...], given: tuple[Any, int | None, int], device: DeviceLike
+def _finetune_start(
+    loaded: Any, folder: Any, words: tuple[str, ...], given: tuple[Any, int | None, int]
 ) -> Any:
-    """Return what fine-tunes the run on each subset; `given` are data, limit and number of test images."""
-    from isopix.core.device import select_device
+    """Return what is fine-tuned on each subset; `given` are data, limit and number of test images."""
     from isopix.data.dataset import ImageDataset
     from isopix.pretrained.run import evaluation_data
-    from isopix.runs.low_data import finetune_job
+    from isopix.runs.low_data import prepare_low_data
 
     data, limit, num_test_images = given
     if folder is None or isinstance(data, ImageDataset):
         raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
-    return finetune_job(
-        folder.path,
-        words,
-        images=evaluation_data(loaded, data, limit),
-        num_test_images=num_test_images,
-        out=folder.low_data,
-        device=select_device(device),
-    )
+    images = evaluation_data(loaded, data, limit)
+    return prepare_low_data(folder.path, words, images=images, num_test_images=num_test_images)
 
 
 def _published(data: str) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from torch import Tensor
 from isopix.core.overrides import override, parse
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes import registry
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")
@@ -155,7 +155,14 @@ def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: 
     assert notes == [f"resumed with {name} {now}, the run had {then}: weights may differ in the last bits"]
 
 
-EVERYWHERE = ["steps=60", "accumulate=4", "evaluate_every=7", "checkpoint_every=9", "block.dropout=0.1"]
+EVERYWHERE = [
+    "steps=60",
+    "log_every=1",
+    "accumulate=4",
+    "evaluate_every=7",
+    "checkpoint_every=9",
+    "block.dropout=0.1",
+]
 
 
 @pytest.mark.slow
@@ -169,7 +176,7 @@ def test_a_stop_at_each_of_sixty_steps_changes_nothing(tmp_path: Path) -> None:
         out = tmp_path / str(step)
         reached = [0]
         observer = RunObserver(
-            watch=lambda step, losses, reached=reached: reached.append(step),
+            record=lambda record, reached=reached: reached.append(record["step"]),
             stop=StopAfter(reached, step),
         )
         assert train_recipe(settings, out, device=CPU, observer=observer).step == step

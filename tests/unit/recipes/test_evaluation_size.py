@@ -43,7 +43,7 @@ def test_what_is_asked_for_is_evaluated(words: list[str]) -> None:
 
 
 def test_fine_tuning_tests_all_images_so_that_runs_are_paired() -> None:
-    config = prepare_finetune("igpt.tiny", assignments=["steps=20"]).recipe.train
+    config = prepare_finetune("igpt.tiny", settings=["steps=20"]).recipe.train
     assert (config.evaluate_images, config.num_test_images) == (64, None)
-    config = prepare_finetune("igpt.tiny", assignments=["steps=20", "evaluate_images=null"]).recipe.train
+    config = prepare_finetune("igpt.tiny", settings=["steps=20", "evaluate_images=null"]).recipe.train
     assert (config.evaluate_images, config.num_test_images) == (None, None)

@@ -12,9 +12,9 @@ from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, S
 from isopix.recipes import registry
 from isopix.runs.finetune import finetune_recipe, prepare_finetune
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.finetuned import load_finetuned
 
@@ -32,7 +32,7 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def finetuned(source: Path, out: Path, *words: str) -> list[Any]:
-    recipe, initial = prepare_finetune(str(source), assignments=[*QUICK, *words])
+    recipe, initial = prepare_finetune(str(source), settings=[*QUICK, *words])
     assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
     return log.read_log(out / "log.jsonl")
 
@@ -49,7 +49,7 @@ def test_all_validation_and_test_images_are_evaluated_whatever_pre_training_used
     pretrained: Path, tmp_path: Path
 ) -> None:
     assert counts(log.read_log(pretrained / "log.jsonl")) == {"validation": {(20, 180)}, "test": {(20, 180)}}
-    recipe, initial = prepare_finetune(str(pretrained), assignments=["steps=100"])
+    recipe, initial = prepare_finetune(str(pretrained), settings=["steps=100"])
     train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
     assert counts(log.read_log(tmp_path / "ft/log.jsonl")) == {
         "validation": {(180, 180)},
@@ -163,7 +163,7 @@ def test_classes_without_training_images_are_noted(tmp_path: Path) -> None:
     arrays = {f"{x}_{name}": (images if x == "x" else labels)[name] for x in "xy" for name in labels}
     np.savez(tmp_path / "pets.npz", **arrays)
     words = [*SMALL, "num_colors=4", "steps=1", f"data.source={tmp_path / 'pets.npz'}"]
-    recipe = prepare_finetune("igpt.digits", assignments=words).recipe
+    recipe = prepare_finetune("igpt.digits", settings=words).recipe
     train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver())
     notes = [each["text"] for each in log.read_log(tmp_path / "ft/log.jsonl") if each["kind"] == "note"]
     assert any(

@@ -12,8 +12,8 @@ from isopix.probing.low_data import LowDataProtocol, probe_low_data
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
 

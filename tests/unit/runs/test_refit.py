@@ -14,9 +14,10 @@ from isopix.recipes import registry
 from isopix.runs import pretrain as running
 from isopix.runs.finetune import finetune_and_refit, prepare_finetune
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training import RunStatus
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
@@ -90,7 +91,7 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     """From the same weights, with the same settings, and nothing selected."""
     step = json.loads((whole / "environment.json").read_text())["selected"]["step"]
     words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
-    recipe, initial = prepare_finetune(str(pretrained), assignments=words)
+    recipe, initial = prepare_finetune(str(pretrained), settings=words)
     train_recipe(recipe, tmp_path / "plain", device=CPU, observer=RunObserver(), initial=initial)
     assert same(tmp_path / "plain", whole)
     [plain], [found] = of_test(tmp_path / "plain"), of_test(whole)

@@ -13,10 +13,9 @@ from torch import Tensor
 from isopix.core.config import from_dict, to_dict
 from isopix.recipes import registry
 from isopix.runs.load import find_checkpoint, load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.state import State, check_moments
-from isopix.runs.training_log import decoder_fits, unigram_nats
+from isopix.runs.training_log import RunObserver, decoder_fits, unigram_nats
 from isopix.storage.checkpoint import load_checkpoint, save_checkpoint
 from isopix.storage.run_folder import RunFolder
 from isopix.train.optim import SGD, Adam, OptimizerSpec
