@@ -161,14 +161,14 @@ def test_ten_thousand_clean_steps_raise_no_alarm(tmp_path: Path) -> None:
 
 def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batches that a rollback leaves out are left out after a stop, too."""
-    settings = recipe("train.on_nonfinite=rollback")
+    settings = recipe("train.on_nonfinite=rollback", "log_every=1")
     for name, stop_at in (("whole", None), ("stopped", 30)):
         found = Fault("batch", 14, math.nan)
         with monkeypatch.context() as patch:
             patch.setattr(TrainStep, "__call__", found.method())
             reached: list[int] = []
             observer = RunObserver(
-                record=lambda record, reached=reached: reached.append(record["step"]),
+                record=lambda record, reached=reached: record["kind"] == "train" and reached.append(1),
                 stop=lambda reached=reached, at=stop_at: at is not None and len(reached) >= at,
             )
             status = train_recipe(settings, tmp_path / name, device=CPU, observer=observer)

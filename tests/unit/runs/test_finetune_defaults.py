@@ -100,7 +100,7 @@ def test_a_decoder_is_valid_where_it_was_trained_with_the_backbone(
         pretrained, tmp_path / "ft", f"generative_weight={weight}", "patience=null", "checkpoint_every=4"
     )
     loaded = load_run(tmp_path / f"ft/checkpoints/step-{step:08d}", device=CPU)
-    assert loaded.decoder_valid == valid
+    assert loaded.state.decoder_valid == valid
     if not valid:
         with pytest.raises(ValueError, match="sample needs the decoder, which does not fit this network"):
             loaded.require_decoder("sample")
@@ -120,8 +120,8 @@ def test_one_step_does_not_mend_an_abandoned_decoder(abandoned: Path, tmp_path: 
     """A step that changes next to nothing; the loss of the codes stays far above their frequencies."""
     finetuned(abandoned, tmp_path / "two", *JOINT, "steps=1", "lr=1e-9")
     steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 1)]
-    assert [each.decoder_valid for each in steps] == [False, False]
-    with pytest.raises(ValueError, match="until the validation loss was below the unigram baseline"):
+    assert [each.state.decoder_valid for each in steps] == [False, False]
+    with pytest.raises(ValueError, match="until the validation loss is below the unigram baseline"):
         steps[1].require_decoder("sample")
 
 
@@ -133,12 +133,12 @@ def test_an_abandoned_decoder_is_valid_once_its_validation_loss_is_below_the_uni
     losses = {each["step"]: each["loss_nats"] for each in records if each.get("split") == "validation"}
     assert losses[0] > unigram > losses[60], "else the test shows nothing"
     steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 60)]
-    assert [each.decoder_valid for each in steps] == [False, True]
+    assert [each.state.decoder_valid for each in steps] == [False, True]
 
 
 def test_a_resumed_run_remembers_that_its_decoder_was_abandoned(abandoned: Path, tmp_path: Path) -> None:
     recipe, initial = prepare_finetune(
-        str(abandoned), assignments=[*QUICK, *JOINT, "steps=62", "lr=0.02", "evaluate_every=31"]
+        str(abandoned), [*QUICK, *JOINT, "steps=62", "lr=0.02", "evaluate_every=31"]
     )
     out, steps = tmp_path / "two", iter(range(1, 62))
     stops = RunObserver(stop=lambda: next(steps) == 61)
@@ -148,11 +148,11 @@ def test_a_resumed_run_remembers_that_its_decoder_was_abandoned(abandoned: Path,
 
 
 def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: Path) -> None:
-    assert load_run(pretrained, device=CPU).labels_seen == 0
+    assert load_run(pretrained, device=CPU).state.labels_seen == 0
     finetuned(pretrained, tmp_path / "one", "data.labels_per_class=2")
     finetuned(tmp_path / "one", tmp_path / "two", "data.labels_per_class=3")
     finetuned(tmp_path / "two", tmp_path / "codes", "generative_weight=inf")
-    seen = [load_run(tmp_path / name, device=CPU).labels_seen for name in ("one", "two", "codes")]
+    seen = [load_run(tmp_path / name, device=CPU).state.labels_seen for name in ("one", "two", "codes")]
     assert seen == [20, 30, 30]  # the smaller subset is a part of the larger one
 
 
