@@ -14,8 +14,7 @@ import isopix
 from isopix import parts
 from isopix.cli.main import command_app
 from isopix.core.choices import Range
-from isopix.core.config import to_dict
-from isopix.core.descriptions import descriptions
+from isopix.core.config import descriptions, to_dict
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.spec import ModelSpec

@@ -52,9 +52,6 @@ HEAVY |= {"wandb", "trackio"}
 HEAVY |= {"gradio", "gradio_page", "studio"}  # and the modules of the page, which import it
 HEAVY |= {"distributed", "sharded"}  # PyTorch's engines for many devices, and the module that uses them
 HEAVY |= {"device"}  # of `core`, for the launcher, whose help needs no torch
-HEAVY |= {
-    "device"
-}  # core.device imports torch, which the launcher of processes needs only when it starts them
 # British spellings, and "data set"; PyTorch, NumPy and Hugging Face write American ones, and "dataset".
 BRITISH = re.compile(
     r"\b(\w*colour\w*|grey\w*|optimis\w+|normalis\w+|initialis\w+|analys(e|ed|ing)\b|centre\w*|behaviour\w*"
@@ -183,19 +180,12 @@ def test_functions_fit_on_a_screen() -> None:
 
 
 def test_a_public_name_is_defined_in_one_module() -> None:
-    """Or in two: as a function of `api` and as the command of `cli` that calls it."""
     places = defaultdict(list)
     for path in INSIDE:
         if path.parent.name != "recipes":  # a recipe is a function by the name of its model's size
             for node in public(path):
                 places[node.name].append(path)
-    repeated = {
-        word: list(map(name, paths))
-        for word, paths in places.items()
-        if len(paths) > 1 and {path.parent.name for path in paths} - {"verbs"}
-    }
-    for word in ("Table",):  # until `reporting.section` is gone
-        repeated.pop(word, None)
+    repeated = {word: list(map(name, paths)) for word, paths in places.items() if len(paths) > 1}
     assert repeated == {}
 
 

@@ -16,10 +16,9 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.device import Precision, autocast
-from isopix.core.images import ImageSequence
 from isopix.core.memory import eval_batch_size
 from isopix.core.random import generator
-from isopix.core.types import Codes, Images
+from isopix.core.types import Codes, Images, ImageSequence
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel, TrainingBatch
 from isopix.objectives.baselines import code_map

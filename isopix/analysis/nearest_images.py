@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isopix.core.images import AnyNumber, image_batches
-from isopix.core.types import Images
+from isopix.core.types import AnyNumber, Images, image_batches
 
 BATCH_PIXELS = 2**22  # of training images, compared at a time
 

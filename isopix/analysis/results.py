@@ -57,7 +57,7 @@ class ScoredImages:
     images with their scores.
 
     Not in the record, in the order of the images: `scores` by name, `names` of the source (empty where
-    unknown), and `labels`, class names.
+    unknown), those without their folder, `labels`, class names, and the split.
     """
 
     data: str
@@ -67,7 +67,9 @@ class ScoredImages:
     least_likely: tuple[tuple[str, Mapping[str, float]], ...]
     scores: Unsaved[Mapping[str, Any]] = unsaved()
     names: Unsaved[Sequence[str]] = unsaved()
+    short_names: Unsaved[Sequence[str]] = unsaved()
     labels: Unsaved[Sequence[str]] = unsaved()
+    images: Unsaved[Any] = unsaved()
 
 
 class ScoreResult(Result):

@@ -17,9 +17,8 @@ from isopix.analysis.likelihood import (
     score_batches,
 )
 from isopix.analysis.results import SCORES, ScoreSummary
-from isopix.core.images import ImageSequence
 from isopix.core.progress import track
-from isopix.core.types import Codes, Groups
+from isopix.core.types import Codes, Groups, ImageSequence
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel
 

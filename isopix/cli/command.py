@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
 from isopix.cli.launch import Devices, SlurmParameters, check_command, is_to_submit, launch_ranks, submit
 from isopix.core.signals import STOPPED, Interrupted
-from isopix.core.verb import Verb, check_job, flat_signature
+from isopix.core.verb import Verb, check_job
 from isopix.storage.result import Result
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -65,7 +65,7 @@ def _command(verb: Verb) -> Callable[..., None]:
         if result.failure:
             raise RuntimeError(result.failure)
 
-    own = map(_option, flat_signature(verb.function, described=True).parameters.values())
+    own = map(_option, inspect.signature(verb.function).parameters.values())
     shared = [inspect.Parameter("plugin", KEYWORD, default=None, annotation=Plugins)]
     if verb.parallel:
         shared.append(inspect.Parameter("devices", KEYWORD, default=None, annotation=Devices))

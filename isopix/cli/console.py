@@ -41,22 +41,6 @@ def load_plugins(files: Sequence[Path] | None) -> None:
         load_plugin(path)
 
 
-def follow_up_options(
-    *,
-    plugin: Sequence[Path] | None,
-    device: str = "auto",
-    devices: int | None = None,
-    logger: Sequence[str] | None = None,
-    slurm: Sequence[str] | None = None,
-) -> list[object]:
-    """Return the options of a command that a follow-up command needs, too."""
-    words: list[object] = [word for path in plugin or () for word in ("--plugin", path)]
-    words += [] if device == "auto" else ["--device", device]
-    words += [] if devices is None else ["--devices", devices]
-    words += [word for name in logger or () for word in ("--logger", name)]
-    return words + ([] if slurm is None else ["--slurm", *slurm])
-
-
 def say(line: str) -> None:
     """Print one line to standard output."""
     print_line(console, line)
@@ -116,8 +100,3 @@ def show(table: Table) -> None:
     say_wrapped(table.caption, style="bold")
     for line in (*lines, ""):
         console.print(Text(line), soft_wrap=True)
-
-
-def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a title and a table; on a terminal as wide as that, elsewhere as wide as its values."""
-    show(Table(title, columns, rows))

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, TypeVar
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from isopix.core.images import ImageSequence
 from isopix.core.registry import Part
-from isopix.core.types import Codes, Grid, Images
+from isopix.core.types import Codes, Grid, Images, ImageSequence
 
 
 class Codec(nn.Module, abc.ABC):
@@ -24,6 +23,11 @@ class Codec(nn.Module, abc.ABC):
     ordinal: bool = False  # whether codes are ordered levels, from dark to light
     patch_size: int  # side of a position in pixels: 1 for pixels
     points_per_side: int = 1  # the codes of a position are a square of so many points, each with its channels
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width of the images that the model reads, in pixels."""
+        return self.grid.rows * self.patch_size, self.grid.cols * self.patch_size
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Codes:

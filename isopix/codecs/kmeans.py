@@ -19,11 +19,10 @@ from isopix.codecs.quantization_error import (
     count_colors,
     quantization_error,
 )
-from isopix.core.images import ImageSequence
 from isopix.core.memory import reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.types import Grid, Images
+from isopix.core.types import Grid, Images, ImageSequence
 
 COARSE_LEVELS = (32, 64, 128)  # per channel, of the bins of the first steps; all colors have 256
 POINTS_PER_COLOR = 8  # bins for each color of the palette, for steps on bins

@@ -14,9 +14,8 @@ from isopix.codecs.base import CodecSpec
 from isopix.codecs.palette import COLOR_TENSOR, Palette
 from isopix.codecs.palette_file import read_palette
 from isopix.core.choices import Range
-from isopix.core.images import ImageSequence
 from isopix.core.registry import register
-from isopix.core.types import Grid
+from isopix.core.types import Grid, ImageSequence
 
 
 @register("palette")

@@ -9,9 +9,8 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from isopix.codecs.palette import Palette
-from isopix.core.images import ImageSequence, StoredImages, image_batches
 from isopix.core.progress import track
-from isopix.core.types import Grid, Images
+from isopix.core.types import Grid, Images, ImageSequence, StoredImages, image_batches
 
 BATCH_PIXELS = 2**23  # counted at a time
 

@@ -1,26 +1,19 @@
-"""Settings: frozen dataclasses to and from plain nested values.
+"""Settings: frozen dataclasses to and from plain nested values, described by the docstrings below fields.
 
 A field whose type is the base class of a noun takes any part registered under it, chosen by `kind`. Names are
 checked before values, so that every error says which are right; pydantic checks and converts the values.
 """
 
+import ast
 import dataclasses
-import json
+import inspect
+import re
+import textwrap
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
 
@@ -43,10 +36,8 @@ def config(cls: type[T]) -> type[T]:
 def to_dict(settings: object) -> dict[str, Any]:
     """Return settings as nested plain values, ready for JSON; those of a part start with its `kind`."""
     assert dataclasses.is_dataclass(settings), settings
-    values: dict[str, Any] = {"kind": settings.kind} if isinstance(settings, Part) else {}
-    for item in dataclasses.fields(settings):
-        values[item.name] = _plain(getattr(settings, item.name))
-    return values
+    kind: dict[str, Any] = {"kind": settings.kind} if isinstance(settings, Part) else {}
+    return kind | {item.name: _plain(getattr(settings, item.name)) for item in dataclasses.fields(settings)}
 
 
 def _plain(value: Any) -> Any:
@@ -64,7 +55,7 @@ def from_dict(cls: type[T], values: Mapping[str, Any]) -> T:
 
     Raises ValueError that names the wrong path or value, and the allowed ones.
     """
-    return _build(cls, values, ())
+    return _build(cls, values, "")
 
 
 def default_part(cls: type, values: Mapping[str, Any], path: str, kind: object) -> dict[str, Any]:
@@ -75,102 +66,94 @@ def default_part(cls: type, values: Mapping[str, Any], path: str, kind: object) 
     hint: Any = cls
     names = path.split(".")
     for depth, name in enumerate(names, start=1):
-        hint, values = _hints(hint)[name], values[name]
-        hint = next(each for each in (*get_args(hint), hint) if _is_settings(each))
+        hint, values = _settings_class(_hints(hint)[name]), values[name]
         if issubclass(hint, Part):
             own = kind if depth == len(names) else values["kind"]
-            hint = _part(hint, {"kind": own}, tuple(names[:depth]))[0]
+            hint = _part(hint, {"kind": own}, ".".join(names[:depth]))[0]
     required = [item for item in dataclasses.fields(hint) if item.default is item.default_factory]
     return {"kind": kind} if required else to_dict(hint())
 
 
-def _build(hint: Any, values: Any, path: tuple[str, ...]) -> Any:
-    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if values is None and NoneType in members:
+def _build(hint: Any, values: Any, path: str) -> Any:
+    origin, inner = get_origin(hint), get_args(hint)
+    if values is None and NoneType in inner:
         return None
-    inner = get_args(hint)
-    if get_origin(hint) is tuple and _is_settings(inner[0]) and isinstance(values, list | tuple):
-        return tuple(_build(inner[0], each, (*path, str(place))) for place, each in enumerate(values))
-    if get_origin(hint) in (dict, Mapping) and _is_settings(inner[1]) and isinstance(values, Mapping):
-        return {key: _build(inner[1], each, (*path, str(key))) for key, each in values.items()}
-    settings = next((member for member in members if _is_settings(member)), None)
-    return validated(".".join(path), hint, values) if settings is None else _settings(settings, values, path)
+    if origin is tuple and _is_settings(inner[0]) and isinstance(values, list | tuple):
+        return tuple(_build(inner[0], each, _inside(path, place)) for place, each in enumerate(values))
+    if origin in (dict, Mapping) and _is_settings(inner[1]) and isinstance(values, Mapping):
+        return {key: _build(inner[1], each, _inside(path, key)) for key, each in values.items()}
+    settings = _settings_class(hint)
+    return validated(path, hint, values) if settings is None else _settings(settings, values, path)
+
+
+def _settings_class(hint: Any) -> Any:
+    """The settings class that a type is, or has as a member; None for other types."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return next(filter(_is_settings, members), None)
 
 
 def _is_settings(member: Any) -> bool:
     return isinstance(member, type) and dataclasses.is_dataclass(member)
 
 
-def _settings(cls: Any, values: Any, path: tuple[str, ...]) -> Any:
+def _inside(path: str, name: object) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+def _settings(cls: Any, values: Any, path: str) -> Any:
     """Settings of a class, or of the part that `kind` names. Raises ValueError for wrong names and values."""
     if issubclass(cls, Part):
         cls, values = _part(cls, values, path)
+    fields = {item.name: item for item in dataclasses.fields(cls)}
     if not isinstance(values, Mapping):
-        inside = ", ".join(item.name for item in dataclasses.fields(cls))
-        raise ValueError(f"'{'.'.join(path)}' is {_shown(values)}; settings inside it: {inside}")
-    hints, fields = _hints(cls), {item.name: item for item in dataclasses.fields(cls)}
-    for name in values:
-        if name not in fields:
-            names = ["kind", *fields] if issubclass(cls, Part) else list(fields)
-            raise ValueError(_unknown(".".join((*path, str(name))), path, str(name), names))
-    built = {
-        name: _build(hints[name], _with_kind(fields[name], value), (*path, name))
-        for name, value in values.items()
-    }
+        raise ValueError(f"'{path}' is {_shown(values)}; settings inside it: {', '.join(fields)}")
+    if unknown := next((name for name in values if name not in fields), None):
+        names = ["kind", *fields] if issubclass(cls, Part) else list(fields)
+        raise ValueError(_unknown(path, str(unknown), names))
+    built = {name: _build(_hints(cls)[name], value, _inside(path, name)) for name, value in values.items()}
     for name, item in fields.items():
         if name not in built and item.default is item.default_factory is dataclasses.MISSING:
-            raise ValueError(f"setting '{'.'.join((*path, name))}' is missing; it has no default")
+            raise ValueError(f"setting '{_inside(path, name)}' is missing; it has no default")
     try:
         return cls(**built)
     except ValueError as error:
-        where = ".".join(path)
-        raise ValueError(f"{where}: {_lower(str(error))}" if where else _lower(str(error))) from None
+        message = str(error)[:1].lower() + str(error)[1:]
+        raise ValueError(f"{path}: {message}" if path else message) from None
 
 
-def _part(cls: type[Part], values: Any, path: tuple[str, ...]) -> tuple[type[Part], Any]:
+def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
     """The part that values name by their kind, and its settings. Raises ValueError that lists the kinds."""
     kinds = kinds_of(cls)
     known = f"known: {', '.join(sorted(kinds))}"
     if isinstance(values, str):
         values = {"kind": values}
     if not isinstance(values, Mapping):
-        raise ValueError(f"'{'.'.join(path)}' is {_shown(values)}; {known}")
+        raise ValueError(f"'{path}' is {_shown(values)}; {known}")
     if cls in kinds.values() and "kind" not in values:
         return cls, values
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in kinds:
         hint = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
-        raise ValueError(f"'{'.'.join((*path, 'kind'))}' is {_shown(kind)}; {hint}{known}")
+        raise ValueError(f"'{_inside(path, 'kind')}' is {_shown(kind)}; {hint}{known}")
     return kinds[kind], {name: value for name, value in values.items() if name != "kind"}
-
-
-def _with_kind(field: "dataclasses.Field[Any]", value: Any) -> Any:
-    """A part without `kind` is of its default's."""
-    if not isinstance(value, Mapping) or "kind" in value:
-        return value
-    default = field.default
-    if field.default_factory is not dataclasses.MISSING:
-        default = field.default_factory()
-    return {"kind": default.kind, **value} if isinstance(default, Part) else value
 
 
 def validated(name: str, hint: Any, value: Any) -> Any:
     """Return one value, checked and converted by pydantic: of a setting, or an argument of a function.
 
-    Raises ValueError with what was given and what is allowed.
+    Raises ValueError with what was given and what is allowed; also for true in place of 1, and 1 of true.
     """
     if getattr(value, "ndim", None) == 0:  # a number of NumPy or PyTorch
         value = value.item()
     try:
-        _check_value(hint, value)
-        return _adapter(hint).validate_python(value)
+        found = _adapter(hint).validate_python(value)
+        if isinstance(found, bool) == isinstance(value, bool):
+            return found
+        problem = f"it must be {'true or false' if isinstance(found, bool) else 'a number'}"
     except ValidationError as error:
-        own = [str(each["ctx"]["error"]) for each in error.errors() if each["type"] == "value_error"]
-        finite = any(each["type"] == "finite_number" for each in error.errors())
-        problem = own[0] if own else f"it must be {'a finite number' if finite else _expected(hint)}"
-    except ValueError as error:
-        problem = f"it must be {error}"
-    raise ValueError(f"{name} is {_shown(value)}; {problem}") from None
+        messages = (each["msg"].replace("Value error, ", "") for each in error.errors())
+        problem = " or ".join(dict.fromkeys(messages)).replace("Input should be", "it must be", 1)
+    raise ValueError(f"{name} is {_shown(value)}; {problem.replace('Input should be ', '')}")
 
 
 @cache
@@ -187,70 +170,72 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]
-
-
-def _expected(hint: Any) -> str:
-    """Describe the values of a type: "an integer or null", "one of fp32, bf16", "a list of numbers"."""
-    inner, origin = get_args(hint), get_origin(hint)
-    if origin is Annotated:
-        return _expected(inner[0])
-    if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(_expected, inner)))
-    if origin is Literal:
-        words = [json.dumps(each) if each is None else str(each) for each in inner]
-        return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
-    if origin is tuple:
-        return _expected_items(inner)
-    words_by_type = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
-    if isinstance(hint, type) and issubclass(hint, Part):
-        return f"a {hint.noun}"
-    return {**words_by_type, NoneType: "null", Path: "a path"}.get(
-        hint
-    ) or f"a {getattr(hint, '__name__', hint)}"
-
-
-def _expected_items(inner: tuple[Any, ...]) -> str:
-    if inner[-1] is not Ellipsis:
-        return f"a list of {', '.join(map(_expected, inner))}"
-    if get_origin(inner[0]) is tuple:
-        return f"a list of lists, each {_expected(inner[0])}"
-    return f"a list of {_expected(inner[0]).split(' ', maxsplit=1)[-1]}s"
-
-
-def _check_value(kind: Any, value: Any) -> None:
-    """Raises ValueError, with what is expected, for values that pydantic takes and nobody means: true for 1,
-    `yes` for true.
-    """
-    members = _members(kind)
-    if isinstance(value, str) and any(value in get_args(member) for member in members):
-        return  # one of the words that a Literal allows
-    if (
-        (bool in members) != isinstance(value, bool)
-        and value is not None
-        and {bool, int, float} & set(members)
-    ):
-        raise ValueError(_expected(kind))
-
-
-def _members(hint: Any) -> list[Any]:
-    """The types that a type stands for: those of a union, without their annotations."""
-    if get_origin(hint) is Annotated:
-        return _members(get_args(hint)[0])
-    if get_origin(hint) in (Union, UnionType):
-        return [each for member in get_args(hint) for each in _members(member)]
-    return [hint]
-
-
 def _shown(value: Any) -> str:
     if not isinstance(value, bool | int | float | str | list | tuple | dict | None):
         return f"a {type(value).__name__}"
-    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+    text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
 
 
-def _unknown(full: str, path: tuple[str, ...], name: str, names: list[str]) -> str:
-    hint = did_you_mean(name, names).replace("'", f"'{'.'.join((*path, ''))}", 1)
-    where = f"settings of {'.'.join(path)}" if path else "settings"
-    return f"unknown setting '{full}'; {hint}{where}: {', '.join(names)}"
+def _unknown(path: str, name: str, names: list[str]) -> str:
+    hint = did_you_mean(name, names).replace("'", f"'{_inside(path, '')}", 1)
+    where = f"settings of {path}" if path else "settings"
+    return f"unknown setting '{_inside(path, name)}'; {hint}{where}: {', '.join(names)}"
+
+
+@cache
+def descriptions(cls: type) -> dict[str, str]:
+    """Return the description of each field that has one, of a class and its bases, by name of the field.
+
+    A class without source code, such as one typed at a prompt, has none.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        try:
+            source = textwrap.dedent(inspect.getsource(base))
+        except (OSError, TypeError):
+            continue
+        found |= _of_source(source)
+    return found
+
+
+def _of_source(source: str) -> dict[str, str]:
+    """The string that follows each annotated field of the class that a source starts with."""
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in zip(definition.body, definition.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def meanings(settings: object) -> dict[str, str]:
+    """Return the description of every setting by its path, empty for one without.
+
+    That of a `kind` is the first sentence of the part's docstring.
+    """
+    assert dataclasses.is_dataclass(settings), settings
+    cls: type = type(settings)
+    found: dict[str, str] = (
+        {"kind": _first_sentence(inspect.getdoc(cls) or "")} if isinstance(settings, Part) else {}
+    )
+    for item in dataclasses.fields(settings):
+        value = getattr(settings, item.name)
+        if dataclasses.is_dataclass(value):
+            found |= {f"{item.name}.{path}": text for path, text in meanings(value).items()}
+        else:
+            found[item.name] = " ".join(descriptions(cls).get(item.name, "").split())
+    return found
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of the first paragraph; a period within parentheses ends none."""
+    words = " ".join(text.split("\n\n", maxsplit=1)[0].split())
+    ends = (end.start() for end in re.finditer(r"[.](?= |$)", words))
+    whole = (words[:end] for end in ends if words[:end].count("(") == words[:end].count(")"))
+    return f"{next(whole, words).rstrip('.')}."

@@ -17,11 +17,6 @@ from isopix.core.device_specs import DEVICE_SPECS, SPEC_BY_DRIVER_NAME
 Precision = choices.Precision
 DeviceLike = str | torch.device
 
-PRECISIONS: dict[Precision, str] = {
-    "fp32": "fp32",
-    "bf16": "bf16 matrix products, fp32 weights (precision=fp32: all in fp32)",
-}
-
 
 def select_device(name: DeviceLike = "auto") -> torch.device:
     """Return the device; `auto` prefers CUDA, then MPS, then the CPU. Raises ValueError if not available."""

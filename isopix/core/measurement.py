@@ -53,13 +53,14 @@ class Measurement:
         A dataset without splits has a training split only, also if nothing was trained on it: those of a
         training split are `60 images of photos (training split)`.
         """
-        used = (
-            f"{self.images:,}" if self.images == self.available else f"{self.images:,} of {self.available:,}"
-        )
+        used = "" if self.images == self.available else f"{self.images:,} of "
+        used += f"{self.available:,}"
         noun = "image" if self.available == 1 else "images"
         if self.split is None:
             return f"{used} given {noun}"
-        return split_images(used, self.split, self.data, noun)
+        if self.split == "train":
+            return f"{used} {noun} of {self.data} (training split)"
+        return f"{used} {self.split} {noun} of {self.data}"
 
     @property
     def line(self) -> str:
@@ -76,15 +77,6 @@ class Measurement:
         if self.labels_seen:
             parts.append(f"the network was trained on the labels of {self.labels_seen:,} different images")
         return "; ".join(parts)
-
-
-def split_images(count: str, split: str, data: str, noun: str = "images") -> str:
-    """Return `60 test images of photos`, or `60 images of photos (training split)`."""
-    return (
-        f"{count} {noun} of {data} (training split)"
-        if split == "train"
-        else f"{count} {split} {noun} of {data}"
-    )
 
 
 @dataclass(frozen=True)

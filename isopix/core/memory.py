@@ -50,10 +50,8 @@ def eval_batch_size(positions: int, device: torch.device) -> int:
 
 
 def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
-    """Return the bytes that a call takes at its peak, beyond what is held before it; None where the system
-    does not count them.
-
-    On a GPU, of tensors; on Linux, of the resident pages of the process.
+    """Return the bytes that a call takes at its peak, beyond what is held before it: on a GPU of tensors, on
+    Linux of the resident pages of the process; None where the system does not count them.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -61,9 +59,9 @@ def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
         call()
         torch.cuda.synchronize(device)
         return int(torch.cuda.max_memory_allocated(device)) - before
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)  # pages of freed memory are not held
     try:
-        if platform.libc_ver()[0] == "glibc":
-            ctypes.CDLL(None).malloc_trim(0)  # pages of freed memory are not held
         Path("/proc/self/clear_refs").write_text("5")  # resets the peak (proc_pid_clear_refs(5))
     except OSError:
         return None
@@ -111,13 +109,11 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 @contextmanager
 def report_memory(what: str) -> Iterator[None]:
-    """Turn an error of the allocator, of a CPU or a GPU, into a RuntimeError of one line: no memory for
-    `what`.
-    """
+    """Turn an error of the allocator into a RuntimeError of one line: no memory for `what`."""
     try:
         yield
     except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+        if not is_out_of_memory(error):
             raise
         raise RuntimeError(f"not enough memory for {what}") from error
 

@@ -1,6 +1,7 @@
 """Overrides: settings from files and words, each by its path or the shortest unambiguous end of it."""
 
 import difflib
+import functools
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,44 +9,36 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from isopix.core.config import default_part, from_dict, to_dict
-from isopix.core.text import SETTING_SYNONYMS
+from isopix.core.text import SETTING_SYNONYMS, naming
 
 T = TypeVar("T")
 NUM_SUGGESTIONS, SIMILARITY = 3, 0.7  # `stepz` resembles `steps`, not `stem`
 
 
+def _parse_yaml(text: str) -> Any:
+    """Return the value of a YAML 1.2 document; nothing in it is executed."""
+    return YAML(typ="safe", pure=True).load(text)
+
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    ".json": json.loads,
+    ".yaml": _parse_yaml,
+    ".yml": _parse_yaml,
+    ".toml": tomllib.loads,
+}
+
+
 def read_values(path: Path) -> dict[str, Any]:
-    """The nested values of a `.json`, `.yaml` or `.toml` file. Raises ValueError if it is missing or no
-    such file.
-    """
-    parsers: dict[str, Callable[[str], Any]] = {
-        ".json": json.loads,
-        ".yaml": _parse_yaml,
-        ".yml": _parse_yaml,
-        ".toml": tomllib.loads,
-    }
-    if path.suffix not in parsers:
-        raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(parsers)}")
-    if not path.is_file():
-        raise ValueError(f"settings file {path} does not exist")
-    try:
-        values = parsers[path.suffix](path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"settings file {path} cannot be read: {' '.join(str(error).split())}") from None
+    """Return the nested values of a settings file. Raises ValueError for one that cannot be read."""
+    if path.suffix not in PARSERS:
+        raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(PARSERS)}")
+    with naming(f"settings file {path}"):
+        values = PARSERS[path.suffix](path.read_text(encoding="utf-8"))
     if not isinstance(values, dict):
         raise ValueError(f"settings file {path} has no table of settings")
     return values
-
-
-def _parse_yaml(text: str) -> Any:
-    """Return the value of a YAML 1.2 document; nothing in it is executed."""
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, KeyError) as error:
-        raise ValueError(" ".join(str(error).split())) from None
 
 
 def parse(assignments: Iterable[str]) -> dict[str, Any]:
@@ -54,18 +47,14 @@ def parse(assignments: Iterable[str]) -> dict[str, Any]:
     """
     changes: dict[str, Any] = {}
     for word in assignments:
-        path, equals, value = word.partition("=")
+        path, equals, text = word.partition("=")
         if not equals or not path:
             raise ValueError(f"'{word}' is not a setting; write path=value, as in depth=4 or block.heads=2")
-        changes |= flatten({path: _value(path, value)})
+        try:
+            changes |= flatten({path: _parse_yaml(text)})
+        except Exception:
+            raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
     return changes
-
-
-def _value(path: str, text: str) -> Any:
-    try:
-        return _parse_yaml(text)
-    except (ValueError, RecursionError):
-        raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -85,20 +74,18 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
     values = to_dict(settings)
     for path, value in sorted(changes.items(), key=_order):
         full = resolve_setting(values, path)
-        *parents, name = full.split(".")
-        part = values
-        for depth, parent in enumerate(parents):
-            part = part.setdefault(parent, {})
-            if not isinstance(part, dict):
-                why = "it is null here" if part is None else "it is one value"
-                raise ValueError(f"'{'.'.join(parents[: depth + 1])}' has no settings inside; {why}")
+        parent, _, name = full.rpartition(".")
+        part = functools.reduce(dict.__getitem__, parent.split("."), values) if parent else values
+        if not isinstance(part, dict):
+            why = "it is null here" if part is None else "it is one value"
+            raise ValueError(f"'{parent}' has no settings inside; {why}")
         inner = part.get(name)
         if isinstance(value, str) and isinstance(inner, dict) and "kind" in inner:
-            part, name = inner, "kind"
+            parent, name, part = full, "kind", inner
         if name != "kind":
             part[name] = value
         elif part.get("kind") != value:
-            given = default_part(type(settings), values, full.removesuffix(".kind"), value)
+            given = default_part(type(settings), values, parent, value)
             part.clear()
             part.update(given)
     return from_dict(type(settings), values)

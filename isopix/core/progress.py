@@ -22,31 +22,33 @@ DELAY = 0.5  # seconds after which a step has a bar
 
 
 class ProgressBar(abc.ABC):
-    """What shows progress. A `live` bar changes in place and disappears at its end; others print lines.
-
-    There are at least `interval` seconds between two changes.
+    """What shows progress on a console. A `live` bar changes in place and disappears at its end; others print
+    lines. There are at least `interval` seconds between two changes.
     """
 
     live, interval = True, 0.1
+
+    def __init__(self, console: Console):
+        self.console = console
 
     @abc.abstractmethod
     def show(self, description: str, done: int, total: int | None, text: str) -> None:
         """Show that so many items of a total are done, and a text; without a total, only that it goes on."""
 
-    @abc.abstractmethod
     def say(self, line: str) -> None:
         """Print a line that stays."""
+        print_line(self.console, line)
 
-    @abc.abstractmethod
     def close(self) -> None:
         """End the bar."""
+        return
 
 
 class TerminalBar(ProgressBar):
     """A bar on a terminal, with the elapsed time."""
 
     def __init__(self, console: Console):
-        self.console = console
+        super().__init__(console)
         columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}")]
         self.bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self.task = self.bar.add_task("", total=None, text="")
@@ -54,9 +56,6 @@ class TerminalBar(ProgressBar):
     def show(self, description: str, done: int, total: int | None, text: str) -> None:
         self.bar.update(self.task, description=description, completed=done, total=total, text=text)
         self.bar.start()
-
-    def say(self, line: str) -> None:
-        print_line(self.console, line)
 
     def close(self) -> None:
         self.bar.stop()
@@ -67,35 +66,21 @@ class Lines(ProgressBar):
 
     live, interval = False, 10.0
 
-    def __init__(self, console: Console):
-        self.console = console
-
     def show(self, description: str, done: int, total: int | None, text: str) -> None:
         self.say(f"{description}  {text}")
-
-    def say(self, line: str) -> None:
-        print_line(self.console, line)
-
-    def close(self) -> None:
-        return
 
 
 class NotebookBar(ProgressBar):
     """A bar in the output of a notebook's cell; that of rich needs ipywidgets."""
 
     interval = 0.2
-
-    def __init__(self) -> None:
-        self.handle: Any = None
+    handle: Any = None
 
     def show(self, description: str, done: int, total: int | None, text: str) -> None:
         share = "" if total is None else f'value="{done}" max="{max(total, 1)}"'
         parts = (escape(description), f"<progress {share}></progress>", escape(text))
         spans = "".join(f"<span>{part}</span>" for part in parts)
         self._put(f'<div style="display: flex; gap: 1em">{spans}</div>', f"{description}  {text}")
-
-    def say(self, line: str) -> None:
-        sys.stdout.write(f"{printable(line)}\n")
 
     def close(self) -> None:
         if self.handle is not None:
@@ -110,9 +95,9 @@ class NotebookBar(ProgressBar):
 
 
 class _Process:
-    """How progress is shown in this process; None: not at all. `decided` once somebody has chosen."""
+    """The console on which this process shows progress, None for none; `decided` once somebody has chosen."""
 
-    make_bar: Callable[[], ProgressBar] | None = None
+    console: Console | None = None
     decided = False
 
 
@@ -120,23 +105,25 @@ def show_progress(shown: bool = True) -> None:
     """Show bars of training and other long steps from now on, or none: below the cell of a notebook, where
     they are shown without this call, and elsewhere on standard error.
     """
-    if shown and not _in_notebook():
-        show_progress_on(Console(stderr=True, highlight=False))
-    else:
-        _Process.make_bar, _Process.decided = NotebookBar if shown else None, True
+    console = Console(stderr=not _in_notebook(), force_jupyter=False, highlight=False)
+    show_progress_on(console if shown else None)
 
 
-def show_progress_on(console: Console) -> None:
-    """Show progress on a console from now on."""
-    _Process.make_bar = lambda: TerminalBar(console) if console.is_terminal else Lines(console)
-    _Process.decided = True
+def show_progress_on(console: Console | None) -> None:
+    """Show progress on a console from now on; None for none."""
+    _Process.console, _Process.decided = console, True
 
 
 def open_bar() -> ProgressBar | None:
     """Return a new bar; None where progress is not shown, as in ranks other than 0."""
     if not _Process.decided and _in_notebook():
         show_progress()
-    return None if _Process.make_bar is None or ranks.rank() > 0 else _Process.make_bar()
+    console = _Process.console
+    if console is None or ranks.rank() > 0:
+        return None
+    if _in_notebook():
+        return NotebookBar(console)
+    return TerminalBar(console) if console.is_terminal else Lines(console)
 
 
 def announce(line: str) -> None:

@@ -3,14 +3,15 @@
 import abc
 import dataclasses
 import hashlib
-import importlib.util
 import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
 from isopix.core.choices import check_ranges
 
@@ -66,11 +67,7 @@ def register(kind: str) -> Callable[[type[P]], type[P]]:
             raise ValueError(f"class {cls.__name__} is {noun} '{cls.kind}'; it cannot be '{kind}' too")
         other = _KINDS[noun].get(kind)
         if other is not None and not _defined_again(cls, other):
-            by = (
-                f"class {other.__name__} of this file"
-                if other.__module__ == cls.__module__
-                else other.__module__
-            )
+            by = f"class {other.__name__} of {other.__module__}"
             raise ValueError(f"{noun} '{kind}' is already registered by {by}")
         cls.kind = kind
         _KINDS[noun][kind] = cls
@@ -134,20 +131,8 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
             raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")
         return _PLUGINS[full]
     module, named = f"{PLUGIN_MODULE}{path.stem}_{digest[:8]}", set(_NAMES)
-    try:
-        _run(path, module)
-        _check_settings(path, module)
-    except ValueError:
-        for found in _KINDS.values():
-            for kind in [kind for kind, cls in found.items() if cls.__module__ == module]:
-                del found[kind]
-        raise
-    own = [
-        (noun, kind)
-        for noun, found in _KINDS.items()
-        for kind, cls in found.items()
-        if cls.__module__ == module
-    ]
+    _import(path, module)
+    own = [(noun, kind) for noun, kind, _ in _parts_of(module)]
     added = tuple(f"{noun} {name}" for noun, name in [*own, *(each for each in _NAMES if each not in named)])
     if not added:
         raise ValueError(f"plugin {path} registers no part; decorate a class with isopix.parts.register")
@@ -155,58 +140,53 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
     return _PLUGINS[full]
 
 
+def _import(path: Path, name: str) -> None:
+    """Import a file as a module of this name. Raises ValueError if that fails; no part is registered then."""
+    loader = SourceFileLoader(name, str(path))
+    spec = spec_from_loader(name, loader)
+    assert spec
+    sys.modules[name] = module_from_spec(spec)
+    try:
+        loader.exec_module(sys.modules[name])
+        for *_, cls in _parts_of(name):
+            get_type_hints(cls, include_extras=True)  # raises if a setting has an unknown type
+    except (Exception, SystemExit) as error:
+        for noun, kind, _ in _parts_of(name):
+            del _KINDS[noun][kind]
+        del sys.modules[name]
+        raise ValueError(f"plugin {path} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _parts_of(module: str) -> list[tuple[str, str, type[Part]]]:
+    """The registered parts of a module with their nouns and kinds."""
+    every = [(noun, kind, cls) for noun, found in _KINDS.items() for kind, cls in found.items()]
+    return [each for each in every if each[2].__module__ == module]
+
+
 def plugins() -> tuple[Plugin, ...]:
     """Return the plugins of this process, in the order in which they were loaded."""
     return tuple(_PLUGINS.values())
 
 
-def require_plugins(recorded: Iterable[Mapping[str, object]]) -> list[str]:
+def require_plugins(recorded: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a note for each recorded plugin that was loaded with other content.
 
     Raises ValueError that names the parts of the first one that this process has not loaded.
     """
-    loaded = {plugin.sha256: plugin for plugin in plugins()}
     notes = []
     for plugin in recorded:
-        path, then, needed = plugin["path"], str(plugin["sha256"]), cast("Iterable[str]", plugin["parts"])
-        needed = [part for part in needed if not part.startswith("recipe ")]  # a run has its recipe
-        if then in loaded or not needed:
+        needed = [part for part in plugin["parts"] if not part.startswith("recipe ")]  # a run has its recipe
+        if not needed or any(each.sha256 == plugin["sha256"] for each in plugins()):
             continue
-        missing = [part for part in needed if not any(part in each.parts for each in plugins())]
-        if missing:
+        loaded = {part: each for each in plugins() for part in each.parts}
+        if missing := [part for part in needed if part not in loaded]:
             raise ValueError(
-                f"this run uses {', '.join(missing)} of plugin {path} (SHA-256 {then[:12]}); "
-                "load the file with --plugin FILE or isopix.load_plugin(FILE)"
+                f"this run uses {', '.join(missing)} of plugin {plugin['path']} (SHA-256 "
+                f"{plugin['sha256'][:12]}); load the file with --plugin FILE or isopix.load_plugin(FILE)"
             )
-        now = next(each for each in plugins() if needed[0] in each.parts)
+        now = loaded[needed[0]]
         notes.append(
-            f"plugin {now.path} has changed since the run: SHA-256 {then[:12]} then, {now.sha256[:12]} now"
+            f"plugin {now.path} has changed since the run: SHA-256 {plugin['sha256'][:12]} then, "
+            f"{now.sha256[:12]} now"
         )
     return notes
-
-
-def _run(path: Path, name: str) -> None:
-    located = importlib.util.spec_from_file_location(name, path)
-    if located is None or located.loader is None:
-        raise ValueError(f"plugin {path} is not a Python file")
-    module = importlib.util.module_from_spec(located)
-    sys.modules[name] = module
-    try:
-        located.loader.exec_module(module)
-    except SystemExit as error:
-        del sys.modules[name]
-        raise ValueError(f"plugin {path} cannot be imported: it calls sys.exit({error.code!r})") from error
-    except Exception as error:
-        del sys.modules[name]
-        raise ValueError(f"plugin {path} cannot be imported: {type(error).__name__}: {error}") from error
-
-
-def _check_settings(path: Path, module: str) -> None:
-    """Raises ValueError for a part of a module with a setting whose type cannot be found."""
-    for cls in (each for found in _KINDS.values() for each in found.values() if each.__module__ == module):
-        try:
-            get_type_hints(cls, include_extras=True)
-        except Exception as error:
-            raise ValueError(
-                f"plugin {path}: the types of the settings of class {cls.__name__} cannot be read: {error}"
-            ) from error

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from isopix.core import ranks
 from isopix.core.signals import STOPPED, handle_stop_signals, stopped_by
-from isopix.core.text import did_you_mean
+from isopix.core.text import error_line
 
 Cluster = Literal["slurm", "local"]
 
@@ -25,9 +25,6 @@ SHARED_PARAMETERS = (
     "stderr_to_stdout",
 )
 NUM_REQUEUES = 100  # after a time limit; submitit's own default of 3 is too few for a long training
-TIMEOUT_MIN = 5  # submitit's default
-SIGNAL_DELAY = {"slurm": 90, "local": 30}  # submitit's defaults: seconds from the signal to the time limit
-EARLY = {"slurm": 60, "local": 0}  # seconds by which the signal may come earlier
 ADDITIONAL = "additional_parameters"  # of sbatch that submitit does not know
 IN_JOB = "ISOPIX_JOB"  # the variable that a job sets for its own command
 PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a preemption
@@ -47,10 +44,6 @@ def job_executor(folder: Path, parameters: Mapping[str, Any], *, cluster: Cluste
     given = {name: value for name, value in parameters.items() if not name.startswith(f"{ADDITIONAL}.")}
     others = {name.partition(".")[2]: parameters[name] for name in parameters.keys() - given.keys()}
     requeues = given.pop("max_num_timeout", NUM_REQUEUES)
-    if not isinstance(requeues, int) or requeues < 0:
-        raise ValueError(f"max_num_timeout is {requeues}; allowed: 0 or more requeues")
-    _check_names(given, submitit.SlurmExecutor._valid_parameters())
-    _check_time(given, cluster)
     # SLURM requeues the job after the failure of a node, and ends all of its tasks after that of one.
     given[ADDITIONAL] = {"requeue": True, **given.get(ADDITIONAL, {}), **others}
     given.setdefault("srun_args", ["--kill-on-bad-exit"])
@@ -61,27 +54,8 @@ def job_executor(folder: Path, parameters: Mapping[str, Any], *, cluster: Cluste
     try:
         executor.update_parameters(**named)
     except (NameError, TypeError, ValueError, AssertionError) as error:
-        raise ValueError(f"submitit does not accept these parameters: {error}") from None
+        raise ValueError(f"submitit does not accept these parameters: {error_line(error)}") from None
     return executor
-
-
-def _check_names(parameters: Mapping[str, Any], of_slurm: set[str]) -> None:
-    allowed = sorted({*SHARED_PARAMETERS, "max_num_timeout", *of_slurm})
-    if unknown := next((name for name in parameters if name not in allowed), None):
-        hint = did_you_mean(unknown, allowed)
-        raise ValueError(f"unknown SLURM parameter '{unknown}'; {hint}submitit has: {', '.join(allowed)}")
-
-
-def _check_time(parameters: Mapping[str, Any], cluster: Cluster) -> None:
-    """Raise ValueError for a time limit that leaves no time before the signal that asks to save."""
-    minutes = parameters.get("timeout_min", TIMEOUT_MIN)
-    delay = parameters.get("signal_delay_s", SIGNAL_DELAY[cluster])
-    numbers = isinstance(minutes, int | float) and isinstance(delay, int)
-    if "time" not in parameters and numbers and 60 * minutes <= delay + EARLY[cluster]:
-        raise ValueError(
-            f"timeout_min is {minutes}, but the job is asked to save {delay} seconds (signal_delay_s) before "
-            f"that, or up to {EARLY[cluster]} earlier; give it more time"
-        )
 
 
 def job_options() -> list[str]:

@@ -16,8 +16,6 @@ UNSAFE = re.compile(
 )
 
 MAX_REASON = 1000  # characters
-
-
 HUGE = 1e5  # nats
 SIMILARITY, OF_PATHS = 0.6, 0.75  # of a suggestion, by difflib's ratio
 
@@ -55,14 +53,9 @@ def short_repr(value: object) -> str:
     if shape is not None and dtype is not None:
         return f"{str(dtype).removeprefix('torch.')} [{' '.join(map(str, shape))}]"
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return short_repr_of(value, value._fields)
+        fields = ", ".join(f"{name}={short_repr(getattr(value, name))}" for name in value._fields)
+        return f"{type(value).__name__}({fields})"
     return repr(value)
-
-
-def short_repr_of(value: object, names: Iterable[str]) -> str:
-    """Return the class of a value with its attributes of these names, as `short_repr` writes them."""
-    attributes = ", ".join(f"{name}={short_repr(getattr(value, name))}" for name in names)
-    return f"{type(value).__name__}({attributes})"
 
 
 def count_of(count: int, noun: str) -> str:

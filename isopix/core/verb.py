@@ -11,17 +11,15 @@ below the field. Other arguments are described by `cyclopts.Parameter(help=...)`
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_type_hints
 
 from cyclopts import Parameter
 from pydantic import TypeAdapter
 
-from isopix.core.config import validated
-from isopix.core.descriptions import descriptions
+from isopix.core.config import descriptions, validated
 from isopix.core.text import did_you_mean
 
 T = TypeVar("T")
@@ -56,12 +54,12 @@ VERBS: dict[str, Verb] = {}
 """Verbs by command."""
 
 _job: ContextVar[int | None] = ContextVar("job", default=None)  # processes of a job that is only checked
-_call: ContextVar[Mapping[str, Any] | None] = ContextVar("call", default=None)
+_call: ContextVar[Mapping[str, Any]] = ContextVar("call")
 
 
 def current_call() -> dict[str, Any]:
     """Return the running verb and its arguments, as plain values for its record; without a verb none."""
-    return dict(_call.get() or {"verb": "", "arguments": {}})
+    return dict(_call.get({"verb": "", "arguments": {}}))
 
 
 def verb(
@@ -70,18 +68,83 @@ def verb(
     """Return a decorator that registers a function as a verb; its command is by default its name."""
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        checked_function = checked(function)
-        word = command or function.__name__.replace("_", "-")
+        arguments, word = _Arguments(function), command or function.__name__.replace("_", "-")
 
-        @functools.wraps(checked_function)
+        @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> R:
-            with _calling(function.__name__, checked_function, args, kwargs):
-                return checked_function(*args, **kwargs)
+            bound = arguments.bind(args, kwargs)
+            plain = TypeAdapter(dict[str, Any]).dump_python(bound.arguments, mode="json", fallback=str)
+            token = _call.set({"verb": function.__name__, "arguments": plain})
+            try:
+                return arguments.call(bound)
+            finally:
+                _call.reset(token)
 
+        call.__signature__ = arguments.signature  # type: ignore[attr-defined]
         VERBS[word] = Verb(word, call, parallel, slurm)
         return call
 
     return decorate
+
+
+def checked(function: Callable[..., R]) -> Callable[..., R]:
+    """Let a function take the fields of its `Flat` settings as keyword arguments, and raise ValueError for
+    arguments that its annotations do not allow, TypeError for unknown ones with the nearest known.
+    """
+    arguments = _Arguments(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> R:
+        return arguments.call(arguments.bind(args, kwargs))
+
+    call.__signature__ = arguments.signature  # type: ignore[attr-defined]
+    return call
+
+
+class _Arguments(Generic[R]):
+    """Checks the arguments of a function, among which the fields of its `Flat` settings are."""
+
+    def __init__(self, function: Callable[..., R]):
+        self.function, self.signature = function, _flat_signature(function)
+        hints = get_type_hints(function, include_extras=True)
+        self.flat = {name: get_args(hint)[0] for name, hint in hints.items() if FLAT in get_args(hint)[1:]}
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        """Return checked arguments. Raises ValueError for wrong ones, TypeError for unknown or missing."""
+        known = [*self.signature.parameters, *self.flat]
+        if unknown := next((name for name in kwargs if name not in known), None):
+            raise TypeError(_unexpected(self.function.__name__, unknown, known))
+        for name in self.flat.keys() & kwargs.keys():
+            kwargs = _spread(name, validated(name, self.flat[name], kwargs[name]), kwargs)
+        bound = self.signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _validated(self.signature.parameters[name], value)
+        bound.apply_defaults()
+        return bound
+
+    def call(self, bound: inspect.BoundArguments) -> R:
+        """Call the function with arguments of `bind`."""
+        kwargs = bound.kwargs
+        for name, cls in self.flat.items():
+            kwargs[name] = cls(**{field.name: kwargs.pop(field.name) for field in dataclasses.fields(cls)})
+        return self.function(*bound.args, **kwargs)
+
+
+def _spread(name: str, settings: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with the fields of settings instead of the settings."""
+    fields = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    if given := [each for each in fields if each in kwargs]:
+        raise ValueError(f"give {name}= or {', '.join(f'{each}=' for each in given)}, not both")
+    return {key: value for key, value in kwargs.items() if key != name} | fields
+
+
+def _validated(parameter: inspect.Parameter, value: Any) -> Any:
+    name, hint = parameter.name, parameter.annotation
+    if hint is parameter.empty:
+        return value
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return tuple(validated(f"{name}[{place}]", hint, each) for place, each in enumerate(value))
+    return validated(name, hint, value)
 
 
 class _OnlyCheckedError(Exception):
@@ -108,103 +171,30 @@ def begin_work(check_ranks: Callable[[int], None]) -> None:
         raise _OnlyCheckedError
 
 
-@contextmanager
-def _calling(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[None]:
-    """Keep the arguments for the records of the call."""
-    try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
-    except TypeError:  # which the function says better
-        yield
-        return
-    bound.apply_defaults()
-    plain = TypeAdapter(dict[str, Any]).dump_python(bound.arguments, mode="json", fallback=str)
-    token = _call.set({"verb": name, "arguments": plain})
-    try:
-        yield
-    finally:
-        _call.reset(token)
-
-
-def checked(function: Callable[..., R]) -> Callable[..., R]:
-    """Let a function take the fields of its `Flat` settings as keyword arguments, and raise ValueError for
-    arguments that its annotations do not allow, TypeError for unknown ones with the nearest known.
-    """
-    parameters = inspect.signature(function).parameters
-
-    @functools.cache
-    def hints() -> dict[str, Any]:
-        return get_type_hints(function, include_extras=True)
-
-    @functools.cache
-    def flat() -> dict[str, type]:
-        return {name: get_args(hint)[0] for name, hint in hints().items() if FLAT in get_args(hint)[1:]}
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> R:
-        known = [*parameters, *(field.name for cls in flat().values() for field in dataclasses.fields(cls))]
-        if unknown := next((name for name in kwargs if name not in known), None):
-            raise TypeError(_unexpected(function.__name__, unknown, known))
-        for name, cls in flat().items():
-            kwargs = _gathered(name, cls, kwargs)
-        bound = inspect.signature(function).bind(*args, **kwargs)
-        for name, value in bound.arguments.items():
-            if name not in flat() and name in hints():
-                hint = hints()[name]
-                bound.arguments[name] = (
-                    tuple(validated(f"{name}[{place}]", hint, each) for place, each in enumerate(value))
-                    if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
-                    else validated(name, hint, value)
-                )
-        return function(*bound.args, **bound.kwargs)
-
-    call.__signature__ = flat_signature(function)  # type: ignore[attr-defined]
-    return call
-
-
-def _gathered(name: str, cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in which the fields of a settings class are one argument."""
-    own = {each.name: given[each.name] for each in dataclasses.fields(cls) if each.name in given}
-    if not own:
-        return dict(given)
-    if name in given:
-        raise ValueError(f"give {name}= or {', '.join(f'{each}=' for each in own)}, not both")
-    hints = get_type_hints(cls, include_extras=True)
-    settings = cls(**{each: validated(each, hints[each], value) for each, value in own.items()})
-    return {key: value for key, value in given.items() if key not in own} | {name: settings}
-
-
-def flat_signature(function: Callable[..., Any], *, described: bool = False) -> inspect.Signature:
-    """Return the signature of a function with the fields of its `Flat` settings as keyword parameters,
-    `described` for the command line by the texts below them.
-    """
-    function = inspect.unwrap(function)  # else its signature is flat already
+def _flat_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature with the fields of `Flat` settings as keyword parameters."""
     hints = get_type_hints(function, include_extras=True)
     found: list[inspect.Parameter] = []
     for each in inspect.signature(function).parameters.values():
         hint = hints.get(each.name, each.annotation)
         if FLAT in get_args(hint)[1:]:
-            found += _fields(get_args(hint)[0], each.default, described)
+            found += _fields(get_args(hint)[0], each.default)
         else:
             found.append(each.replace(annotation=hint))
     return inspect.Signature(sorted(found, key=lambda each: each.kind), return_annotation=hints.get("return"))
 
 
-def _fields(cls: type, default: object, described: bool) -> list[inspect.Parameter]:
+def _fields(cls: type, default: object) -> list[inspect.Parameter]:
+    """Return parameters with the texts below the fields as the help of their options."""
     hints = get_type_hints(cls, include_extras=True)
-    texts = descriptions(cls) if described else {}
+    for name, text in descriptions(cls).items():
+        hints[name] = Annotated[hints[name], Parameter(help=" ".join(text.split()))]
     return [
         inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=getattr(default, field.name),
-            annotation=_described(hints[field.name], texts.get(field.name, "")),
+            name, inspect.Parameter.KEYWORD_ONLY, default=getattr(default, name), annotation=hints[name]
         )
-        for field in dataclasses.fields(cls)
+        for name in (field.name for field in dataclasses.fields(cls))
     ]
-
-
-def _described(hint: Any, text: str) -> Any:
-    return Annotated[hint, Parameter(help=" ".join(text.split()))] if text else hint
 
 
 def _unexpected(function: str, name: str, known: Sequence[str]) -> str:

@@ -5,8 +5,8 @@ of validation and test images that no training image has.
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-from isopix.core.images import image_batches
 from isopix.core.measurement import Measurement
+from isopix.core.types import image_batches
 from isopix.data.dataset import ImageDataset
 from isopix.data.sources.base import SPLIT_NAMES, SplitName
 from isopix.data.splits import Split, majority_accuracy

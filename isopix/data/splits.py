@@ -9,9 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isopix.core.images import ImageSequence, concat_images, select_images
 from isopix.core.random import generator
-from isopix.core.types import Groups, Labels
+from isopix.core.types import Groups, ImageSequence, Labels, concat_images, select_images
 from isopix.data.store import FileImages, FullResolution
 
 Indices = Int[Tensor, " n"]

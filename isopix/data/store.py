@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, features
 from torch import Tensor
 
-from isopix.core.images import ImageSequence
-from isopix.core.types import Images
+from isopix.core.types import Images, ImageSequence
 from isopix.data.decode import NEVER_REDUCED, decode_image, failure_reason, is_jpeg
 
 StoreName = Literal["pixels", "encoded"]

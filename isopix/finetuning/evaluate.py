@@ -9,19 +9,18 @@ from torch.nn import functional as F
 
 from isopix.core import stats
 from isopix.core.device import Precision, autocast
-from isopix.core.images import ImageSequence
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.memory import eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.types import Groups, Labels, Mask
+from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.results import ClassificationMetrics
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probing.features import draw_masks
-from isopix.probing.probe import mean_probability, vote
+from isopix.probing.probe import vote
 
 EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 
@@ -143,7 +142,7 @@ def evaluate_predictions(
     probabilities = exact.softmax(-1)
     [interval] = stats.accuracy_interval((voted == labels)[None], groups)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
-    averaged = mean_probability(probabilities)
+    averaged = probabilities.mean(0).argmax(-1)
     confused = confusion_matrix(voted, labels, num_classes)
     of_class = zip(confused.diagonal().tolist(), confused.sum(1).tolist(), strict=True)
     return ClassificationMetrics(

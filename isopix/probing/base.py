@@ -2,7 +2,8 @@
 
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -23,9 +24,13 @@ class ProbeProblem:
     """The input of every method: features and labels of train and validation."""
 
     splits: FeatureSplits
-    classes: Int[Tensor, " C"]  # sorted
     device: torch.device
     seed: int
+
+    @cached_property
+    def classes(self) -> Int[Tensor, " C"]:
+        """The classes of train, sorted."""
+        return torch.tensor(sorted(set(self.splits.train.labels.tolist())), device=self.device)
 
     def class_indices(self, labels: Labels) -> Labels:
         """Return the index of each label in `classes`; of a label that train does not have, any index."""
@@ -35,6 +40,12 @@ class ProbeProblem:
     def is_correct(self, predictions: Int[Tensor, "... B"], labels: Labels) -> Bool[Tensor, "... B"]:
         """Compare predictions, as indices into `classes`, with the labels."""
         return self.classes[predictions] == labels.to(self.classes.device)
+
+    def parts(self, num_layers: int) -> "Iterator[ProbeProblem]":
+        """Divide the layers into problems of at most `num_layers`, or of one."""
+        size = max(1, num_layers)
+        for start in range(0, len(self.splits.train.features), size):
+            yield replace(self, splits=self.splits.select_layers(start, start + size))
 
 
 @dataclass(frozen=True)

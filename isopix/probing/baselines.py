@@ -3,33 +3,30 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import mean, median, variance
-from typing import ClassVar
+from typing import NamedTuple
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.images import ImageSequence
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.stats import Z_95, percentile_interval
-from isopix.core.types import Images
+from isopix.core.types import Images, ImageSequence, image_batches
 from isopix.data.dataset import ImageDataset
 from isopix.model.pool import default_pool, pooled_width, require_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
-from isopix.probing.features import FeatureSource, NetworkFeatures, View, read_splits
+from isopix.probing.features import FeatureSource, NetworkFeatures, View
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe, fit_probe, refit_on_validation
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, Gain, LayerScore, LayerScores
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.storage.hashing import hash_bytes
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
-PIXEL_BATCH_SIZE = 1024  # images whose pixels are read at once
 PCA_IMAGES = 10_000  # to which principal components are fitted
 PCA_ITERATIONS = 4  # of the randomized SVD (Halko et al. 2011, algorithm 4.4)
 PCA_OVERSAMPLING = 32  # directions beyond those that are kept, which make the last of these accurate
@@ -66,18 +63,7 @@ def feature_sources(
     return sources if components is None else {**sources, PIXEL_COMPONENTS: components}
 
 
-def read_sources(
-    sources: Mapping[str, FeatureSource], data: ImageDataset, *, stream: bool
-) -> dict[str, ReadFeatures]:
-    """Return functions that read the features of each source; those of the untrained network are kept."""
-    return {
-        name: partial(read_splits, name, source, data, keep=name == "untrained", stream=stream)
-        for name, source in sources.items()
-    }
-
-
-@dataclass(frozen=True)
-class ProbedNetwork:
+class ProbedNetwork(NamedTuple):
     """The probe of a network and of its baselines, the gain over the best of them, and the refit."""
 
     network: LayerScores
@@ -102,20 +88,15 @@ def probe_with_baselines(
     """
     probed, best_layer = _probe_and_keep_best(network(), method, config, device)
     others = {name: evaluate_probe(read(), method, config, device=device) for name, read in baselines.items()}
-    shuffled = shuffled_label_baseline(best_layer, method, config, device=device)
+    found = {name: other.result for name, other in others.items()}
+    found["shuffled labels"] = shuffled_label_baseline(best_layer, method, config, device=device)
     refit = None
     if config.refit_on_validation:
         refit = refit_on_validation(best_layer, probed.result.best, method, config, device=device)
-    return ProbedNetwork(
-        probed.result,
-        {**{name: other.result for name, other in others.items()}, "shuffled labels": shuffled},
-        gain_over_best(probed, others),
-        refit,
-    )
+    return ProbedNetwork(probed.result, found, _gain_over_best(probed, others), refit)
 
 
-def gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProbe]) -> Gain | None:
-    """Compare a probe with the baseline of the highest test accuracy; None without any."""
+def _gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProbe]) -> Gain | None:
     if not baselines:
         return None
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
@@ -162,19 +143,15 @@ def _average(scores: Sequence[LayerScore]) -> LayerScore:
     accuracy = mean(score.test_accuracy for score in scores)
     resampled = mean(((score.interval[1] - score.interval[0]) / 2 / Z_95) ** 2 for score in scores)
     half_width = Z_95 * math.sqrt(variance([score.test_accuracy for score in scores]) + resampled)
-    ensembles = [score.ensemble for score in scores if score.ensemble]
-    return LayerScore(
-        layer=scores[0].layer,
+    ensembles = [(each.single_mask, each.mean_probability) for score in scores if (each := score.ensemble)]
+    return replace(
+        scores[0],
         val_accuracy=mean(score.val_accuracy for score in scores),
         test_accuracy=accuracy,
         interval=(max(0.0, accuracy - half_width), min(1.0, accuracy + half_width)),
         selected={name: median(each.selected[name] for each in scores) for name in scores[0].selected},
         fit={name: mean(each.fit[name] for each in scores) for name in scores[0].fit},
-        ensemble=EnsembleAccuracy(
-            mean(each.single_mask for each in ensembles), mean(each.mean_probability for each in ensembles)
-        )
-        if ensembles
-        else None,
+        ensemble=EnsembleAccuracy(*map(mean, zip(*ensembles, strict=True))) if ensembles else None,
     )
 
 
@@ -183,23 +160,18 @@ def raw_pixels(images: Images) -> Float[Tensor, "1 B D"]:
     return rearrange(images, "b c h w -> 1 b (c h w)").float() / 127.5 - 1
 
 
-@dataclass(frozen=True)
-class PixelFeatures:
+class PixelFeatures(FeatureSource):
     """Raw pixels as features."""
 
-    first_layer: ClassVar = 0
-    mask_ensemble: ClassVar = 0
-
     def read(self, view: View) -> Iterator[Features]:
-        for start in range(0, len(view.images), PIXEL_BATCH_SIZE):
-            yield raw_pixels(view.images[start : start + PIXEL_BATCH_SIZE])
+        return map(raw_pixels, image_batches(view.images))
 
     def identity(self) -> str:
         return "raw pixels"
 
 
 @dataclass(frozen=True)
-class PixelComponents:
+class PixelComponents(FeatureSource):
     """The first principal components of raw pixels, as many as a network has features.
 
     A projection [P D] of the pixels' differences from their mean [P].
@@ -207,8 +179,6 @@ class PixelComponents:
 
     mean: Float[Tensor, " P"]
     components: Float[Tensor, "P D"]
-    first_layer: ClassVar = 0
-    mask_ensemble: ClassVar = 0
 
     @classmethod
     def fit(cls, images: ImageSequence, count: int) -> "PixelComponents | None":

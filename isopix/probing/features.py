@@ -2,23 +2,23 @@
 or a cache.
 """
 
+import abc
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from isopix.core.device import Precision, autocast
-from isopix.core.images import ImageSequence
 from isopix.core.memory import eval_batch_size, reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.types import Groups, Labels, Mask
+from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import content_hash
 from isopix.model.attention import rounded_scores
@@ -126,27 +126,29 @@ class View(NamedTuple):
     mask: str | None
 
 
-@runtime_checkable
-class FeatureSource(Protocol):
-    """What features are read from; `first_layer` is the number of the first layer that is read."""
+class FeatureSource(abc.ABC):
+    """What features are read from."""
 
     @property
-    def first_layer(self) -> int: ...
+    def first_layer(self) -> int:
+        """The number of the first layer that is read."""
+        return 0
 
     @property
-    def mask_ensemble(self) -> int: ...
+    def mask_ensemble(self) -> int:
+        return 0
 
+    @abc.abstractmethod
     def read(self, view: View) -> Iterator[Features]:
         """Yield the features of a view batch by batch, in order."""
-        ...
 
+    @abc.abstractmethod
     def identity(self) -> str:
         """Return a hash of everything that the features depend on except the images."""
-        ...
 
 
 @dataclass(frozen=True)
-class NetworkFeatures:
+class NetworkFeatures(FeatureSource):
     """Pooled hidden states of a network, of all layers or of the config's one.
 
     `settings` are those of the network that its features depend on; they are part of the cache key.
@@ -159,7 +161,6 @@ class NetworkFeatures:
 
     @property
     def first_layer(self) -> int:
-        """The number of the first layer that is read."""
         return self.config.layer or 0
 
     @property

@@ -8,10 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.choices import Number
+from isopix.core.choices import Number, PositiveNumber
 from isopix.core.registry import register
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
-from isopix.probing.splits import Features, FeatureSplit, Standardizer
+from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, Standardizer
 
 NEIGHBORS = "number of neighbors"  # what validation selects
 TEMPERATURE = 0.07  # Wu, Xiong, Yu, Lin 2018, Unsupervised Feature Learning via Non-Parametric Instance
@@ -27,27 +27,25 @@ class KnnProbe(ProbeMethod):
 
     neighbors_grid: tuple[int, ...] = (10, 20, 50, 100, 200)
     """Numbers of neighbors k to select from."""
-    temperature: float = TEMPERATURE
+    temperature: PositiveNumber = TEMPERATURE
     """Temperature of the votes."""
 
     def label(self) -> str:
         return "k-nearest neighbors"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.neighbors_grid or min(self.neighbors_grid) < 1:
             raise ValueError(f"neighbors_grid {self.neighbors_grid} must be one or more positive numbers")
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature {self.temperature} must be positive")
 
     def fixed(self, selected: Mapping[str, Number]) -> "KnnProbe":
         return replace(self, neighbors_grid=(int(selected[NEIGHBORS]),))
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
-        for layer in range(len(problem.splits.train.features)):
-            yield self._fit_layer(problem, layer)
+        return map(self._fit_layer, problem.parts(1))
 
-    def _fit_layer(self, problem: ProbeProblem, layer: int) -> FittedProbe:
-        splits = problem.splits.select_layers(layer, layer + 1).map(lambda split: split.to(problem.device))
+    def _fit_layer(self, problem: ProbeProblem) -> FittedProbe:
+        splits = problem.splits.map(lambda split: split.to(problem.device))
         standardizer = Standardizer.fit(splits.train, splits.stored_scale)
         points, targets = standardizer(splits.train.features)[0], problem.class_indices(splits.train.labels)
 
@@ -61,7 +59,8 @@ class KnnProbe(ProbeMethod):
                 temperature=self.temperature,
             )
 
-        grid = _descending(self.neighbors_grid, len(splits.train))
+        # In descending order, so that ties select the largest.
+        grid = sorted({min(k, len(splits.train)) for k in self.neighbors_grid}, reverse=True)
         predictions = votes(splits.validation.features, grid).argmax(-1)
         accuracies = problem.is_correct(predictions, splits.validation.labels).double().mean(-1)
         best = int(accuracies.argmax())
@@ -97,22 +96,9 @@ def class_votes(
 
 
 def knn_accuracy(
-    train: FeatureSplit, queries: FeatureSplit, *, num_neighbors: int = NUM_NEIGHBORS
+    train: FeatureSplit, queries: FeatureSplit, num_neighbors: int = NUM_NEIGHBORS
 ) -> list[float]:
-    """Return the k-NN accuracy of each layer on `queries`.
-
-    Nothing is fitted: a few hundred images take milliseconds per layer.
-    """
-    standardizer, grid = Standardizer.fit(train), _descending([num_neighbors], len(train))
-    num_classes = int(train.labels.max()) + 1
-    accuracies = []
-    layers = zip(standardizer(train.features), standardizer(queries.features), strict=True)
-    for points, features in layers:
-        votes = class_votes(features, points, train.labels, neighbors_grid=grid, num_classes=num_classes)[0]
-        accuracies.append((votes.argmax(-1) == queries.labels).double().mean().item())
-    return accuracies
-
-
-def _descending(grid: Sequence[int], most: int) -> list[int]:
-    """Clip to `most` and sort in descending order, so that ties select the largest."""
-    return sorted({min(k, most) for k in grid}, reverse=True)
+    """Return the k-NN accuracy of each layer on `queries`: milliseconds for a few hundred images."""
+    problem = ProbeProblem(FeatureSplits(train, queries, queries), train.features.device, seed=0)
+    fits = KnnProbe(neighbors_grid=(num_neighbors,)).fit_layers(problem)
+    return [fitted.val_accuracy.item() for fitted in fits]

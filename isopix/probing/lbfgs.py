@@ -28,16 +28,13 @@ class SearchState(NamedTuple):
     gradients: Points
 
     def take(self, rows: Tensor) -> "SearchState":
-        """Return these rows."""
         return SearchState(*(each[rows] for each in self))
 
     def assign(self, rows: Tensor, other: "SearchState") -> None:
-        """Replace these rows, in place."""
         for mine, theirs in zip(self, other, strict=True):
             mine[rows] = theirs
 
     def clone(self) -> "SearchState":
-        """Return a copy."""
         return SearchState(*(each.clone() for each in self))
 
 
@@ -49,7 +46,6 @@ class Step(NamedTuple):
     inverse: Values
 
     def take(self, rows: Tensor) -> "Step":
-        """Return these rows."""
         return Step(*(each[rows] for each in self))
 
 

@@ -3,7 +3,6 @@
 import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import torch
 from einops import rearrange
@@ -13,7 +12,6 @@ from torch.nn import functional as F
 
 from isopix.core.choices import Number
 from isopix.core.registry import register
-from isopix.core.types import Labels
 from isopix.probing import lbfgs
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.logistic import L2Penalties, LinearFits, decomposed_covariance, fit_logistic
@@ -47,11 +45,13 @@ class L2PenalizedProbe(ProbeMethod):
 
     @abc.abstractmethod
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
-        """Return the minimum for each layer and each of its penalties."""
+        """Return the minimum for each layer and each of its penalties, in float64 on the device of the
+        features.
+        """
 
-    @abc.abstractmethod
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         """Return estimates of the probabilities of the classes."""
+        return logits.softmax(-1)
 
     def grid(self) -> Mapping[str, Sequence[Number]]:
         return {L2_PENALTY: (*self.l2_grid, *self.l2_extra)}
@@ -60,10 +60,54 @@ class L2PenalizedProbe(ProbeMethod):
         return replace(self, l2_grid=(selected[L2_PENALTY],))
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
-        count = len(problem.splits.train.features)
-        for start, stop in pairwise([*range(0, count, _layers_at_once(self, problem)), count]):
-            splits = problem.splits.select_layers(start, stop)
-            yield _fit(self, replace(problem, splits=splits))
+        """Fit as many layers together as fit into MAX_BYTES: features as given and twice in float64, and the
+        L-BFGS history.
+        """
+        _, images, width = problem.splits.train.features.shape
+        weights = len(self.l2_grid) * len(problem.classes) * width
+        num_bytes = 20 * images * width + 8 * (2 * lbfgs.HISTORY_SIZE + 10) * weights
+        return map(self._fit_together, problem.parts(MAX_BYTES // num_bytes))
+
+    def _fit_together(self, problem: ProbeProblem) -> FittedProbe:
+        splits, device = problem.splits, problem.device
+        standardizer = Standardizer.fit(splits.train.to(device), splits.stored_scale)
+        train, validation = (each.to(device).map(standardizer) for each in (splits.train, splits.validation))
+        targets = problem.class_indices(train.labels)
+
+        def select(
+            layers: slice | Int[Tensor, " E"], l2_grid: tuple[float, ...]
+        ) -> tuple[LinearFits, Float[Tensor, " E"]]:
+            """Return the fit of highest validation accuracy of each of these layers, and the accuracies."""
+            # In descending order, so that of equally good penalties the largest is selected.
+            grid = torch.tensor(sorted(l2_grid, reverse=True), dtype=torch.float64, device=device)
+            features = train.features[layers]
+            fits = self.fit(
+                features, targets, grid.expand(len(features), -1), num_classes=len(problem.classes)
+            )
+            predictions = fits.predict(validation.features[layers])
+            accuracy = problem.is_correct(predictions, validation.labels).double().mean(-1)
+            return fits.take(accuracy.argmax(-1, keepdim=True)), accuracy.amax(-1)
+
+        fits, accuracy = select(slice(None), self.l2_grid)
+        edge = torch.nonzero(fits.l2[:, 0] == min(self.l2_grid)).flatten()
+        if self.l2_extra and len(edge):
+            others, reached = select(edge, self.l2_extra)
+            better = torch.nonzero(reached > accuracy[edge]).flatten()
+            fits.assign(edge[better], others.select(better))
+            accuracy[edge[better]] = reached[better]
+        _check_convergence(fits, splits.first_layer)
+
+        def predict_proba(features: Features) -> Probabilities:
+            return self.probabilities(fits.logits(standardizer(features)))[:, 0]
+
+        names = ("objective", "grad_norm", "iterations")
+        numbers = (each[:, 0].tolist() for each in (fits.objectives, fits.grad_norms, fits.iterations))
+        return FittedProbe(
+            accuracy.cpu(),
+            predict_proba,
+            selected=[{L2_PENALTY: l2} for l2 in fits.l2[:, 0].tolist()],
+            fit=[dict(zip(names, row, strict=True)) for row in zip(*numbers, strict=True)],
+        )
 
 
 @register("lbfgs")
@@ -76,9 +120,6 @@ class LbfgsProbe(L2PenalizedProbe):
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
         return fit_logistic(features, targets, l2, num_classes=num_classes)
 
-    def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
-        return logits.softmax(-1)
-
 
 @register("ridge")
 class RidgeProbe(L2PenalizedProbe):
@@ -89,59 +130,47 @@ class RidgeProbe(L2PenalizedProbe):
     def label(self) -> str:
         return "ridge regression"
 
-    def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
-        return fit_ridge(features, targets, l2, num_classes=num_classes)
-
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits
 
+    def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
+        """Minimize the mean over images of |W x + b - onehot(label)|^2 + l2 |W|^2; b is not penalized.
+        scikit-learn's `Ridge` minimizes N times this, with alpha = l2 N, but decomposes anew for each penalty
+        and layer, and on the CPU alone.
 
-def _layers_at_once(method: L2PenalizedProbe, problem: ProbeProblem) -> int:
-    """How many layers fit into MAX_BYTES: features as given and twice in float64, and the L-BFGS history."""
-    _, images, width = problem.splits.train.features.shape
-    weights = len(method.l2_grid) * len(problem.classes) * width
-    return max(1, MAX_BYTES // (20 * images * width + 8 * (2 * lbfgs.HISTORY_SIZE + 10) * weights))
-
-
-def _fit(method: L2PenalizedProbe, problem: ProbeProblem) -> FittedProbe:
-    """Fit the layers of a problem together."""
-    splits, device = problem.splits, problem.device
-    standardizer = Standardizer.fit(splits.train.to(device), splits.stored_scale)
-    train, validation = (each.to(device).map(standardizer) for each in (splits.train, splits.validation))
-
-    def select(
-        layers: slice | Int[Tensor, " E"], l2_grid: tuple[float, ...]
-    ) -> tuple[LinearFits, Float[Tensor, " E"]]:
-        """Return the fit of highest validation accuracy of each of these layers, and the accuracies."""
-        # In descending order, so that of equally good penalties the largest is selected.
-        grid = torch.tensor(sorted(l2_grid, reverse=True), dtype=torch.float64, device=device)
-        features, targets = train.features[layers], problem.class_indices(train.labels)
-        l2 = grid.expand(len(features), -1)
-        fits = method.fit(features, targets, l2, num_classes=len(problem.classes))
-        predictions = fits.predict(validation.features[layers])
-        accuracy = problem.is_correct(predictions, validation.labels).double().mean(-1)
-        return fits.take(accuracy.argmax(-1, keepdim=True)), accuracy.amax(-1)
-
-    fits, accuracy = select(slice(None), method.l2_grid)
-    edge = torch.nonzero(fits.l2[:, 0] == min(method.l2_grid)).flatten()
-    if method.l2_extra and len(edge):
-        others, reached = select(edge, method.l2_extra)
-        better = torch.nonzero(reached > accuracy[edge]).flatten()
-        fits.assign(edge[better], others.select(better))
-        accuracy[edge[better]] = reached[better]
-    _check_convergence(fits, splits.first_layer)
-
-    def predict_proba(features: Features) -> Probabilities:
-        return method.probabilities(fits.logits(standardizer(features)))[:, 0]
-
-    numbers = (fits.objectives, fits.grad_norms, fits.iterations)
-    rows = zip(*(values[:, 0].tolist() for values in numbers), strict=True)
-    return FittedProbe(
-        accuracy.cpu(),
-        predict_proba,
-        selected=[{L2_PENALTY: l2} for l2 in fits.l2[:, 0].tolist()],
-        fit=[dict(zip(("objective", "grad_norm", "iterations"), row, strict=True)) for row in rows],
-    )
+        With X centered and X'X / N = V diag(s) V', the weights are those of the targets along V, shrunk by
+        1 / (s + l2). `grad_norms` are the norms of the gradient there: rounding errors.
+        """
+        l2 = l2.to(features.device, torch.float64)
+        count, exact = features.shape[1], features.double()
+        center = exact.mean(1)
+        centered = exact - center[:, None]
+        onehot = F.one_hot(targets.to(features.device), num_classes).double()
+        frequencies = onehot.mean(0)
+        covariance, variances, axes = decomposed_covariance(centered)
+        correlation = centered.mT @ (onehot - frequencies) / count  # [F D K]
+        shrink = 1 / (rearrange(variances, "f a -> f 1 a 1") + rearrange(l2, "f s -> f s 1 1"))
+        columns = axes[:, None] @ (shrink * (axes.mT @ correlation)[:, None])  # [F S D K]
+        penalties = rearrange(l2, "f s -> f s 1 1") * columns
+        if covariance is None:
+            product = centered.mT[:, None] @ (centered[:, None] @ columns) / count
+        else:
+            product = covariance[:, None] @ columns
+        half_gradient = product + penalties - correlation[:, None]
+        # |X W|^2 / N is the trace of W' cov W, so that no residual needs to be formed.
+        explained = (columns * (product - 2 * correlation[:, None])).sum((-1, -2))
+        total = (onehot - frequencies).square().sum() / count
+        grad_norms = 2 * half_gradient.flatten(2).norm(dim=-1)
+        return LinearFits(
+            weights=columns.mT.contiguous(),
+            intercepts=frequencies - torch.einsum("fsdk,fd->fsk", columns, center),
+            l2=l2,
+            objectives=total + explained + (penalties * columns).sum((-1, -2)),
+            grad_norms=grad_norms,
+            max_grad_norms=torch.full_like(grad_norms, torch.inf),
+            iterations=torch.ones_like(l2, dtype=torch.long),
+            converged=columns.isfinite().flatten(2).all(-1),
+        )
 
 
 def _check_convergence(fits: LinearFits, first_layer: int) -> None:
@@ -152,43 +181,3 @@ def _check_convergence(fits: LinearFits, first_layer: int) -> None:
             f"gradient norm {fits.grad_norms[index, 0]:.3g} after {fits.iterations[index, 0]} iterations, "
             f"allowed: {fits.max_grad_norms[index, 0]:.3g}"
         )
-
-
-def fit_ridge(features: Features, labels: Labels, l2: L2Penalties, *, num_classes: int) -> LinearFits:
-    """Minimize the mean over images of |W x + b - onehot(label)|^2 + l2 |W|^2 for each layer and penalty, in
-    float64 on the device of the features; b is not penalized. scikit-learn's `Ridge` minimizes N times
-    this, with alpha = l2 N, but decomposes anew for each penalty and layer, and on the CPU alone.
-
-    With X centered and X'X / N = V diag(s) V', the weights are those of the targets along V, shrunk by
-    1 / (s + l2). `grad_norms` are the norms of the gradient there: rounding errors.
-    """
-    l2 = l2.to(features.device, torch.float64)
-    count, exact = features.shape[1], features.double()
-    center = exact.mean(1)
-    centered = exact - center[:, None]
-    targets = F.one_hot(labels.to(features.device), num_classes).double()
-    frequencies = targets.mean(0)
-    covariance, variances, axes = decomposed_covariance(centered)
-    correlation = centered.mT @ (targets - frequencies) / count  # [F D K]
-    shrink = 1 / (rearrange(variances, "f a -> f 1 a 1") + rearrange(l2, "f s -> f s 1 1"))
-    columns = axes[:, None] @ (shrink * (axes.mT @ correlation)[:, None])  # [F S D K]
-    penalties = rearrange(l2, "f s -> f s 1 1") * columns
-    if covariance is None:
-        product = centered.mT[:, None] @ (centered[:, None] @ columns) / count
-    else:
-        product = covariance[:, None] @ columns
-    half_gradient = product + penalties - correlation[:, None]
-    # |X W|^2 / N is the trace of W' cov W, so that no residual needs to be formed.
-    explained = (columns * (product - 2 * correlation[:, None])).sum((-1, -2))
-    total = (targets - frequencies).square().sum() / count
-    grad_norms = 2 * half_gradient.flatten(2).norm(dim=-1)
-    return LinearFits(
-        weights=columns.mT.contiguous(),
-        intercepts=frequencies - torch.einsum("fsdk,fd->fsk", columns, center),
-        l2=l2,
-        objectives=total + explained + (penalties * columns).sum((-1, -2)),
-        grad_norms=grad_norms,
-        max_grad_norms=torch.full_like(grad_norms, torch.inf),
-        iterations=torch.ones_like(l2, dtype=torch.long),
-        converged=columns.isfinite().flatten(2).all(-1),
-    )

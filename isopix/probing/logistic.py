@@ -48,25 +48,22 @@ class LinearFits(NamedTuple):
     converged: Bool[Tensor, "F S"]
 
     def take(self, columns: Int[Tensor, "F T"]) -> "LinearFits":
-        """Return for each layer its fits at the given indices of penalties."""
+        """Return the fits of each layer at these indices of penalties."""
         rows = torch.arange(len(columns), device=columns.device)[:, None]
         return LinearFits(*(each[rows, columns] for each in self))
 
     def select(self, layers: Int[Tensor, " E"]) -> "LinearFits":
-        """Return the fits of these layers."""
         return LinearFits(*(each[layers] for each in self))
 
     def assign(self, layers: Int[Tensor, " E"], other: "LinearFits") -> None:
-        """Replace the fits of these layers, in place."""
+        """Replace the fits of these layers."""
         for mine, theirs in zip(self, other, strict=True):
             mine[layers] = theirs
 
     def logits(self, features: Features) -> Float[Tensor, "F S B K"]:
-        """Return the logits of each image by each fit."""
         return torch.stack(list(self._by_layer(features)))
 
     def predict(self, features: Features) -> Int[Tensor, "F S B"]:
-        """Return the class of each image by each fit."""
         return torch.stack([each.argmax(-1) for each in self._by_layer(features)])
 
     def _by_layer(self, features: Features) -> Iterator[Float[Tensor, "S B K"]]:
@@ -91,26 +88,31 @@ def fit_logistic(
     intercept is not penalized, the penalty is isotropic), and L-BFGS starts from nearly the true curvature.
     """
     l2 = l2.to(features.device, torch.float64)
-    axes = _PrincipalAxes(features)
-    problem = _Softmax(axes.features, labels, l2, num_classes)
-    found = lbfgs.minimize(
+    center = features.mean(1, dtype=torch.float64)
+    x = features - center[:, None]
+    _, variances, axes = decomposed_covariance(x)
+    x = x @ F.pad(axes, (0, 1))  # [F N axes+1], with a column of ones
+    x[..., -1] = 1
+    problem = _Softmax(x, labels, l2, num_classes)
+    (points, values, gradients), iterations, converged = lbfgs.minimize(
         problem,
         problem.start(),
-        curvature=problem.curvature(axes.variances),
+        curvature=problem.curvature(variances),
         stop=problem.has_converged,
         max_iterations=max_iterations,
     )
-    values, gradients, shape = found.state.values, found.state.gradients, l2.shape
-    weights, intercepts = axes.rotate_back(found.state.points.reshape(*shape, num_classes, -1))
+    shape = l2.shape
+    points = points.reshape(*shape, num_classes, -1)
+    weights = torch.einsum("fska,fda->fskd", points[..., :-1], axes)
     return LinearFits(
         weights=weights,
-        intercepts=intercepts,
+        intercepts=points[..., -1] - torch.einsum("fskd,fd->fsk", weights, center),
         l2=l2,
         objectives=values.reshape(shape),
         grad_norms=gradients.norm(dim=-1).reshape(shape),
         max_grad_norms=_max_grad_norm(l2.flatten(), values).reshape(shape),
-        iterations=found.iterations.reshape(shape),
-        converged=found.converged.reshape(shape),
+        iterations=iterations.reshape(shape),
+        converged=converged.reshape(shape),
     )
 
 
@@ -119,46 +121,21 @@ def _max_grad_norm(l2: lbfgs.Values, values: lbfgs.Values) -> lbfgs.Values:
     return (2 * l2 * RELATIVE_GAP * values).sqrt().clamp(max=MAX_GRAD_NORM)
 
 
-class DecomposedCovariance(NamedTuple):
-    """The covariance of features, and as many of its eigenvalues and axes as the smaller of images and
-    features; the covariance is None where there are more features than images.
+def decomposed_covariance(
+    centered: Float[Tensor, "F N D"],
+) -> tuple[Float[Tensor, "F D D"] | None, Float[Tensor, "F axes"], Float[Tensor, "F D axes"]]:
+    """Return the covariance of centered features, its eigenvalues and its axes, the smaller of images and
+    features of them. Where there are more features than images, matrices of images are decomposed, and the
+    covariance is None: outside the images' span the optimal weights are zero.
     """
-
-    covariance: Float[Tensor, "F D D"] | None
-    variances: Float[Tensor, "F axes"]
-    axes: Float[Tensor, "F D axes"]
-
-
-def decomposed_covariance(centered: Float[Tensor, "F N D"]) -> DecomposedCovariance:
-    """Decompose the covariance of centered features, by matrices of images where features are more."""
     images, width = centered.shape[1:]
     if width <= images:
         covariance = centered.mT @ centered / images
         variances, axes = torch.linalg.eigh(covariance)
-        return DecomposedCovariance(covariance, variances.clamp_min(0), axes)
+        return covariance, variances.clamp_min(0), axes
     basis, triangle = torch.linalg.qr(centered.mT)  # the covariance is Q R R' Q' / images; Q spans the images
     variances, axes = torch.linalg.eigh(triangle @ triangle.mT / images)
-    return DecomposedCovariance(None, variances.clamp_min(0), basis @ axes)
-
-
-class _PrincipalAxes:
-    """Features in float64, centered, along their principal axes, with a column of ones: [F N axes+1].
-
-    Only as many axes as images are kept, those of the largest variance: outside the images' span the optimal
-    weights are zero.
-    """
-
-    def __init__(self, features: Features):
-        self.center = features.mean(1, dtype=torch.float64)
-        centered = features - self.center[:, None]
-        _, self.variances, self.axes = decomposed_covariance(centered)
-        self.features = centered @ F.pad(self.axes, (0, 1))
-        self.features[..., -1] = 1
-
-    def rotate_back(self, points: Float[Tensor, "F S K n"]) -> tuple[Tensor, Tensor]:
-        """Return weights and intercepts for the features as they were given."""
-        weights = torch.einsum("fska,fda->fskd", points[..., :-1], self.axes)
-        return weights, points[..., -1] - torch.einsum("fskd,fd->fsk", weights, self.center)
+    return None, variances.clamp_min(0), basis @ axes
 
 
 class _Softmax:
@@ -217,5 +194,4 @@ class _Softmax:
     def has_converged(
         self, values: lbfgs.Values, gradients: lbfgs.Points, members: lbfgs.Members
     ) -> lbfgs.Mask:
-        """Return which problems have converged."""
         return gradients.norm(dim=-1) <= _max_grad_norm(self.l2[members], values)

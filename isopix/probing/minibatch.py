@@ -1,24 +1,32 @@
 """Logistic regression by stochastic gradients, of several layers and learning rates together, on batches of
-features that may lie in 16 bits on disk.
+features that may lie in 16 bits on disk: SGD, as for ImageNet, and Adam, of the study of inductive biases.
 """
 
 import abc
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Annotated
 
 import torch
-from einops import rearrange
+from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from isopix.core.choices import Count, Number, PositiveNumber, Range
+from isopix.core.registry import register
 from isopix.core.types import Labels
-from isopix.data.batches import ShuffledIndices
+from isopix.data.batches import ShuffledIndices, steps_per_epoch
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, Standardizer
+from isopix.train.optim import WarmupCosineSchedule
 
 LEARNING_RATE = "learning rate"  # what validation selects
+LR_GRID = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
+BETAS, EPSILON = (0.9, 0.999), 1e-7  # Keras's defaults, as in pre-training
+WARMUP_EPOCHS = 1.0
 MAX_BYTES = 2**31  # memory of the weights of the layers that are trained together
 
 
@@ -38,6 +46,10 @@ class LinearClassifiers:
         matrix = torch.zeros(layers, width, columns, device=problem.device)
         return LinearClassifiers(matrix, matrix.new_zeros(layers, 1, columns), num_rates)
 
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        return self.matrix, self.intercepts
+
     def logits(self, x: Features) -> Float[Tensor, "F B R K"]:
         logits = torch.baddbmm(self.intercepts, x, self.matrix)
         return rearrange(logits, "f b (r k) -> f b r k", r=self.num_rates)
@@ -55,39 +67,37 @@ class LinearClassifiers:
 
     def take(self, selected: Int[Tensor, " F"]) -> "LinearClassifiers":
         """Return those of one learning rate per layer."""
-        layers, pair = torch.arange(len(selected)), (self.matrix, self.intercepts)
-        apart = (rearrange(each, "f d (r k) -> f r d k", r=self.num_rates) for each in pair)
+        apart = (rearrange(each, "f d (r k) -> f r d k", r=self.num_rates) for each in self.tensors)
+        layers = torch.arange(len(selected))
         matrix, intercepts = (each[layers, selected.to(each.device)] for each in apart)
         return LinearClassifiers(matrix, intercepts, 1)
 
     def evaluate(self, images: "BatchReader") -> tuple[Float[Tensor, "F R"], Float[Tensor, "F R"]]:
         """Return mean nats per image, and accuracy, on the CPU."""
+        problem = images.problem
         losses, correct = torch.zeros(2, len(self.matrix), self.num_rates, dtype=torch.float64)
         for x, labels in images.chunks():
-            logits, targets = self.logits(x), images.problem.class_indices(labels)
+            logits, targets = self.logits(x), problem.class_indices(labels)
             nats = -logits.log_softmax(-1)[:, torch.arange(len(labels)), :, targets]  # [B F R]
-            known = images.problem.is_correct(targets, labels)  # a class that train does not have has no loss
+            known = problem.is_correct(targets, labels)  # a class that train does not have has no loss
             losses += (nats * known[:, None, None]).double().sum(0).cpu()
             predictions = rearrange(logits.argmax(-1), "f b r -> f r b")
-            correct += images.problem.is_correct(predictions, labels).sum(-1).cpu()
-        return losses / len(images), correct / len(images)
+            correct += problem.is_correct(predictions, labels).sum(-1).cpu()
+        return losses / len(images.split), correct / len(images.split)
 
 
+@dataclass(frozen=True)
 class BatchReader:
     """Images of a split, standardized, a batch of them at a time on the problem's device."""
 
-    def __init__(self, split: FeatureSplit, problem: ProbeProblem, standardizer: Standardizer | None = None):
-        self.split, self.problem = split, problem
-        fitted = standardizer or Standardizer.fit(split, problem.splits.stored_scale)
-        self.standardizer = fitted.to(problem.device)
-
-    def __len__(self) -> int:
-        return len(self.split)
+    split: FeatureSplit
+    problem: ProbeProblem
+    standardizer: Standardizer
 
     def shuffled(self, batch_size: int, steps: int) -> Iterator[tuple[Features, Labels]]:
         """Yield a batch and the indices of its classes for each step."""
         seed = self.problem.seed
-        order = ShuffledIndices(len(self), batch_size=batch_size, seed=seed, purpose="probe.order")
+        order = ShuffledIndices(len(self.split), batch_size=batch_size, seed=seed, purpose="probe.order")
         for step in range(steps):
             x, labels = self._standardized(self.split.select(order.indices(step)))
             yield x, self.problem.class_indices(labels)
@@ -118,22 +128,23 @@ class MinibatchProbe(ProbeMethod):
         return {LEARNING_RATE: self.rates()}
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
-        floats = self.floats_per_weight * len(self.rates()) * len(problem.classes)
-        count, _, width = problem.splits.train.features.shape
-        size = max(1, MAX_BYTES // (4 * floats * width))
-        for start, stop in pairwise([*range(0, count, size), count]):
-            yield self._fit(replace(problem, splits=problem.splits.select_layers(start, stop)))
+        width = problem.splits.train.features.shape[2]
+        floats = self.floats_per_weight * len(self.rates()) * len(problem.classes) * width
+        return map(self._fit, problem.parts(MAX_BYTES // (4 * floats)))
 
     def _fit(self, problem: ProbeProblem) -> FittedProbe:
-        train = BatchReader(problem.splits.train, problem)
-        validation = BatchReader(problem.splits.validation, problem, train.standardizer)
+        splits = problem.splits
+        standardizer = Standardizer.fit(splits.train, splits.stored_scale).to(problem.device)
+        train, validation = (
+            BatchReader(split, problem, standardizer) for split in (splits.train, splits.validation)
+        )
         weights, steps = self.train(train)
         losses, accuracies = weights.evaluate(validation)
         selected = last_before_rise(losses)
         kept = weights.take(selected)
 
         def predict_proba(features: Features) -> Probabilities:
-            return kept.logits(train.standardizer(features))[:, :, 0].softmax(-1)
+            return kept.logits(standardizer(features))[:, :, 0].softmax(-1)
 
         rates = torch.tensor(self.rates(), dtype=torch.float64)[selected].tolist()
         objectives = kept.evaluate(train)[0][:, 0].tolist()
@@ -150,3 +161,114 @@ def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
     finite = losses.nan_to_num(torch.inf, posinf=torch.inf)
     rises = F.pad(finite[:, 1:] > finite[:, :-1], (0, 1), value=True)
     return rises.long().argmax(1)  # the first of equals
+
+
+@register("sgd")
+class SgdProbe(MinibatchProbe):
+    """Logistic regression by SGD with momentum and cosine decay to zero; learning rates are tried in
+    descending order until the final validation loss rises (iGPT section 3.4, ImageNet; a million iterations
+    there).
+
+    Batch size and weight decay are not stated; 256 and none are inferred from MoCo (He et al. 2019), whose
+    protocol the section follows. Every learning rate starts from zero weights and sees the same batches.
+    """
+
+    iterations: Count = 3000
+    """Updates of the weights."""
+    batch_size: Count = 256
+    """Images of an update."""
+    momentum: Annotated[float, Range(low=0, below=1)] = 0.9
+    """Momentum."""
+    lr_grid: tuple[float, ...] = LR_GRID
+    """Learning rates to try, in this order."""
+
+    def label(self) -> str:
+        return "logistic regression (SGD)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        falls = all(before > after for before, after in pairwise(self.lr_grid))
+        if not (self.lr_grid and falls and self.lr_grid[-1] > 0 and math.isfinite(self.lr_grid[0])):
+            raise ValueError(f"lr_grid {self.lr_grid} must be positive numbers in descending order")
+
+    def rates(self) -> tuple[float, ...]:
+        return self.lr_grid
+
+    def fixed(self, selected: Mapping[str, Number]) -> "SgdProbe":
+        return replace(self, lr_grid=(selected[LEARNING_RATE],))
+
+    def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:
+        problem = images.problem
+        weights = LinearClassifiers.zeros(problem, len(self.lr_grid))
+        velocities = [torch.zeros_like(each) for each in weights.tensors]
+        rates = repeat(torch.tensor(self.lr_grid), "r -> 1 1 (r k)", k=len(problem.classes))
+        rates = rates.to(problem.device)
+        for step, batch in enumerate(images.shuffled(self.batch_size, self.iterations)):
+            _, gradients = weights.loss_and_gradients(*batch)
+            lr = rates * (0.5 + 0.5 * math.cos(math.pi * step / self.iterations))
+            for tensor, velocity, gradient in zip(weights.tensors, velocities, gradients, strict=True):
+                velocity.mul_(self.momentum).add_(gradient)
+                tensor.sub_(lr * velocity)
+        return weights, [self.iterations] * len(weights.matrix)
+
+
+@register("adam")
+class AdamProbe(MinibatchProbe):
+    """Logistic regression without a penalty, by Adam: one epoch of linear warmup to `lr`, then cosine decay
+    over `epochs` or until convergence (Cazenavette and Lucey 2021, section 4.2).
+
+    The paper does not define convergence. Here a layer has converged, and its weights stay as they are, once
+    its mean training loss over an epoch has not fallen below (1 - `tolerance`) times its lowest so far for
+    `patience` epochs in a row. Not stated either: weights start at zero, and features are standardized.
+    """
+
+    lr: PositiveNumber = 0.01
+    """Peak learning rate."""
+    epochs: Count = 100
+    """Largest number of epochs."""
+    batch_size: Count = 128
+    """Images of an update."""
+    tolerance: Annotated[float, Range(low=0, below=1)] = 1e-4
+    """Relative decrease of the training loss that counts as progress."""
+    patience: Count = 10
+    """Epochs without progress before a layer has converged."""
+
+    floats_per_weight = 4  # weights, gradients and both moments
+
+    def label(self) -> str:
+        return "logistic regression (Adam)"
+
+    def rates(self) -> tuple[float, ...]:
+        return (self.lr,)
+
+    def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:
+        problem = images.problem
+        weights = LinearClassifiers.zeros(problem)
+        means, squares = ([torch.zeros_like(each) for each in weights.tensors] for _ in range(2))
+        epoch, num_layers = steps_per_epoch(len(images.split), self.batch_size), len(weights.matrix)
+        steps = (round(WARMUP_EPOCHS) + self.epochs) * epoch
+        schedule = WarmupCosineSchedule(warmup_epochs=WARMUP_EPOCHS, max_warmup_fraction=0.5)
+        total, lowest = torch.zeros(num_layers, device=problem.device), torch.full((num_layers,), torch.inf)
+        waited, num_epochs = torch.zeros(2, num_layers, dtype=torch.long)
+        for step, batch in enumerate(images.shuffled(self.batch_size, steps), start=1):
+            losses, gradients = weights.loss_and_gradients(*batch)
+            lr = self.lr * schedule.factor(step - 1, steps=steps, epoch=epoch)
+            layer_lrs = torch.where(waited >= self.patience, 0.0, lr / (1 - BETAS[0] ** step))[:, None, None]
+            for tensor, mean, square, gradient in zip(
+                weights.tensors, means, squares, gradients, strict=True
+            ):
+                mean.lerp_(gradient, 1 - BETAS[0])
+                square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+                deviation = square.sqrt() / (1 - BETAS[1] ** step) ** 0.5
+                tensor.sub_(layer_lrs.to(tensor) * (mean / (deviation + EPSILON)))
+            total += losses[:, 0]
+            if step % epoch == 0:
+                running, mean_loss = waited < self.patience, total.cpu() / epoch
+                progress = mean_loss < (1 - self.tolerance) * lowest
+                num_epochs += running
+                waited = torch.where(progress & running, 0, waited + running.long())
+                lowest = torch.minimum(lowest, mean_loss)
+                total.zero_()
+                if (waited >= self.patience).all():
+                    break
+        return weights, (epoch * num_epochs).tolist()

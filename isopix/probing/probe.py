@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -22,7 +21,7 @@ from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import images_hash
 from isopix.data.splits import majority_accuracy
-from isopix.probing import gradient_probes, knn, linear  # noqa: F401  registers them
+from isopix.probing import knn, linear, minibatch  # noqa: F401  registers them
 from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatScore, LayerScore, LayerScores
@@ -136,60 +135,50 @@ def _scores(
     splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, device: torch.device
 ) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
     """Return the score of every layer, and whether it classifies each test image correctly."""
-    classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
-    problem = ProbeProblem(splits, classes, device, config.seed)
+    problem = ProbeProblem(splits, device, config.seed)
     scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
     with track("fitting probes of layers", len(splits.train.features)) as fitted_layers:
         for fitted in method.fit_layers(problem):
             layers = splits.select_layers(len(scores), len(scores) + len(fitted.val_accuracy))
-            right, ensembles = _predict(fitted, layers, problem)
-            scores += _layer_scores(fitted, layers, right, ensembles if config.mask_ensemble else None)
+            found, right = _evaluate(fitted, layers, problem, masked=config.mask_ensemble > 0)
+            scores += found
             correct.append(right)
             fitted_layers(len(scores))
     return scores, torch.cat(correct)
 
 
-def _layer_scores(
-    fitted: FittedProbe,
-    splits: FeatureSplits,
-    correct: Bool[Tensor, "F B"],
-    ensembles: list[EnsembleAccuracy] | None,
-) -> list[LayerScore]:
+def _evaluate(
+    fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem, *, masked: bool
+) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
+    """Return the scores of fitted layers, and whether the majority vote over the views is correct."""
     count = len(fitted.val_accuracy)
+    layers = range(splits.first_layer, splits.first_layer + count)
+    generators = [generator(problem.seed, "probe.vote", layer) for layer in layers]
+    batches = []
+    for start in range(0, len(splits.test), TEST_BATCH_SIZE):
+        part = slice(start, start + TEST_BATCH_SIZE)
+        views = (view.features[:, part].to(problem.device) for view in splits.test_views)
+        probabilities = torch.stack([fitted.predict_proba(view) for view in views], 1)  # [F K B C]
+        predictions = probabilities.argmax(-1)
+        voted = torch.stack([vote(*pair) for pair in zip(predictions, generators, strict=True)])
+        averaged = torch.stack([each.mean(0).argmax(-1) for each in probabilities])
+        correct, single, mean = (
+            problem.is_correct(each, splits.test.labels[part]).cpu()
+            for each in (voted, predictions, averaged)
+        )
+        batches.append((correct, single.double().mean(1), mean.double()))
+    correct, single, mean = (torch.cat(each, 1) for each in zip(*batches, strict=True))
+    accuracies = zip(single.mean(1).tolist(), mean.mean(1).tolist(), strict=True)
     columns = (
+        layers,
         fitted.val_accuracy.tolist(),
         correct.double().mean(1).tolist(),
         stats.accuracy_interval(correct, splits.test.groups),
         fitted.selected or [{}] * count,
         fitted.fit or [{}] * count,
-        ensembles or repeat(None, count),
+        [EnsembleAccuracy(*pair) if masked else None for pair in accuracies],
     )
-    rows = enumerate(zip(*columns, strict=True), start=splits.first_layer)
-    return [LayerScore(layer, *row) for layer, row in rows]
-
-
-def _predict(
-    fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
-) -> tuple[Bool[Tensor, "F B"], list[EnsembleAccuracy]]:
-    """Return whether the majority vote over the views is correct, and how accurate one view and the mean
-    probability are.
-    """
-    layers = range(splits.first_layer, splits.first_layer + len(fitted.val_accuracy))
-    generators = [generator(problem.seed, "probe.vote", layer) for layer in layers]
-    votes, single, mean = [], [], []
-    for start in range(0, len(splits.test), TEST_BATCH_SIZE):
-        part = slice(start, start + TEST_BATCH_SIZE)
-        labels = splits.test.labels[part]
-        views = (view.features[:, part].to(problem.device) for view in splits.test_views)
-        probabilities = torch.stack([fitted.predict_proba(view) for view in views], 1)  # [F K B C]
-        predictions = probabilities.argmax(-1)
-        voted = torch.stack([vote(*pair) for pair in zip(predictions, generators, strict=True)])
-        averaged = torch.stack([mean_probability(each) for each in probabilities])
-        votes.append(problem.is_correct(voted, labels).cpu())
-        single.append(problem.is_correct(predictions, labels).double().mean(1).cpu())
-        mean.append(problem.is_correct(averaged, labels).cpu())
-    accuracies = (torch.cat(batches, 1).double().mean(1).tolist() for batches in (single, mean))
-    return torch.cat(votes, 1), [EnsembleAccuracy(*pair) for pair in zip(*accuracies, strict=True)]
+    return [LayerScore(*row) for row in zip(*columns, strict=True)], correct
 
 
 def vote(predictions: Int[Tensor, "K B"], random: torch.Generator) -> Labels:
@@ -200,11 +189,6 @@ def vote(predictions: Int[Tensor, "K B"], random: torch.Generator) -> Labels:
     counts = F.one_hot(predictions).sum(0)
     draws = torch.rand(counts.shape, generator=random, dtype=torch.float64).to(counts.device)
     return draws.masked_fill(counts < counts.amax(-1, keepdim=True), -1.0).argmax(-1)
-
-
-def mean_probability(probabilities: Float[Tensor, "K B C"]) -> Labels:
-    """Return the class of the highest mean probability; the first of equals."""
-    return probabilities.mean(0).argmax(-1)
 
 
 def _concat(
@@ -222,11 +206,10 @@ def _concat(
 
 
 def _check(splits: FeatureSplits) -> None:
-    for name in ("train", "validation", "test"):
-        if not len(getattr(splits, name)):
-            raise ValueError(f"the {name} split has no images; a probe needs some in every split")
     views = [("test", view) for view in splits.test_views]
     for name, split in [("train", splits.train), ("validation", splits.validation), *views]:
+        if not len(split):
+            raise ValueError(f"the {name} split has no images; a probe needs some in every split")
         for chunk in split.chunks():
             for index in torch.nonzero(~chunk.features.isfinite().all(2).all(1)).flatten().tolist():
                 layer = splits.first_layer + index
@@ -240,8 +223,7 @@ def _warnings(scores: list[LayerScore], method: ProbeMethod) -> tuple[str, ...]:
     warnings = []
     for name, grid in method.grid().items():
         edges = {min(grid), max(grid)} if len(grid) > 1 else set()
-        layers = [str(score.layer) for score in scores if score.selected[name] in edges]
-        if layers:
+        if layers := [str(score.layer) for score in scores if score.selected[name] in edges]:
             warnings.append(
                 f"{'layer' if len(layers) == 1 else 'layers'} {', '.join(layers)}: the selected {name} is at "
                 f"the edge of the grid ({min(grid):g} to {max(grid):g}); a setting of the method extends it"

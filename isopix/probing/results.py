@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from statistics import mean, stdev
 from typing import Any
 
+from pydantic import computed_field
+
 from isopix.core.choices import Number, Precision, Selection
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.table import Table
@@ -150,30 +152,16 @@ class ProbeResult(Result):
         yield caption, plot_probe_accuracy({"trained": self})
 
     def _layer_rows(self) -> Iterator[tuple[str, ...]]:
-        untrained = self.baselines.get("untrained")
-        others = {each.layer: each for each in untrained.layers} if untrained else {}
-        for own in self.network.layers:
-            yield self._row(f"{own.layer}{' *' * (own is self.best)}", own, others.get(own.layer))
-        if concat := self.network.concat:
+        network, untrained = self.network, self.baselines.get("untrained")
+        before = {each.layer: each.test_accuracy for each in untrained.layers} if untrained else {}
+        for own in network.layers:
+            yield _row(f"{own.layer}{' *' * (own is self.best)}", own, before.get(own.layer))
+        if concat := network.concat:
+            other = untrained.concat if untrained else None
             name = f"{concat.layers[0]}-{concat.layers[-1]} concatenated"
-            yield self._row(
-                name, concat.score, untrained.concat.score if untrained and untrained.concat else None
-            )
+            yield _row(name, concat.score, other.score.test_accuracy if other else None)
         if self.refit:
-            yield self._row(f"{self.refit.layer}, refit on train + val", self.refit, None, validated=False)
-
-    def _row(
-        self, name: str, own: LayerScore, other: LayerScore | None, *, validated: bool = True
-    ) -> tuple[str, ...]:
-        ensemble = own.ensemble and (own.ensemble.single_mask, own.ensemble.mean_probability)
-        return (
-            name,
-            _accuracy(own),
-            *(f"{each:.1%}" for each in ensemble or ()),
-            f"{own.val_accuracy:.1%}" if validated else "",
-            "" if other is None else f"{other.test_accuracy:.1%}",
-            *(f"{value:g}" for value in own.selected.values()),
-        )
+            yield _row(f"{self.refit.layer}, refit on train + val", self.refit, None, validated=False)
 
     def _baseline_rows(self) -> Iterator[tuple[str, str]]:
         for name, found in self.baselines.items():
@@ -183,6 +171,29 @@ class ProbeResult(Result):
             low, high = map(signed_points, self.gain.interval)
             gained = f"{signed_points(self.gain.difference)} points ({low} to {high})"
             yield f"difference from {self.gain.baseline}, the best", gained
+
+
+def _row(name: str, own: LayerScore, untrained: float | None, *, validated: bool = True) -> tuple[str, ...]:
+    masked = (own.ensemble.single_mask, own.ensemble.mean_probability) if own.ensemble else ()
+    return (
+        name,
+        _accuracy(own),
+        *(f"{each:.1%}" for each in masked),
+        f"{own.val_accuracy:.1%}" if validated else "",
+        "" if untrained is None else f"{untrained:.1%}",
+        *(f"{value:g}" for value in own.selected.values()),
+    )
+
+
+def _accuracy(score: LayerScore) -> str:
+    return percent_with_interval(score.test_accuracy, *score.interval)
+
+
+def baseline_title(name: str, num_features: int | None) -> str:
+    """Return the name of a baseline, of raw pixels with their number: `raw pixels, PCA (64 features)`."""
+    if name not in (RAW_PIXELS, PIXEL_COMPONENTS) or num_features is None:
+        return name
+    return f"{name} ({num_features:,} features)"
 
 
 @dataclass(frozen=True)
@@ -203,10 +214,12 @@ class FewLabels:
     num_selection_images: int = 0
     num_features: int | None = None  # of a layer; None for fine-tuning
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def mean(self) -> float:
         return mean(self.errors)
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def std(self) -> float:
         """Standard deviation over subsets (n - 1); 0 for a single subset."""
@@ -255,31 +268,18 @@ class LowDataResult(Result):
         return tables
 
 
-def baseline_title(name: str, num_features: int | None) -> str:
-    """Return the name of a baseline, of raw pixels with their number: `raw pixels, PCA (64 features)`."""
-    if name not in (RAW_PIXELS, PIXEL_COMPONENTS) or num_features is None:
-        return name
-    return f"{name} ({num_features:,} features)"
-
-
-def _accuracy(score: LayerScore) -> str:
-    return percent_with_interval(score.test_accuracy, *score.interval)
-
-
 def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
     """Return the method with its layers, or of fine-tuning with what chose the step."""
-    title, layers = (
-        baseline_title(method, found[0].num_features),
-        {layer for each in found for layer in each.layers},
-    )
+    title, first = baseline_title(method, found[0].num_features), found[0]
+    layers = [layer for each in found for layer in each.layers]
     if not layers:
-        count = found[0].num_selection_images
+        count = first.num_selection_images
         chosen = f"step chosen on {count:,} labeled validation images" if count else "fixed number of steps"
-        return f"{title}, {found[0].num_test_images:,} test images, {chosen}"
+        return f"{title}, {first.num_test_images:,} test images, {chosen}"
     if method in (RAW_PIXELS, PIXEL_COMPONENTS):
         return title
-    first, last = min(layers), max(layers)
-    return f"{title}, layer {first}" if first == last else f"{title}, layers {first} to {last}"
+    low, high = min(layers), max(layers)
+    return f"{title}, layer {low}" if low == high else f"{title}, layers {low} to {high}"
 
 
 def _published(errors: Mapping[int, tuple[float, float]], count: int) -> str:

@@ -44,16 +44,13 @@ class FeatureSplit:
         return len(self.labels)
 
     def map(self, function: Callable[[Features], Features]) -> "FeatureSplit":
-        """Apply a function to the features."""
         return replace(self, features=function(self.features))
 
     def select(self, images: slice | Indices) -> "FeatureSplit":
-        """Return the features of some images."""
         groups = None if self.groups is None else self.groups[images]
         return FeatureSplit(self.features[:, images], self.labels[images], groups)
 
     def to(self, device: torch.device) -> "FeatureSplit":
-        """Move features and labels to a device."""
         return replace(self, features=self.features.to(device), labels=self.labels.to(device))
 
     def chunks(self) -> Iterator["FeatureSplit"]:
@@ -72,7 +69,6 @@ class AffineScale:
     scale: PerFeature
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "AffineScale":
-        """Apply a function to center and scale."""
         return AffineScale(function(self.center), function(self.scale))
 
 
@@ -92,7 +88,6 @@ class FeatureSplits:
     first_layer: int = 0
 
     def map(self, function: Callable[[FeatureSplit], FeatureSplit]) -> "FeatureSplits":
-        """Apply a function to every split."""
         return replace(
             self,
             train=function(self.train),
@@ -114,7 +109,6 @@ class FeatureSplits:
         return replace(combined, stored_scale=scale)
 
     def with_validation_in_train(self) -> "FeatureSplits":
-        """Append the validation images to train."""
         features = torch.cat([self.train.features, self.validation.features], 1)
         labels = torch.cat([self.train.labels, self.validation.labels])
         return replace(self, train=FeatureSplit(features, labels))
@@ -136,23 +130,21 @@ class Standardizer:
     inverse_scale: PerFeature
 
     def __call__(self, features: Features) -> Features:
-        """Return the standardized features in float32."""
         return ((features - self.center) * self.inverse_scale).float()
 
     def to(self, device: torch.device) -> "Standardizer":
-        """Move to a device."""
         return Standardizer(self.center.to(device), self.inverse_scale.to(device))
 
     @staticmethod
     def fit(split: FeatureSplit, stored_scale: AffineScale | None = None) -> "Standardizer":
         """Compute mean and standard deviation over the images of a split, a chunk at a time."""
-        first, *others = (chunk.features for chunk in split.chunks())
-        count, mean, variance = first.shape[1], *_moments(first)
-        for more in others:
-            number, (center, spread) = more.shape[1], _moments(more)
-            weight, shift = number / (count + number), center - mean
+        count, mean, variance = 0, torch.zeros(()), torch.zeros(())
+        for chunk in split.chunks():
+            exact = chunk.features.double()
+            center, spread = exact.mean(1, keepdim=True), exact.var(1, keepdim=True, correction=0)
+            weight, shift = exact.shape[1] / (count + exact.shape[1]), center - mean
             variance = (1 - weight) * variance + weight * spread + weight * (1 - weight) * shift.square()
-            mean, count = mean + weight * shift, count + number
+            mean, count = mean + weight * shift, count + exact.shape[1]
         deviation, unscaled_mean = variance.sqrt(), mean
         if stored_scale:
             stored_scale = stored_scale.map(lambda values: values.to(mean))
@@ -160,11 +152,6 @@ class Standardizer:
             unscaled_mean = stored_scale.center + mean * stored_scale.scale
         varies = deviation > CONSTANT * unscaled_mean.abs()
         return Standardizer(mean, torch.where(varies, 1 / variance.sqrt(), 0.0))
-
-
-def _moments(features: Features) -> tuple[PerFeature, PerFeature]:
-    exact = features.double()
-    return exact.mean(1, keepdim=True), exact.var(1, keepdim=True, correction=0)
 
 
 def cached(
@@ -241,11 +228,10 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]
 def _first_images(batches: Iterator[Features]) -> Features:
     """Return the first batches, until they hold SCALE_IMAGES images."""
     first: list[Features] = []
-    while sum(batch.shape[1] for batch in first) < SCALE_IMAGES:
-        batch = next(batches, None)
-        if batch is None:
-            break
+    for batch in batches:
         first.append(batch)
+        if sum(each.shape[1] for each in first) >= SCALE_IMAGES:
+            break
     return torch.cat(first, 1)
 
 

@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.core.config import to_dict
-from isopix.core.descriptions import meanings
+from isopix.core.config import meanings, to_dict
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import kinds, nouns, register_name
 from isopix.core.text import did_you_mean

@@ -8,7 +8,7 @@ from typing import Any
 
 from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
-from isopix.core.images import ImageSequence
+from isopix.core.types import ImageSequence
 from isopix.data.dataset import ImageDataset
 from isopix.recipes.recipe import Recipe
 from isopix.storage.cache import default_cache, read_manifest, write_artifact

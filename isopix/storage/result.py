@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -13,13 +13,18 @@ from isopix.core import ranks
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table
 from isopix.core.verb import current_call
-from isopix.storage.atomic import replace_file
+from isopix.storage.atomic import read_json, replace_file
 from isopix.storage.provenance import call_record, settings_hash
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Result")
-Unsaved = Annotated[T, Field(exclude=True)]
-"""The type of a field that is not in the record: `images: Unsaved[Any] = unsaved()`."""
+if TYPE_CHECKING:
+    Unsaved = Annotated[T, Field(exclude=True)]
+    """The type of a field that is not in the record, and None in a result that was read from a file:
+    `images: Unsaved[Any] = unsaved()`.
+    """
+else:
+    Unsaved = Annotated[T | None, Field(exclude=True)]
 
 
 def unsaved() -> Any:
@@ -111,13 +116,9 @@ class Result:
     @classmethod
     def read(cls: type[R], path: Path) -> R:
         """Return the result that was saved at a path. Raises ValueError for another file."""
-        file = path
-        if path.suffix != ".json":
-            file = (
-                next((each for each in path.glob("*.json")), path)
-                if path.is_dir()
-                else path.with_suffix(".json")
-            )
+        file = path.with_suffix(".json")
+        if path.is_dir():
+            file = next((each for each in path.glob("*.json") if "call" in read_json(each)), path)
         try:
             return dataclasses.replace(TypeAdapter(cls).validate_json(file.read_bytes()), path=path)
         except ValidationError as error:

@@ -70,7 +70,8 @@ def low_data(
     """
     from isopix.core.config import to_dict
     from isopix.data.measurement import majority_baseline
-    from isopix.pretrained import run as runs
+    from isopix.pretrained.images import evaluation_images, labels_warning, leakage_warning
+    from isopix.pretrained.run import default_precision, open_run
     from isopix.probing.config import ProbeConfig
     from isopix.probing.low_data import LowDataProtocol, default_labels, low_data_method, probe_low_data
     from isopix.runs.low_data import finetune_low_data
@@ -78,9 +79,9 @@ def low_data(
     if settings and not finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     probing = low_data_method(method)
-    with runs.open_run(run, device, writes="low-data") as (folder, model):
-        loaded, chosen = model.loaded, precision or runs.default_precision(run, model)
-        images = runs.evaluation_images(loaded, data, limit)
+    with open_run(run, device, writes="low-data") as (folder, model):
+        loaded, chosen = model.loaded, precision or default_precision(run, model)
+        images = evaluation_images(loaded, data, limit)
         protocol = LowDataProtocol(tuple(labels or default_labels(images)), subsets, select)
         config = ProbeConfig(method=method, layer=layer, pool=pool or model.pool)
         fixed = () if select == "validation" else ("patience=null",)
@@ -94,7 +95,6 @@ def low_data(
         results["fine-tuned"] = finetune_low_data(start, protocol, folder.low_data, where)
     selection, baselines = _selection(select, len(images.validation)), majority_baseline(images)
     measurement = replace(loaded.measure(images, "test"), selection=selection, baselines=baselines)
-    leaks = (*runs.leakage_warning(loaded.recipe.data, data), *runs.labels_warning(loaded))
     result = LowDataResult(
         data=images.name,
         step=loaded.step,
@@ -105,7 +105,7 @@ def low_data(
         results=results,
         published=_published(images.name),
         measurement=measurement,
-        warnings=(*leaks, *measurement.warnings),
+        warnings=(*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded), *measurement.warnings),
     )
     return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))
 
@@ -115,7 +115,7 @@ def _finetune_start(
 ) -> Any:
     """Return what is fine-tuned on each subset; `given` are data, limit and number of test images."""
     from isopix.data.dataset import ImageDataset
-    from isopix.pretrained.run import evaluation_data
+    from isopix.pretrained.images import evaluation_data
     from isopix.runs.low_data import prepare_low_data
 
     data, limit, num_test_images = given

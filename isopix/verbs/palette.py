@@ -97,7 +97,7 @@ def palette_show(
 
 def _images(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> "ImageDataset":
     from isopix.data.dataset import DataConfig, ImageDataset
-    from isopix.pretrained.run import load_images
+    from isopix.pretrained.images import load_images
 
     if isinstance(data, ImageDataset):
         return data

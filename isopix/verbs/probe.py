@@ -27,10 +27,13 @@ def probe(
     Example: isopix probe runs/photos --limit 5000
     """
     from dataclasses import replace
+    from functools import partial
 
     from isopix.core.config import to_dict
-    from isopix.pretrained.run import default_precision, evaluation_images, leakage_warning, open_run
-    from isopix.probing.baselines import probe_with_baselines, read_sources
+    from isopix.pretrained.images import evaluation_images, leakage_warning
+    from isopix.pretrained.run import default_precision, open_run
+    from isopix.probing.baselines import probe_with_baselines
+    from isopix.probing.features import read_splits
     from isopix.probing.probe import probe_measurement, probe_method
     from isopix.train.parallel import process_group
 
@@ -41,10 +44,13 @@ def probe(
         images = evaluation_images(loaded, data, limit)
         images.require_labels("probe")
         images.require_validation("a layer")
-        sources = loaded.feature_sources(images, config, chosen)
-        read = read_sources(sources, images, stream=method.streams)
-        network = read.pop("trained")
-        found = probe_with_baselines(network, read, method, config, device=loaded.network.device)
+        readers = {
+            name: partial(read_splits, name, source, images, keep=name == "untrained", stream=method.streams)
+            for name, source in loaded.feature_sources(images, config, chosen).items()
+        }
+        found = probe_with_baselines(
+            readers.pop("trained"), readers, method, config, device=loaded.network.device
+        )
     result = ProbeResult(
         data=images.name,
         step=loaded.step,
@@ -52,10 +58,7 @@ def probe(
         config=config,
         method=to_dict(method),
         label=method.label(),
-        network=found.network,
-        baselines=found.baselines,
-        gain=found.gain,
-        refit=found.refit,
+        **found._asdict(),
     )
     measured = loaded.measure(images, "test")
     measurement = probe_measurement(measured, images, method, config, result.baseline_accuracies)

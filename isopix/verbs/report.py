@@ -1,12 +1,13 @@
 """`isopix report`: write an HTML report about runs."""
 
+import inspect
 import os
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.core.verb import VERBS, flat_signature, verb
+from isopix.core.verb import VERBS, verb
 from isopix.reporting.results import ReportResult
 from isopix.storage.result import Result
 
@@ -50,5 +51,5 @@ def report(*runs: Runs, out: Out = None) -> ReportResult:
 
 def result_kinds() -> dict[str, type[Result]]:
     """Return the class of the result of each verb by its name, which results are saved with."""
-    found = {each.name: flat_signature(each.function).return_annotation for each in VERBS.values()}
+    found = {each.name: inspect.signature(each.function).return_annotation for each in VERBS.values()}
     return {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, Result)}

@@ -17,7 +17,7 @@ import pytest
 from cyclopts import App
 
 from isopix.cli import command
-from isopix.core.verb import FLAT, Verb, flat_signature
+from isopix.core.verb import FLAT, Verb
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
 
@@ -27,7 +27,7 @@ verbs = pytest.mark.parametrize("verb", [pytest.param(each, id=each.command) for
 
 
 def parameters(verb: Verb) -> list[inspect.Parameter]:
-    return list(flat_signature(verb.function, described=True).parameters.values())
+    return list(inspect.signature(verb.function).parameters.values())
 
 
 def test_help_needs_no_torch() -> None:

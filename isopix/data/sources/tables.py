@@ -47,7 +47,7 @@ TRANSFORMED = "cache-"  # begins the names of what `map` and `shuffle` have writ
 END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
 
 
-class Table(NamedTuple):
+class ColumnTable(NamedTuple):
     """A file of rows; `values` yields those of a column from one row to before another, batch by batch."""
 
     path: Path
@@ -85,7 +85,7 @@ def read_arrow(path: Path, options: ReadOptions) -> Source:
     return _read(path, _arrow_files(path) if path.is_dir() else {"train": [path]}, open_arrow, options)
 
 
-def _read(path: Path, files: Files, opened: Callable[[Path], Table], options: ReadOptions) -> Source:
+def _read(path: Path, files: Files, opened: Callable[[Path], ColumnTable], options: ReadOptions) -> Source:
     root = path if path.is_dir() else path.parent
     tables = {name: list(map(opened, paths)) for name, paths in files.items()}
     splits, classes = splits_of(tables)
@@ -98,7 +98,7 @@ def _read(path: Path, files: Files, opened: Callable[[Path], Table], options: Re
 
 
 def splits_of(
-    tables: Mapping[SplitName, Sequence[Table]],
+    tables: Mapping[SplitName, Sequence[ColumnTable]],
 ) -> tuple[dict[SplitName, SourceSplit], tuple[str, ...]]:
     """Return the splits, and the class names of the first table. Raises ValueError if columns differ."""
     first = _columns(tables["train"][0])
@@ -113,7 +113,7 @@ def splits_of(
     }, first.names
 
 
-def _split(table: Table, columns: Columns) -> SourceSplit:
+def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
     def read_range(start: int, stop: int) -> Iterator[RawImage]:
         for structs in table.values(columns.image, start, stop):
             yield from _images(structs, table)
@@ -126,7 +126,7 @@ def _split(table: Table, columns: Columns) -> SourceSplit:
     return SourceSplit(table.num_rows, read_range, lambda i: f"{table.path} row {i}", labels)
 
 
-def _images(structs: pa.StructArray, table: Table) -> Iterator[RawImage]:
+def _images(structs: pa.StructArray, table: ColumnTable) -> Iterator[RawImage]:
     """Yield the images of rows, each when it is needed."""
     has_files = table.has_files and structs.type.get_field_index("path") >= 0
     paths = structs.field("path") if has_files else None
@@ -141,7 +141,7 @@ def _integers(chunk: pa.Array, column: str) -> NDArray[np.int64]:
         return np.asarray(chunk.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
 
 
-def _columns(table: Table) -> Columns:
+def _columns(table: ColumnTable) -> Columns:
     """Return the first column of struct {bytes, ...} and the label column: one of type ClassLabel, or else
     known by its name, or else the only integer column. Raises ValueError if there is no image column.
     """
@@ -168,7 +168,7 @@ def _has_bytes(kind: pa.StructType) -> bool:
     return index >= 0 and kind.field(index).type in (pa.binary(), pa.large_binary(), pa.binary_view())
 
 
-def _features(table: Table) -> dict[str, dict[str, Any]]:
+def _features(table: ColumnTable) -> dict[str, dict[str, Any]]:
     """Return the columns' entries in the metadata that `datasets` writes."""
     with naming(f"the metadata 'huggingface' of {table.path}"):
         entry: Any = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
@@ -177,7 +177,7 @@ def _features(table: Table) -> dict[str, dict[str, Any]]:
         return {str(name): value for name, value in entry.items() if isinstance(value, dict)}
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path) -> ColumnTable:
     where = f"Parquet file {path}"
     with naming(where), pq.ParquetFile(path) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
@@ -196,7 +196,7 @@ def _parquet(path: Path) -> Table:
                     yield batch.column(0).slice(lower, upper - lower)
                 begin += len(batch)
 
-    return Table(path, schema, sum(groups), values, has_files=False)
+    return ColumnTable(path, schema, sum(groups), values, has_files=False)
 
 
 def _parquet_files(folder: Path) -> list[Path]:
@@ -204,7 +204,7 @@ def _parquet_files(folder: Path) -> list[Path]:
     return sorted([*folder.glob("*.parquet"), *folder.glob("*/*.parquet")])
 
 
-def open_arrow(path: Path) -> Table:
+def open_arrow(path: Path) -> ColumnTable:
     """Map a file into memory; only what is used of it is read."""
     where = f"Arrow file {path}"
     with naming(where):
@@ -220,10 +220,10 @@ def open_arrow(path: Path) -> Table:
                 chunk.validate(full=True)  # offsets of a damaged file would lead outside of it
                 yield chunk
 
-    return Table(path, table.schema, table.num_rows, values, has_files=True)
+    return ColumnTable(path, table.schema, table.num_rows, values, has_files=True)
 
 
-def _outside(tables: Iterator[Table]) -> Iterator[Path]:
+def _outside(tables: Iterator[ColumnTable]) -> Iterator[Path]:
     """Yield the files of images that are not in their table."""
     for table in (each for each in tables if each.has_files):
         for structs in table.values(_columns(table).image, 0, table.num_rows):

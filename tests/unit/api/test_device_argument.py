@@ -27,5 +27,5 @@ def test_a_run_is_made_and_loaded_on_a_device_of_pytorch(tmp_path: Path) -> None
     assert isopix.sample(run.path, count=1, device=cpu).images.shape[0] == 1
     with pytest.raises(ValueError, match="device 'meta' is not available; available: auto, cpu"):
         isopix.load(run.path, device=torch.device("meta"))
-    with pytest.raises(ValueError, match=r"^device is 0; it must be a string or a device"):
+    with pytest.raises(ValueError, match=r"^device is 0; it must be a valid string or an instance of device"):
         isopix.load(run.path, device=0)  # type: ignore[arg-type]

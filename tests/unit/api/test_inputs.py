@@ -130,7 +130,7 @@ def test_no_images_are_none(causal: PretrainedModel) -> None:
 
 TAKEN = "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, files, or "
 REFUSED: dict[str, tuple[Any, str]] = {
-    "floats": (torch.zeros(1, 3, 4, 7), "float32 of shape [1, 3, 4, 7]; multiply floats from 0 to 1 by 255"),
+    "floats": (torch.zeros(1, 3, 4, 7), "float32 of shape [3, 4, 7]; multiply floats from 0 to 1 by 255"),
     "floats in a list": ([np.zeros((4, 7, 3))], "float64 of shape [4, 7, 3]; multiply floats"),
     "five channels": (torch.zeros(5, 9, 9, dtype=torch.uint8), "uint8 of shape [5, 9, 9]"),
     "too few codes": (torch.zeros(2, 27, dtype=torch.long), "int64 of shape [2, 27]"),
@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_read_is_named(
     bad.write_bytes(b"no image")
     assert "cannot be read: not a JPEG, PNG" in refusal(causal.features, str(bad))
     assert refusal(causal.features, [bad.read_bytes()]).startswith("the image cannot be read: not a JPEG")
-    assert refusal(causal.features, [files[0], 3]).endswith("for each image, got int")
+    assert refusal(causal.features, [files[0], 3]).endswith("for each image, got 3")
     floats = Image.fromarray(np.zeros((9, 9), np.float32))
     assert "floating-point samples" in refusal(causal.features, floats)
 

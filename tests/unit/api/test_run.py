@@ -10,7 +10,8 @@ import torch
 
 import isopix
 from isopix.data.dataset import DataConfig
-from isopix.pretrained.run import RunMetrics, leakage_warning
+from isopix.pretrained.images import leakage_warning
+from isopix.pretrained.run import RunMetrics
 from tests.unit.api.conftest import Copy
 from tests.unit.data.refusal import refusal
 

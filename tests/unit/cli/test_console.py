@@ -4,15 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cli.console import (
-    follow_up_options,
-    load_plugins,
-    say,
-    show_json,
-    show_table,
-    warn,
-)
-from isopix.core.text import command_line
+from isopix.cli.console import load_plugins, say, show, show_json, warn
+from isopix.core.table import Table
 
 PART = """
 from isopix import parts
@@ -40,21 +33,11 @@ def test_a_plugin_must_be_a_file(tmp_path: Path) -> None:
         load_plugins([tmp_path / "nowhere.py"])
 
 
-def test_follow_up_commands_repeat_the_options_that_still_apply() -> None:
-    files, slurm = [Path("a.py"), Path("b.py")], ["partition=gpu", "timeout_min=60"]
-    found = follow_up_options(plugin=files, device="cpu", devices=2, logger=["tensorboard"], slurm=slurm)
-    assert command_line(*found) == (
-        "isopix --plugin a.py --plugin b.py --device cpu --devices 2 --logger tensorboard "
-        "--slurm partition=gpu timeout_min=60"
-    )
-    assert follow_up_options(plugin=None) == []
-
-
 def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "lat\udce9n\x1b[2J\n[bold]"
     say(hostile)
     warn(hostile)
-    show_table(hostile, [hostile[:4], "value"], [(hostile, "1"), ("b", hostile)])
+    show(Table(hostile, [hostile[:4], "value"], [(hostile, "1"), ("b", hostile)]))
     show_json({"name": hostile})
     out, err = capsys.readouterr()
     shown = "lat\\xe9n\\x1b[2J\\x0a[bold]"

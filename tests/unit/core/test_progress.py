@@ -21,7 +21,7 @@ RECORD = {"kind": "train", "step": 10, "images": 100, "loss_nats": 2.0, "images_
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(progress._Process, "make_bar", None)
+    monkeypatch.setattr(progress._Process, "console", None)
     monkeypatch.setattr(progress._Process, "decided", False)
     return now
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image, features
 
-from isopix.core.images import StoredImages, concat_images, image_batches, select_images
 from isopix.core.overrides import override, parse
+from isopix.core.types import StoredImages, concat_images, image_batches, select_images
 from isopix.data import store
 from isopix.data.augment import ScaleCrop
 from isopix.data.cache import cached_source

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from isopix.probing import logistic
 from isopix.probing.features import extract_features
-from isopix.probing.linear import fit_ridge
+from isopix.probing.linear import LbfgsProbe, RidgeProbe
 from isopix.probing.logistic import LinearFits, fit_logistic
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import DEPTH, clusters, digits, standardize, trained
@@ -89,17 +89,17 @@ def test_objectives_are_scikit_learns(data, classes: int, share: float, l2: floa
     assert fits.objectives.item() == pytest.approx(reference(features[0], labels, l2, share)[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("fit", [fit_logistic, fit_ridge])
-def test_wide_features_need_no_decomposition_of_their_width(fit, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", [LbfgsProbe(), RidgeProbe()], ids=lambda method: method.kind)
+def test_wide_features_need_no_decomposition_of_their_width(method, monkeypatch: pytest.MonkeyPatch) -> None:
     """Raw pixels of 96x96 have 27,648 values, whose covariance would take 6 GB."""
     sizes, eigh = [], torch.linalg.eigh
     monkeypatch.setattr(torch.linalg, "eigh", lambda matrix: sizes.append(matrix.shape[-1]) or eigh(matrix))
     features, labels = clusters(40, 200, 3)
-    fits = fit(torch.cat([features, 0 * features], 2), labels, grid(1, (1e-2,)), num_classes=3)
+    fits = method.fit(torch.cat([features, 0 * features], 2), labels, grid(1, (1e-2,)), num_classes=3)
     assert sizes == [40]
     x = features[0].double().numpy()
     theirs = reference(features[0], labels, 1e-2)[0]
-    if fit is fit_ridge:
+    if method.kind == "ridge":
         theirs = Ridge(alpha=1e-2 * 40).fit(x, np.eye(3)[labels.numpy()])
     np.testing.assert_allclose(fits.weights[0, 0, :, :200].numpy(), theirs.coef_, atol=1e-3, rtol=1e-3)
 
@@ -136,7 +136,7 @@ def test_taking_fits_keeps_each_layers_own(fits) -> None:
 @pytest.mark.parametrize(("images", "width", "classes"), [(300, 6, 3), (30, 80, 4), (200, 5, 2)])
 def test_ridge_has_scikit_learns_weights_and_the_objective_of_a_loop(images, width, classes, column) -> None:
     features, labels = clusters(images, width, classes)
-    fits = fit_ridge(features + 3, labels, grid(1), num_classes=classes)
+    fits = RidgeProbe().fit(features + 3, labels, grid(1), num_classes=classes)
     x, targets = (features[0] + 3).double().numpy(), np.eye(classes)[labels.numpy()]
     theirs = Ridge(alpha=L2_GRID[column] * images).fit(x, targets)
     np.testing.assert_allclose(fits.weights[0, column].numpy(), theirs.coef_, atol=1e-8, rtol=0)

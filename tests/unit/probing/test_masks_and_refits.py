@@ -13,7 +13,7 @@ from isopix.core.random import generator
 from isopix.probing.base import ProbeMethod
 from isopix.probing.baselines import probe_with_baselines
 from isopix.probing.config import ProbeConfig
-from isopix.probing.probe import mean_probability, refit_on_validation, vote
+from isopix.probing.probe import refit_on_validation, vote
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import (
@@ -79,12 +79,6 @@ def test_only_a_most_frequent_prediction_wins_and_ties_are_broken_evenly() -> No
     counts = vote(tied, generator(0, "test")).bincount(minlength=6).tolist()
     assert counts[0] + counts[2] == 4000
     assert abs(counts[0] - 2000) < 4 * 1000**0.5  # four standard deviations
-
-
-def test_confident_predictions_outweigh_uncertain_ones_in_the_mean_alone() -> None:
-    probabilities = torch.tensor([[[0.55, 0.45]], [[0.55, 0.45]], [[0.0, 1.0]]])
-    assert mean_probability(probabilities).tolist() == [1]
-    assert vote(probabilities.argmax(-1), generator(0, "test")).tolist() == [0]
 
 
 def best_and_refit(

@@ -10,9 +10,9 @@ from isopix.probing import linear, minibatch
 from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.baselines import shuffled_label_baseline
 from isopix.probing.config import ProbeConfig
-from isopix.probing.gradient_probes import AdamProbe, SgdProbe
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import L2_PENALTY, LbfgsProbe, RidgeProbe
+from isopix.probing.minibatch import AdamProbe, SgdProbe
 from isopix.probing.probe import probe_method
 from isopix.probing.splits import FeatureSplits
 from tests.unit.probing.cases import (

@@ -10,8 +10,7 @@ from torch import nn
 
 from isopix.data.batches import ShuffledIndices
 from isopix.probing.base import ProbeMethod, ProbeProblem
-from isopix.probing.gradient_probes import AdamProbe, SgdProbe
-from isopix.probing.minibatch import LEARNING_RATE, last_before_rise
+from isopix.probing.minibatch import LEARNING_RATE, AdamProbe, SgdProbe, last_before_rise
 from isopix.probing.splits import FeatureSplit, FeatureSplits, cached
 from tests.unit.probing.cases import CONFIG, CPU, clusters, cut, easy, run, standardize
 
@@ -80,7 +79,7 @@ def torch_adam(splits: FeatureSplits, method: AdamProbe) -> tuple[nn.Linear, lis
 def test_adam_is_that_of_torch_on_the_same_batches(batch_size: int) -> None:
     splits = easy()
     method = AdamProbe(epochs=6, batch_size=batch_size, lr=0.02, patience=NEVER)
-    [fitted] = method.fit_layers(ProbeProblem(splits, torch.arange(3), CPU, 0))
+    [fitted] = method.fit_layers(ProbeProblem(splits, CPU, 0))
     layer, _ = torch_adam(splits, method)
     expected = layer(standardize(splits).test.features[0].double()).softmax(-1).detach()
     found = fitted.predict_proba(splits.test.features)[0].double()

@@ -79,7 +79,9 @@ def test_submitit_jobs_end_as_processes_do(tmp_path: Path, monkeypatch: pytest.M
 
 def test_unknown_submitit_parameters_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
-    with pytest.raises(ValueError, match="unknown SLURM parameter 'color'"):
+    with pytest.raises(
+        ValueError, match="submitit does not accept these parameters: Unknown argument 'color'"
+    ):
         SlurmExecutor(touch, tmp_path, {"color": "red"}, size=1, cluster="local")
     with pytest.raises(ValueError, match="submitit does not accept these parameters"):
         SlurmExecutor(touch, tmp_path, {"mem_gb": "many"}, size=1, cluster="local")

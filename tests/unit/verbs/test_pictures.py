@@ -151,7 +151,7 @@ def test_what_cannot_be_done_is_refused_before_images_are_read(pristine: Path, t
     ("call", "message"),
     [
         (lambda run: isopix.sample(run, 0), "count is 0; allowed: 1 or more"),
-        (lambda run: isopix.sample(run, top_k=2.5), "top_k is 2.5; it must be an integer"),
+        (lambda run: isopix.sample(run, top_k=2.5), "top_k is 2.5; it must be a valid integer"),
         (lambda run: isopix.sample(run, 10**11, **CPU), "not enough memory for 100,000,000,000 images"),
         (lambda run: isopix.complete(run, count=999, **CPU), "999 images requested; digits has"),
         (lambda run: isopix.complete(run, rows=3, mask="half", **CPU), "rows 3 and mask half are both given"),
