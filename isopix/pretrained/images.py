@@ -25,7 +25,6 @@ from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Split
 from isopix.generate.results import NearestTraining, PictureResult
 from isopix.plots.images import png_bytes, sample_grid
-from isopix.pretrained.images import DataLike, evaluation_data, is_own, load_images, sample_of_each
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_images, require_images
 from isopix.pretrained.run import logger, require_writable
 from isopix.runs.image_lists import leave_out_seen
