@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import torch
 
 from isopix.core.config import to_dict
+from isopix.core.measurement import Measurement
 from isopix.core.overrides import parse, resolve_setting
-from isopix.core.progress import track
-from isopix.data.dataset import DataConfig
-from isopix.probing.low_data import LowDataProtocol
+from isopix.core.progress import announce, track
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.measurement import majority_baseline
+from isopix.probing.config import LowDataConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.load import LoadedRun
 from isopix.runs.resume import folder_of_runs, train_or_resume
 from isopix.runs.start import TrainingStart
 from isopix.runs.state import read_environment
@@ -28,14 +30,16 @@ TESTED = {"accuracy", "images", "selection_images"}  # in the log record of the 
 
 
 def prepare_low_data(
-    source: Path, settings: Sequence[str], *, images: DataConfig, num_test_images: int
+    run: RunFolder, settings: Sequence[str], config: LowDataConfig, images: DataConfig, num_test_images: int
 ) -> TrainingStart:
     """Prepare to fine-tune a run on subsets of the images that are probed, and to evaluate it on all
     `num_test_images` test images unless a setting says otherwise.
 
     Raises ValueError for wrong settings, and for those that would change the images.
     """
-    start = prepare_finetune(str(source), settings, options={"num_test_images": num_test_images})
+    fixed = [] if config.select == "validation" else ["patience=null"]
+    words = [f"steps={config.finetune_steps}", *settings, *fixed]
+    start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})
     recipe = start.recipe
     for path in (resolve_setting(to_dict(recipe), word) for word in registry.full_names(parse(settings))):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
@@ -47,39 +51,62 @@ def prepare_low_data(
 
 
 def finetune_low_data(
-    start: TrainingStart, protocol: LowDataProtocol, out: Path, device: torch.device
+    start: TrainingStart, config: LowDataConfig, out: Path, device: torch.device
 ) -> tuple[FewLabels, ...]:
     """Fine-tune on each subset, in run folders `labels-4-subset-0` of a folder in `out` for these settings.
 
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
     what `train_or_resume` raises.
     """
-    settings, counts, subsets = start.settings(), protocol.labels_per_class, range(protocol.num_subsets)
+    results, done, total = [], 0, len(config.labels) * config.subsets
+    settings = start.settings()
     out = out / f"finetune-{settings_hash(settings)}"
-    folders = {each: out / f"labels-{each[0]}-subset-{each[1]}" for each in product(counts, subsets)}
-    with folder_of_runs(out, settings, "low-data evaluation"), track("fine-tuning", len(folders)) as done:
-        for i, ((count, subset), folder) in enumerate(folders.items(), start=1):
-            recipe = start.recipe
-            recipe = recipe.updated(data=replace(recipe.data, labels_per_class=count, subset=subset))
-            observer = RunObserver(f"{recipe.name}, {count} labels per class, subset {subset}")
-            if not train_or_resume(
-                recipe, folder, device=device, observer=observer, initial=start.again()
-            ).finished:
-                raise KeyboardInterrupt
-            done(i)
-    results = []
-    for count in counts:
-        tests = [_test_record(folders[count, subset]) for subset in subsets]
-        num_train_images = read_environment(RunFolder(folders[count, 0])).images["train"]
-        errors = tuple(1 - float(test["accuracy"]) for test in tests)
-        selecting = tests[0]["selection_images"]
-        results.append(FewLabels(count, num_train_images, tests[0]["images"], (), errors, selecting))
+    with folder_of_runs(out, settings, "low-data evaluation"), track("fine-tuning", total) as show:
+        for count in config.labels:
+            tests = []
+            for subset in range(config.subsets):
+                folder = RunFolder(out / f"labels-{count}-subset-{subset}")
+                _finetune(start, folder.path, count, subset, device)
+                tests.append(_test_record(folder))
+                error, steps = 1 - float(tests[-1]["accuracy"]), tests[-1]["step"]
+                announce(f"{count} labels per class, subset {subset}: test error {error:.1%}, {steps} steps")
+                show(done := done + 1)
+            few = FewLabels(
+                count,
+                num_train_images=read_environment(folder).images["train"],
+                num_test_images=tests[0]["images"],
+                layers=(),
+                errors=tuple(1 - float(each["accuracy"]) for each in tests),
+                num_selection_images=tests[0]["selection_images"],
+            )
+            results.append(few)
     return tuple(results)
 
 
-def _test_record(folder: Path) -> Record:
+def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDataConfig) -> Measurement:
+    """Return the record of test errors with few labels."""
+    by_folds = "by cross-validation within the labeled images"
+    chosen = f"on {len(images.validation):,} validation images" if config.select == "validation" else by_folds
+    selection = f"layer and L2 penalty chosen {chosen}"
+    return replace(loaded.measure(images, "test"), selection=selection, baselines=majority_baseline(images))
+
+
+def _finetune(
+    start: TrainingStart, folder: Path, count: int | str, subset: int, device: torch.device
+) -> None:
+    """Fine-tune on one subset until done."""
+    recipe, initial = start.recipe, start.again()
+    recipe = recipe.updated(data=replace(recipe.data, labels_per_class=count, subset=subset))
+    observer = RunObserver(title=None)
+    if not train_or_resume(recipe, folder, device=device, observer=observer, initial=initial).finished:
+        raise KeyboardInterrupt
+
+
+def _test_record(folder: RunFolder) -> Record:
     """Return the log record of the test images. Raises ValueError if there is none."""
-    records = [each for each in log.read_log(RunFolder(folder).log) if each.keys() >= TESTED]
+    records = [each for each in log.read_log(folder.log) if each.keys() >= TESTED]
     if not records:
-        raise ValueError(f"the log of {folder} has no test accuracy; delete the folder to train it again")
+        raise ValueError(
+            f"the log of {folder.path} has no test accuracy; delete the folder to train it again"
+        )
     return records[-1]

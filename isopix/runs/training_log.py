@@ -28,10 +28,10 @@ class RunObserver(NamedTuple):
     """Follows a run: `record` is called with every log record, `stop` after every step.
 
     The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio. `title` is the first
-    line of the display.
+    line of the display; with None there is none.
     """
 
-    title: str = ""
+    title: str | None = ""
     record: Callable[[Record], None] = lambda record: None
     stop: Callable[[], bool] = lambda: False
     loggers: Sequence[str] = ()
@@ -141,9 +141,11 @@ class TrainingLog:
                 raise DivergedError(since, record[name], self._detector.lowest)
 
 
-def _open_display(recipe: Recipe, title: str, step: int, device: torch.device) -> TrainingDisplay | None:
+def _open_display(
+    recipe: Recipe, title: str | None, step: int, device: torch.device
+) -> TrainingDisplay | None:
     """Return the display of a training from a step, if progress is shown."""
-    bar = open_bar()
+    bar = None if title is None else open_bar()
     if bar is None:
         return None
     steps, peak = recipe.train.steps, peak_flops(device, recipe.train.precision_on(device))
