@@ -54,8 +54,7 @@ def low_data(
         sources, seed = loaded.feature_sources(images, read, chosen), loaded.recipe.data.seed
         results = probe_low_data(sources, images, config, method, seed=seed, device=loaded.network.device)
     if start and folder:
-        where = loaded.network.device
-        results["fine-tuned"] = finetune_low_data(start, config, folder.low_data, where)
+        results["fine-tuned"] = finetune_low_data(start, config, folder.low_data, model.network.device)
     measurement = low_data_measurement(loaded, images, config)
     result = LowDataResult(
         data=images.name,
