@@ -87,13 +87,13 @@ def test_complete_keeps_the_given_rows_and_samples_the_others(
     trained: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rows: int
 ) -> None:
     drawn = []
-    real = pictures.completion_grid
+    real = pictures.side_by_side
 
-    def spy(originals, mask, completed, *, baselines):
-        drawn.append((originals, mask, completed))
-        return real(originals, mask, completed, baselines=baselines)
+    def spy(parts, mask):
+        drawn.append((parts["original"][0], mask, torch.stack(parts["completions"], 1)))
+        return real(parts, mask)
 
-    monkeypatch.setattr(pictures, "completion_grid", spy)
+    monkeypatch.setattr(pictures, "side_by_side", spy)
     values = saved_record("samples", trained, "complete", "-n", "2", "--each", "2", *words)
     [(originals, mask, completed)] = drawn
     assert (~mask).all(-1).sum(-1).tolist() == [rows, rows]
