@@ -12,13 +12,6 @@ from torch import Tensor
 
 from isopix.codecs.nearest_color import MovingCenters, Pixels, Points
 from isopix.codecs.palette import Palette, check_num_colors
-from isopix.codecs.quantization_error import (
-    ColorHistogram,
-    QuantizationError,
-    assign_codes,
-    count_colors,
-    quantization_error,
-)
 from isopix.codecs.results import SplitError
 from isopix.core.memory import reuse_freed_memory
 from isopix.core.progress import track

@@ -23,7 +23,6 @@ from isopix.interop.name_tables import (
     expand_layers,
     vit_table,
 )
-from isopix.interop.vit import Channels, Fraction, Number, read_vit
 from isopix.interop.weights import CONFIG, PROCESSOR, WeightFiles, open_weights, read_config
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.heads import NoHeadSpec
