@@ -9,7 +9,8 @@ from torch import Tensor
 
 from isopix.interop.name_tables import WeightMapping
 from isopix.interop.weights import CONFIG
-from isopix.storage import atomic, safetensors_io
+from isopix.storage import atomic
+from isopix.storage.arrays import write_tensors
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,7 @@ class ExportedModel:
             raise ValueError(f"{folder} exists already; the folder must be new or empty")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic.temporary_folder(folder, f"model {folder}") as temporary:
-            safetensors_io.write_tensors(
-                temporary / "model.safetensors", dict(self.tensors), {"format": "pt"}
-            )
+            write_tensors(temporary / "model.safetensors", dict(self.tensors), {"format": "pt"})
             for name, values in self.files.items():
                 atomic.write_bytes(temporary / name, atomic.json_bytes(values))
             atomic.write_bytes(temporary / "README.md", card.encode())
