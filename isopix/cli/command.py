@@ -4,7 +4,6 @@ import inspect
 import os
 from collections.abc import Callable
 from functools import partial, wraps
-from json import loads
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -107,8 +106,7 @@ def _typed(hint: Any) -> Any:
 def print_result(result: Result, *, json: bool) -> None:
     """Print the tables of a result, its warnings and where it was written; or its record as JSON."""
     if json:
-        path = None if result.path is None else str(result.path)
-        show_json({**loads(result.json()), "path": path})
+        show_json({**result.record(), "path": None if result.path is None else str(result.path)})
     else:
         for table in result.tables():
             show(table)

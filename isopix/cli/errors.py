@@ -15,7 +15,6 @@ from cyclopts.exceptions import (
     UnknownCommandError,
     UnknownOptionError,
     UnusedCliTokensError,
-    ValidationError,
 )
 
 from isopix.core.text import SETTING_SYNONYMS, did_you_mean
@@ -82,14 +81,6 @@ def _(error: CoercionError) -> str:
     choices = ", ".join(map(str, get_args(kind) if get_origin(kind) is Literal else [kind]))
     given = f"{error.token.keyword or _name(error.argument)} is '{error.token.value}'"
     return f"{given}; it {EXPECTED.get(kind, f'must be one of {choices}')}"
-
-
-@format_error.register
-def _(error: ValidationError) -> str:
-    assert error.argument
-    rule = error.exception_message.rstrip(".").lower().replace("must be >= 1", "allowed: 1 or more")
-    typed = next((each.keyword for each in error.argument.tokens if each.keyword), _name(error.argument))
-    return f"{typed} is {error.argument.value}; {rule}"
 
 
 @format_error.register
