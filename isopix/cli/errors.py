@@ -144,5 +144,4 @@ def _suggestion(given: str, names: Iterable[str], similarity: float = SIMILARITY
     """Return "did you mean ...?" if one of the names, without its dashes, is close to the given one."""
     bare = {name.lstrip("-"): name for name in names}
     word = given.lstrip("-")
-    hint = did_you_mean(SYNONYMS.get(word, word), bare, similarity=similarity)
-    return re.sub("'(.*)'", lambda found: f"'{bare[found[1]]}'", hint)
+    return did_you_mean(SYNONYMS.get(word, word), bare, similarity=similarity, shown=bare.__getitem__)
