@@ -11,8 +11,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
-from isopix.cli.launch import Devices, SlurmParameters, check_command, is_to_submit, launch_ranks, submit
+from isopix.cli.launch import Devices, SlurmParameters, check_command, launch_ranks, submit
 from isopix.core.signals import STOPPED, Interrupted
+from isopix.core.slurm import IN_JOB
 from isopix.core.verb import Verb, check_job
 from isopix.storage.result import Result
 
@@ -47,7 +48,7 @@ def _command(verb: Verb) -> Callable[..., None]:
         check_command(verb.command)
         devices = options.pop("devices", None) if verb.parallel else None
         slurm = options.pop("slurm", None) if verb.slurm else None
-        if is_to_submit(slurm):
+        if slurm is not None and IN_JOB not in os.environ:
             load_plugins(plugin)
             out = Path(options.get("out") or args[0])
             check = partial(check_job, lambda: verb.function(*args, **options))
