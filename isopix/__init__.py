@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from isopix.core.signals import Interrupted
     from isopix.pretrained.features import Features
     from isopix.pretrained.images import make_grid
-    from isopix.pretrained.loading import load, save
     from isopix.pretrained.model import PretrainedModel
-    from isopix.pretrained.run import Run
+    from isopix.pretrained.run import Run, load, save
     from isopix.verbs.analyze import analyze
     from isopix.verbs.compare import compare
     from isopix.verbs.complete import complete, reconstruct
@@ -65,10 +64,10 @@ _MODULES = {
     "Interrupted": "isopix.core.signals",
     "PretrainedModel": "isopix.pretrained.model",
     "Run": "isopix.pretrained.run",
-    "load": "isopix.pretrained.loading",
+    "load": "isopix.pretrained.run",
     "load_plugin": "isopix.core.registry",
     "make_grid": "isopix.pretrained.images",
-    "save": "isopix.pretrained.loading",
+    "save": "isopix.pretrained.run",
     "show_progress": "isopix.core.progress",
 }
 

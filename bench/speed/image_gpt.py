@@ -24,11 +24,12 @@ def with_weights_of(network: Network) -> nn.Module:
     """Return the exported model: the same weights, and no dropout (its default is 0.1)."""
     import transformers  # noqa: PLC0415  it takes seconds to load, and is an extra
 
-    settings: dict[str, Any] = imagegpt.exported_config(network) | {"use_cache": False}
+    exported = imagegpt.export_imagegpt(network)
+    settings: dict[str, Any] = {**exported.files["config.json"], "use_cache": False}
     model: nn.Module = transformers.ImageGPTForCausalImageModeling(
         transformers.ImageGPTConfig.from_dict(settings)
     )
-    model.load_state_dict(imagegpt.exported_state_dict(network))
+    model.load_state_dict(dict(exported.tensors))
     return model.to(network.device)
 
 

@@ -23,8 +23,8 @@ from isopix.core.random import generator
 from isopix.core.registry import register
 from isopix.core.types import Grid
 from isopix.model.network import Network
+from isopix.plots.biases import plot_inductive_biases
 from isopix.plots.embeddings import plot_embedding_pca, plot_position_similarity
-from isopix.plots.inductive_biases import plot_inductive_biases
 from isopix.plots.style import Figure
 
 NUM_TABLE_COMPONENTS = 8

@@ -57,7 +57,7 @@ class ScoredImages:
     images with their scores.
 
     Not in the record, in the order of the images: `scores` by name, `names` of the source (empty where
-    unknown), and `labels`, class names.
+    unknown), those without their folder, `labels`, class names, and the split.
     """
 
     data: str
@@ -67,7 +67,9 @@ class ScoredImages:
     least_likely: tuple[tuple[str, Mapping[str, float]], ...]
     scores: Unsaved[Mapping[str, Any]] = unsaved()
     names: Unsaved[Sequence[str]] = unsaved()
+    short_names: Unsaved[Sequence[str]] = unsaved()
     labels: Unsaved[Sequence[str]] = unsaved()
+    images: Unsaved[Any] = unsaved()
 
 
 class ScoreResult(Result):
@@ -80,6 +82,10 @@ class ScoreResult(Result):
     images: ScoredImages
     against: ScoredImages | None = None
     auroc: Mapping[str, AUROC] = field(default_factory=dict)
+
+    @property
+    def caption(self) -> str:
+        return "Images with their surprise maps: nats per pixel, brighter for less likely, all on one scale."
 
     def tables(self) -> list[Table]:
         """Return the means of both datasets, their least likely images, and the AUROC."""
@@ -148,6 +154,11 @@ class NeighborsResult(Result):
     first_outliers: tuple[Outlier, ...]
     duplicates: Unsaved[Any] = unsaved()  # DuplicatePair
     outliers: Unsaved[Any] = unsaved()  # Outlier
+
+    @property
+    def caption(self) -> str:
+        pairs = "Near-duplicates" if self.num_duplicates else "Outliers, each beside its nearest image"
+        return f"{pairs}, by the features of layer {self.layer}."
 
     def tables(self) -> list[Table]:
         """Return the first of both lists."""

@@ -24,6 +24,11 @@ class Codec(nn.Module, abc.ABC):
     patch_size: int  # side of a position in pixels: 1 for pixels
     points_per_side: int = 1  # the codes of a position are a square of so many points, each with its channels
 
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width of the images that the model reads, in pixels."""
+        return self.grid.rows * self.patch_size, self.grid.cols * self.patch_size
+
     @abc.abstractmethod
     def encode(self, images: Images) -> Codes:
         """Return the codes of images of any size that is a multiple of `patch_size`, in raster order."""

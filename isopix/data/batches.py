@@ -184,6 +184,9 @@ class Prefetch:
             each.kill()
         self._processes = set()
 
+    def __del__(self) -> None:
+        self.close()
+
     def _start(self, step: int) -> None:
         others, handler = set(multiprocessing.active_children()), signal.getsignal(signal.SIGCHLD)
         loader = DataLoader(

@@ -1,7 +1,8 @@
-"""Completion: hidden parts of images are filled in several times, from what is visible."""
+"""Completion: hidden parts of images are filled in several times, from what is visible. Reconstruction: once,
+by the most likely codes.
+"""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -9,15 +10,23 @@ from einops import rearrange
 from jaxtyping import Bool, Float64, UInt8
 from torch import Tensor
 
+from isopix.core.memory import report_memory
 from isopix.core.progress import track
 from isopix.core.text import short_repr
 from isopix.core.types import Images, Mask
 from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
-from isopix.generate.filling import Filled, Stream, fill_in_passes, fill_raster
+from isopix.generate.filling import Filled, fill_in_passes, fill_raster
 from isopix.generate.mask import PixelMask, hidden_pixels
-from isopix.generate.memory import images_at_once, images_per_forward
-from isopix.generate.sample import range_batches, require, sampling_autocast
+from isopix.generate.sample import (
+    Stream,
+    images_at_once,
+    images_per_forward,
+    range_batches,
+    require,
+    sampling_mode,
+)
 from isopix.objectives.base import PretrainModel
+from isopix.objectives.visible_baselines import exact_matches
 
 CompletedImages = UInt8[Tensor, "B each 3 H W"]
 LogLikelihood = Float64[Tensor, "B each"]
@@ -87,25 +96,22 @@ def complete_images(
     `batch_size` completions are computed at a time, by default as many as the free memory allows. Raises
     ValueError if the network can do neither, and for passes of an autoregressive model.
     """
-    images, log_likelihood, each = [], [], prompt.samples_per_image
-    size = batch_size or _batch_size(model, sampling)
-    batches = [
-        (batch, samples)
-        for batch in range_batches(len(prompt.images), max(1, size // each))
-        for samples in range_batches(each, size)
-    ]
-    with track("completing images, percent", 100) as count, sampling_autocast(model.network.device, sampling):
-        for number, (batch, samples) in enumerate(batches):
-            for step in _steps(model, prompt, batch, samples, sampling=sampling, passes=passes, seed=seed):
-                count(round(100 * (number + step.done / step.total) / len(batches)))
-            images.append(_pictures(model, prompt, batch, step).cpu())
-            log_likelihood.append(_log_likelihood(step))
-    return Completions(
-        _by_image(torch.cat(images), each),
-        _by_image(torch.cat(log_likelihood), each),
-        hidden_pixels(prompt.hidden, prompt.images),
-        likelihood_kind(model),
-    )
+    found, each = [], prompt.samples_per_image
+    with report_memory(f"{len(prompt.images) * each:,} images; sample fewer"), sampling_mode(model, sampling):
+        size = batch_size or _batch_size(model, sampling)
+        parts = [
+            (images, samples)
+            for images in range_batches(len(prompt.images), max(1, size // each))
+            for samples in range_batches(each, size)
+        ]
+        with track("completing images, percent", 100) as count:
+            for number, part in enumerate(parts):
+                for step in _steps(model, prompt, *part, sampling=sampling, passes=passes, seed=seed):
+                    count(round(100 * (number + step.done / step.total) / len(parts)))
+                found.append((_pictures(model, prompt, part[0], step).cpu(), _log_likelihood(step)))
+    images, log_likelihood = (_by_image(torch.cat(each_part), each) for each_part in zip(*found, strict=True))
+    mask = hidden_pixels(prompt.hidden, prompt.images)
+    return Completions(images, log_likelihood, mask, likelihood_kind(model))
 
 
 def completion_steps(
@@ -115,32 +121,22 @@ def completion_steps(
     sampling: SamplingConfig,
     passes: Passes = DEFAULT_PASSES,
     seed: int = 0,
-    context: Callable[[], AbstractContextManager[object]],
 ) -> Iterator[PartialCompletions]:
     """Yield the completions of `complete_images` as they are made, all at a time: after each row of an
-    autoregressive model, and each pass of a masked one. Each step is computed in a `context` of its own.
+    autoregressive model, and each pass of a masked one.
     """
-    each = prompt.samples_per_image
-    every, samples = range(len(prompt.images)), range(each)
-    steps = _steps(model, prompt, every, samples, sampling=sampling, passes=passes, seed=seed)
-
-    def pictures() -> PartialCompletions | None:
-        step = next(steps, None)
-        if step is None:
-            return None
-        images = _pictures(model, prompt, every, step)
-        remaining = hidden_pixels(step.remaining, images)
-        images = images.masked_fill(remaining[:, None], GRAY)
-        parts = (images.cpu(), remaining.cpu(), _log_likelihood(step))
-        shown, missing, log_likelihood = (_by_image(part, each) for part in parts)
-        return PartialCompletions(step.done, step.total, shown, missing, log_likelihood)
-
+    each, every = prompt.samples_per_image, range(len(prompt.images))
+    steps = _steps(model, prompt, every, range(each), sampling=sampling, passes=passes, seed=seed)
     while True:
-        with context(), sampling_autocast(model.network.device, sampling):
-            found = pictures()
-        if found is None:
-            return
-        yield found
+        with report_memory("these completions; complete fewer"), sampling_mode(model, sampling):
+            step = next(steps, None)  # between two steps, the caller computes as it likes
+            if step is None:
+                return
+            images = _pictures(model, prompt, every, step)
+            remaining = hidden_pixels(step.remaining, images)
+            images = images.masked_fill(remaining[:, None], GRAY)
+            parts = (images.cpu(), remaining.cpu(), _log_likelihood(step))
+        yield PartialCompletions(step.done, step.total, *(_by_image(part, each) for part in parts))
 
 
 def _steps(
@@ -169,7 +165,7 @@ def _steps(
 
 
 def _pictures(model: PretrainModel, prompt: Prompt, batch: range, step: Filled) -> Images:
-    """The images of a step: the decoded codes, and where nothing was hidden, what the network reads."""
+    """Return the decoded codes, and where nothing was hidden, what the network reads."""
     network = model.network
     decoded = network.codec.decode(step.codes)
     if model.objective.can_sample:
@@ -183,7 +179,6 @@ def _pictures(model: PretrainModel, prompt: Prompt, batch: range, step: Filled) 
 
 
 def _by_image(values: Tensor, each: int) -> Tensor:
-    """Values of all completions, those of an image apart from those of others."""
     return rearrange(values, "(b each) ... -> b each ...", each=each)
 
 
@@ -195,3 +190,54 @@ def _batch_size(model: PretrainModel, sampling: SamplingConfig) -> int:
     if model.objective.can_sample:
         return images_at_once(model.network, sampling.precision)
     return images_per_forward(model.network)
+
+
+class Reconstruction(NamedTuple):
+    """The `original` images as the network reads them, the `mask`, by position or by code, and two copies of
+    the original whose masked positions hold the `target` codes, or the network's `prediction` of them.
+
+    `accuracy` is the fraction of codes in the loss predicted exactly, `baselines` that of learning-free
+    predictions by name.
+    """
+
+    original: Images
+    mask: Mask
+    target: Images
+    prediction: Images
+    accuracy: float
+    baselines: Mapping[str, float]
+
+    @property
+    def pixel_mask(self) -> PixelMask:
+        """True for the pixels of a position of which any code is masked."""
+        return hidden_pixels(self.mask, self.original)
+
+
+@torch.no_grad()
+def reconstruct_images(
+    model: PretrainModel, images: Images, *, generator: torch.Generator, modes: Sequence[int] = ()
+) -> Reconstruction:
+    """Mask positions as in training, and predict their most likely codes in one pass (iGPT section 2.1);
+    results are on the CPU. Raises ValueError if the network masks none.
+
+    `modes` are the most frequent values of the channels of a code in training images, a baseline.
+    """
+    require(model, "reconstruct")
+    network, codec = model.network, model.network.codec
+    batch = model.make_reconstruction_batch(images, generator)
+    assert batch.mask is not None, "the objective masks inputs"
+    predicted = network.predict(batch.inputs, batch.mask)
+    correct = (predicted == batch.targets)[batch.loss_mask.expand_as(predicted)].float().mean()
+    original, pixels = network.visible_pixels(images), hidden_pixels(batch.mask, images)[:, None]
+    target, prediction = (
+        torch.where(pixels, codec.decode(codes), original)
+        for codes in (batch.targets, torch.where(batch.mask, predicted, batch.targets))
+    )
+    return Reconstruction(
+        original.cpu(),
+        batch.mask.cpu(),
+        target.cpu(),
+        prediction.cpu(),
+        float(correct),
+        exact_matches(batch.masked_codes(codec), modes),
+    )

@@ -14,17 +14,22 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, PositionIndices, SelectedTokens
 from isopix.generate.config import Passes, SamplingConfig
 from isopix.generate.mask import hidden_pixels
-from isopix.generate.sample import decode_steps, on_device, sample_codes, uniform_numbers
+from isopix.generate.sample import (
+    Stream,
+    decode_steps,
+    on_device,
+    random_numbers,
+    sample_codes,
+    uniform_numbers,
+)
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
 from isopix.model.stems.base import Inputs
 from isopix.objectives.base import PretrainModel
 
-Stream = tuple[int, str, int]  # seed, purpose and number of the image
 NEARBY = 3  # positions
 LogProbs = Float[Tensor, "B N Q"]
 SelectedLogits = Float[Tensor, "B M Q K"]
@@ -116,12 +121,12 @@ def fill_in_passes(
     remaining, log_probs = hidden, torch.zeros(codes.shape, device=codes.device)
     counts = hidden.flatten(1).sum(1)
     total = min(passes.iterations, int(counts.max()))
-    noise = random_numbers(streams, "order", hidden.shape).float().to(hidden.device)
+    noise = random_numbers(hidden.shape[1:], _substreams(streams, "order")).float().to(hidden.device)
     for number in range(1, total + 1):
         positions = hidden_positions(remaining)
         inputs = partial_inputs(network, pictures, codes, hidden, remaining)
         logits = network.head.logits(tokens_at(network.backbone, inputs, remaining, positions))
-        uniform = random_numbers(streams, f"pass/{number}", codes.shape)
+        uniform = uniform_numbers(network, _substreams(streams, f"pass/{number}"))
         drawn = sample_at(logits, positions, uniform, sampling)
         found = code_log_probs(logits, drawn)
         ranks = noise
@@ -134,6 +139,10 @@ def fill_in_passes(
         log_probs = torch.where(kept, scatter(log_probs, positions, found.to(log_probs.dtype)), log_probs)
         remaining = remaining & ~kept
         yield Filled(number, total, codes, remaining, log_probs)
+
+
+def _substreams(streams: Sequence[Stream], what: str) -> list[Stream]:
+    return [(seed, f"{purpose}/{what}", image) for seed, purpose, image in streams]
 
 
 def remaining_after(counts: Int[Tensor, " B"], number: int, passes: Passes) -> Int[Tensor, " B"]:
@@ -187,8 +196,7 @@ def code_log_probs(logits: SelectedLogits, codes: SelectedCodes) -> SelectedLogP
 def confidence(log_probs: SelectedLogProbs, positions: PositionIndices, mask: Mask) -> Float[Tensor, "B N _"]:
     """Return ln p of the codes of each position, or of each code where single ones are hidden."""
     own = log_probs if mask.shape[-1] > 1 else log_probs.sum(-1, keepdim=True)
-    everywhere = own.new_zeros(mask.shape)
-    return scatter(everywhere, positions, own)
+    return scatter(own.new_zeros(mask.shape), positions, own)
 
 
 def num_known_nearby(remaining: Mask, grid: Grid) -> Float[Tensor, "B N 1"]:
@@ -214,13 +222,3 @@ def highest(ranks: Float[Tensor, "B N _"], remaining: Mask, keep_hidden: Int[Ten
 def scatter(values: Tensor, positions: PositionIndices, new: Tensor) -> Tensor:
     """Return values [B N ...] with new ones [B M ...] at these positions."""
     return values.scatter(1, positions[..., None].expand_as(new), new)
-
-
-def random_numbers(streams: Sequence[Stream], what: str, shape: torch.Size) -> Tensor:
-    """Return uniform numbers, of each completion from a generator of its own, in float64 on the CPU."""
-    return torch.stack(
-        [
-            torch.rand(shape[1:], dtype=torch.float64, generator=generator(seed, f"{purpose}/{what}", image))
-            for seed, purpose, image in streams
-        ]
-    )

@@ -7,12 +7,13 @@ import hashlib
 import math
 import os
 from collections.abc import Collection
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from einops import rearrange, reduce, repeat
+from einops import reduce, repeat
 from jaxtyping import Bool
 from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt
@@ -29,14 +30,14 @@ from isopix.data.resize import crop_box
 from isopix.objectives.masks import MaskSpec, exact_ratio_mask
 
 PixelShape = Bool[Tensor, "H W"]
-ROUNDING = 1e-6  # of a pixel: how far an edge may be off a whole one
+PixelMask = Bool[Tensor, "B H W"]
 if TYPE_CHECKING:
     MaskLike = str | os.PathLike[str] | Tensor | NDArray[Any] | MaskSpec
 else:
     MaskLike = Any  # what is read says what is wrong
 Source = Bool[Tensor, "_ H W"] | MaskSpec  # the pixels that are hidden of every image or of each, or a policy
-PixelMask = Bool[Tensor, "B H W"]
 
+ROUNDING = 1e-6  # of a pixel: how far an edge may be off a whole one
 LATER_PIXELS = (
     "autoregressive models sample hidden pixels in raster order, each given the pixels before it; known "
     "pixels after it are kept, but the model does not see them (masked models see all known pixels)"
@@ -79,9 +80,7 @@ def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) 
     for image, own in enumerate(hidden):
         if not own.any() or own.all():
             what = "every position; at least one must be visible" if own.any() else "nothing"
-            raise ValueError(
-                f"mask {mask_label(mask)} hides {what}{f' (image {image})' if count > 1 else ''}"
-            )
+            raise ValueError(f"mask {mask_label(mask)} hides {what} (image {image})")
     return hidden
 
 
@@ -90,16 +89,6 @@ def chosen_mask(codec: Codec, *, rows: int | None, mask: MaskLike | None) -> Mas
     if rows is not None and mask is not None:
         raise ValueError(f"rows {rows} and mask {mask_label(mask)} are both given; give one of them")
     return f"rows:{codec.grid.rows // 2 if rows is None else rows}" if mask is None else mask
-
-
-def rows_mask(codec: Codec, rows: int) -> PixelShape:
-    """Hide all but the first `rows` rows of positions. Raises ValueError if no row or every row is given."""
-    grid, side = codec.grid, codec.patch_size
-    if not 0 < rows < grid.rows:
-        raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {rows}")
-    hidden = torch.zeros(grid.rows * side, grid.cols * side, dtype=torch.bool)
-    hidden[rows * side :] = True
-    return hidden
 
 
 def mask_label(mask: MaskLike) -> str:
@@ -149,8 +138,8 @@ def nearest_visible_pixels(images: Images, hidden: PixelMask) -> Images:
 
 def _touched_positions(pixels: Bool[Tensor, "_ H W"], codec: Codec) -> Mask:
     side = codec.patch_size
-    touched = reduce(pixels.to(torch.uint8), "b (h p) (w q) -> b h w", "max", p=side, q=side)
-    return rearrange(touched.bool(), "b h w -> b (h w) 1")
+    touched = reduce(pixels.to(torch.uint8), "b (h p) (w q) -> b (h w) 1", "max", p=side, q=side)
+    return touched.bool()
 
 
 def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:
@@ -163,29 +152,29 @@ def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:
 def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
     if isinstance(mask, MaskSpec):
         return [mask]
-    if isinstance(mask, str | os.PathLike):
-        if Path(mask).is_file() or not isinstance(mask, str):
-            return [_file(Path(mask), codec)]
+    if isinstance(mask, os.PathLike) or (isinstance(mask, str) and Path(mask).is_file()):
+        return [_file(Path(mask), codec)]
+    if isinstance(mask, str):
         return [_parsed(text, codec) for text in mask.split("+")]
     array = torch.from_numpy(np.array(mask)) if isinstance(mask, np.ndarray) else mask.cpu()
     if array.dtype != torch.bool or array.ndim not in (2, 3) or not array.numel():
-        given = f"{str(array.dtype).removeprefix('torch.')} {list(array.shape)}"
+        given = f"{array.dtype} {list(array.shape)}"
         raise ValueError(f"mask is {given}; allowed: bool [H W] or [B H W], True where hidden")
     each = array[None] if array.ndim == 2 else array
-    return [torch.stack([fit_to(_size(codec), own) for own in each])]
+    return [torch.stack([fit_to(codec.image_size, own) for own in each])]
 
 
 def _parsed(text: str, codec: Codec) -> Source:
     """Return what a text names; raises ValueError with all that can be named."""
-    form, _, rest = text.partition(":")
+    (form, _, rest), size = text.partition(":"), codec.image_size
     if form == "half" or (form == "rows" and rest.isdecimal()):
-        return rows_mask(codec, codec.grid.rows // 2 if form == "half" else int(rest))[None]
+        return _rows(codec, codec.grid.rows // 2 if form == "half" else int(rest))[None]
     if form == "rectangle":
-        return _rectangle(_numbers(text, rest or MIDDLE, [4]), _size(codec))[None]
+        return _rectangle(*_numbers(text, rest or MIDDLE, [4]), size)[None]
     if form == "brush":
-        return _brush(_numbers(text, rest or STROKE, range(3, 2**16, 2)), _size(codec))[None]
+        return _brush(*_numbers(text, rest or STROKE, range(3, 2**16, 2)), size)[None]
     if form == "random":
-        return exact_ratio_mask(_numbers(text, rest or RATIO, [1]).values[0], codec.grid.positions)
+        return exact_ratio_mask(_numbers(text, rest or RATIO, [1])[0][0], codec.grid.positions)
     if form in kinds(MaskSpec.noun):
         return from_dict(MaskSpec, {"kind": form, **parse(rest.split(",") if rest else [])})
     if Path(text).is_file():
@@ -198,31 +187,35 @@ def _allowed(text: str) -> str:
 
 
 def _file(path: Path, codec: Codec) -> Bool[Tensor, "1 H W"]:
-    return fit_to(_size(codec), torch.from_numpy(read_mask(path)))[None]
+    return fit_to(codec.image_size, torch.from_numpy(read_mask(path)))[None]
 
 
-class _Numbers(NamedTuple):
-    values: list[float]
-    are_fractions: bool  # of the sides of the picture, else pixels
-
-
-def _numbers(text: str, rest: str, counts: Collection[int]) -> _Numbers:
-    """Return the numbers of a text, as many as one of `counts`. Raises ValueError for anything else."""
+def _numbers(text: str, rest: str, counts: Collection[int]) -> tuple[list[float], bool]:
+    """Return the numbers of a text, as many as one of `counts`, and whether they are fractions of the sides
+    of the picture, else pixels. Raises ValueError for anything else.
+    """
     try:
         values = [float(word) for word in rest.split(",")]
     except ValueError:
         values = []
     if len(values) not in counts or not all(map(math.isfinite, values)):
         raise ValueError(_allowed(text))
-    return _Numbers(values, "." in rest)
+    return values, "." in rest
 
 
-def _rectangle(numbers: _Numbers, size: tuple[int, int]) -> PixelShape:
+def _rows(codec: Codec, rows: int) -> PixelShape:
+    """Hide all but the first `rows` rows of positions. Raises ValueError if no row or every row is given."""
+    if not 0 < rows < codec.grid.rows:
+        raise ValueError(f"rows must be between 1 and {codec.grid.rows - 1} for this model; got {rows}")
+    hidden = torch.zeros(codec.image_size, dtype=torch.bool)
+    hidden[rows * codec.patch_size :] = True
+    return hidden
+
+
+def _rectangle(values: list[float], are_fractions: bool, size: tuple[int, int]) -> PixelShape:
     """Hide a rectangle. Raises ValueError unless it lies in the picture."""
-    sides = size if numbers.are_fractions else (1, 1)
-    top, left, height, width = (
-        each * side for each, side in zip(numbers.values, [*sides, *sides], strict=True)
-    )
+    sides = size if are_fractions else (1, 1)
+    top, left, height, width = (each * side for each, side in zip(values, [*sides, *sides], strict=True))
     bottom, right = (math.ceil(end - ROUNDING) for end in (top + height, left + width))
     if min(height, width) <= 0 or min(top, left) < 0 or bottom > size[0] or right > size[1]:
         given = ", ".join(f"{each:g}" for each in (top, left, height, width))
@@ -235,15 +228,15 @@ def _rectangle(numbers: _Numbers, size: tuple[int, int]) -> PixelShape:
     return hidden
 
 
-def _brush(numbers: _Numbers, size: tuple[int, int]) -> PixelShape:
+def _brush(values: list[float], are_fractions: bool, size: tuple[int, int]) -> PixelShape:
     """Hide the pixels whose centers are at most a radius from the line through some points."""
-    radius, *places = numbers.values
+    radius, *places = values
     points = torch.tensor(places, dtype=torch.float64).view(-1, 2)
-    if numbers.are_fractions:
+    if are_fractions:
         radius *= min(size)
         points = points * torch.tensor(size) - 0.5
     rows, cols = (torch.arange(side, dtype=torch.float64) for side in size)
-    pixels = torch.stack(torch.meshgrid(rows, cols, indexing="ij"), -1)
+    pixels = torch.cartesian_prod(rows, cols).view(*size, 2)
     hidden = torch.zeros(size, dtype=torch.bool)
     for start, end in zip(points, points[1:] if len(points) > 1 else points, strict=False):
         along = end - start
@@ -263,13 +256,9 @@ def fit_to(size: tuple[int, int], mask: Bool[Tensor, "_ _"]) -> PixelShape:
 
 
 def _parts(start: float, end: float, count: int, length: int) -> list[slice]:
-    """The lines that each of equal parts of a side touches."""
-    step = (end - start) / count
-    firsts = [math.floor(start + i * step + ROUNDING) for i in range(count)]
-    ends = [min(length, math.ceil(start + (i + 1) * step - ROUNDING)) for i in range(count)]
-    return [slice(*each) for each in zip(firsts, ends, strict=True)]
-
-
-def _size(codec: Codec) -> tuple[int, int]:
-    """Height and width of the model's images, in pixels."""
-    return codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size
+    """Return the lines that each of equal parts of a side touches."""
+    edges = [start + i * (end - start) / count for i in range(count + 1)]
+    return [
+        slice(math.floor(first + ROUNDING), min(length, math.ceil(last - ROUNDING)))
+        for first, last in pairwise(edges)
+    ]

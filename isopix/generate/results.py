@@ -29,16 +29,6 @@ class PictureResult(Result):
     seed: int
     picture: Unsaved[Any] = unsaved()
 
-    @property
-    def title(self) -> str:
-        """The section of the report that shows the picture."""
-        raise NotImplementedError
-
-    @property
-    def caption(self) -> str:
-        """What the picture shows."""
-        raise NotImplementedError
-
     def show(self) -> None:
         """Show the picture: in a notebook below the cell, elsewhere in the system's viewer."""
         ipython = sys.modules.get("IPython")
@@ -107,10 +97,8 @@ class SampleResult(PictureResult):
             return []
         distances = {"samples": self.nearest.distances, "held-out images": self.nearest.held_out}
         rows = [(name, len(each), f"{median_low(each):.1f}") for name, each in distances.items() if each]
-        caption = (
-            f"Distance to the nearest of {self.nearest.num_training:,} training images, in levels (0..255)"
-        )
-        return [Table(caption, ["images", "count", "median"], rows)]
+        caption = f"Distance to the nearest of {self.nearest.num_training:,} training images, in levels"
+        return [Table(f"{caption} (0..255)", ["images", "count", "median"], rows)]
 
 
 class CompletionResult(PictureResult):

@@ -6,7 +6,7 @@ their last bits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from logging import getLogger
 from typing import Literal, NamedTuple
@@ -15,26 +15,36 @@ import torch
 from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
-from isopix.core.device import autocast, check_compiler, compiles_by_default, native_precision
+from isopix.core.device import (
+    Precision,
+    autocast,
+    check_compiler,
+    compiles_by_default,
+    native_precision,
+)
+from isopix.core.memory import eval_batch_size, free_memory, report_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.config import SamplingConfig
-from isopix.generate.memory import images_at_once
 from isopix.model.kv_cache import AttentionCache, KVCache
-from isopix.model.network import Network
-from isopix.model.rounded_matrices import with_rounded_matrices
+from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
+from isopix.model.stems.base import Inputs
 from isopix.objectives.base import PretrainModel
 
 logger = getLogger("isopix")
 
 LOWEST_TEMPERATURE = 1e-30  # greedy; below, quotients of float32 logits would overflow
 RECOMPILE_LIMIT = 64  # each model, precision and batch size is compiled about three times
+CACHE_FRACTION = 0.5  # of the free memory, for the caches of all images, or the logits
+LOGIT_BYTES = 32  # of each: logits, their logarithms, probabilities, and their sums in float64
+TOKEN_COPIES = 32  # of width float32 numbers, which a block holds of each token
 NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
 NextNumbers = Float64[Tensor, "B Q"]  # uniform, from 0 to 1
 UniformNumbers = Float64[Tensor, "_ N Q"]  # one for each code of each sample
 SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
+Stream = tuple[int, str, int]  # seed, purpose and number of the image: of `core.random.generator`
 
 
 def require(model: PretrainModel, verb: Literal["sample", "complete", "reconstruct"]) -> None:
@@ -83,9 +93,13 @@ def on_device(uniform: Tensor, device: torch.device) -> Tensor:
     return uniform if device.type == "mps" else uniform.to(device)
 
 
-def sampling_autocast(device: torch.device, sampling: SamplingConfig) -> AbstractContextManager[object]:
-    """Return the context of products; on CPUs see `_rounds_matrices`."""
-    return autocast(device, "bf16" if sampling.precision == "bf16" and device.type == "cuda" else "fp32")
+@contextmanager
+def sampling_mode(model: PretrainModel, sampling: SamplingConfig) -> Iterator[None]:
+    """Compute in evaluation mode, products in the precision of `sampling` (on CPUs `_rounds_matrices`)."""
+    device = model.network.device
+    on_gpu = sampling.precision == "bf16" and device.type == "cuda"
+    with evaluation_mode(model), torch.no_grad(), autocast(device, "bf16" if on_gpu else "fp32"):
+        yield
 
 
 def _rounds_matrices(device: torch.device, sampling: SamplingConfig) -> bool:
@@ -208,32 +222,64 @@ def sample_images(
     """
     require(model, "sample")
     network, codec = model.network, model.network.codec
-    shape = (3, codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size)
-    images = torch.empty(count, *shape, dtype=torch.uint8)
-    size, done = batch_size or images_at_once(network, sampling.precision), 0
-    batches = range_batches(count, size)
-    with track("sampling", len(batches) * codec.grid.positions) as count_done:
-        for batch in batches:
-            blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
-            uniform = uniform_numbers(network, ((seed, "sample", image) for image in batch))
-            codes = []
-            with sampling_autocast(network.device, sampling):
+    shape = (3, *codec.image_size)
+    with report_memory(f"{count:,} images; sample fewer"), sampling_mode(model, sampling):
+        images, done = torch.empty(count, *shape, dtype=torch.uint8), 0
+        batches = range_batches(count, batch_size or images_at_once(network, sampling.precision))
+        with track("sampling", len(batches) * codec.grid.positions) as count_done:
+            for batch in batches:
+                blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
+                uniform = uniform_numbers(network, ((seed, "sample", image) for image in batch))
+                codes = []
                 for step in decode_steps(model, blank, start=0, sampling=sampling, uniform=uniform):
                     codes.append(step.codes)
                     count_done(done + step.position + 1)
-            images[batch.start : batch.stop] = codec.decode(torch.cat(codes, 1))
-            done += codec.grid.positions
+                images[batch.start : batch.stop] = codec.decode(torch.cat(codes, 1))
+                done += codec.grid.positions
     return images
 
 
-def uniform_numbers(network: Network, streams: Iterable[tuple[int, str, int]]) -> UniformNumbers:
-    """Return the random numbers of each stream: the arguments of `core.random.generator`."""
-    shape = (network.codec.grid.positions, network.codec.num_codes)
-    return torch.stack(
-        [torch.rand(shape, dtype=torch.float64, generator=generator(*stream)) for stream in streams]
-    )
+def uniform_numbers(network: Network, streams: Iterable[Stream]) -> UniformNumbers:
+    """Return a random number for each code of each stream, in float64."""
+    return random_numbers((network.codec.grid.positions, network.codec.num_codes), streams)
+
+
+def random_numbers(shape: Sequence[int], streams: Iterable[Stream]) -> Tensor:
+    """Return uniform random numbers on the CPU, those of each stream from a generator of its own."""
+    drawn = [torch.rand(shape, dtype=torch.float64, generator=generator(*stream)) for stream in streams]
+    return torch.stack(drawn)
 
 
 def range_batches(count: int, size: int) -> list[range]:
     """Split range(count) into ranges of at most `size` numbers."""
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def images_at_once(network: Network, precision: Precision | None) -> int:
+    """Return how many images to sample at a time, at least one."""
+    return max(1, int(CACHE_FRACTION * free_memory(network.device)) // cache_bytes(network, precision))
+
+
+@torch.inference_mode()
+def images_per_forward(network: Network) -> int:
+    """Return of how many images to predict all codes at a time, at least one; no more than are fast."""
+    codec, width = network.codec, network.backbone.embed(_blank(network)).shape[-1]
+    logits, tokens = LOGIT_BYTES * codec.num_codes * codec.vocab_size, 4 * TOKEN_COPIES * width
+    bytes_each = codec.grid.positions * (logits + tokens)
+    fit = int(CACHE_FRACTION * free_memory(network.device)) // bytes_each
+    return max(1, min(fit, eval_batch_size(codec.grid.positions, network.device)))
+
+
+@torch.inference_mode()
+def cache_bytes(network: Network, precision: Precision | None) -> int:
+    """Return the bytes that the caches of all blocks hold for an image."""
+    caches = network.backbone.new_caches(precision)
+    tokens = network.backbone.embed(_blank(network))
+    network.backbone.decode_step(tokens[:, :1], caches)
+    return sum(cache.num_bytes for cache in caches)
+
+
+def _blank(network: Network) -> Inputs:
+    """What the stem reads of a black image."""
+    image = torch.zeros(1, 3, *network.codec.image_size, dtype=torch.uint8, device=network.device)
+    return network.inputs_of_codes(network.codec.encode(image))

@@ -1,5 +1,6 @@
 """Import and export ImageGPT models of Hugging Face `transformers`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,10 +12,16 @@ from torch import Tensor, nn
 
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
-from isopix.interop.exported_model import ExportedModel, require_names
-from isopix.interop.imported_model import ImportedModel, convert_tensors, grid_of, igpt_recipe
-from isopix.interop.name_tables import ACTIVATION_NAMES, IMAGEGPT, IMAGEGPT_NAMES, expand_layers, to_source
-from isopix.interop.weights import CONFIG, PROCESSOR, open_weights, read_config
+from isopix.interop.imported_model import ImportedModel, convert_tensors, expansion_of, grid_of, igpt_recipe
+from isopix.interop.name_tables import (
+    ACTIVATION_NAMES,
+    IMAGEGPT,
+    IMAGEGPT_NAMES,
+    expand_layers,
+    require_names,
+    to_source,
+)
+from isopix.interop.weights import CONFIG, PROCESSOR, ExportedModel, open_weights, read_config
 from isopix.model.blocks.transformer import TransformerBlock, TransformerSpec
 from isopix.model.mlp import ACTIVATIONS, RMSNormSpec, TwoLayerMLP, TwoLayerMLPSpec
 from isopix.model.network import Network
@@ -37,27 +44,12 @@ class ImageGPTConfig(BaseModel):
     n_layer: PositiveInt
     n_head: PositiveInt
     n_inner: PositiveInt | None = None
-    activation_function: str
+    activation_function: Literal[tuple(ACTIVATION_NAMES)]  # type: ignore[valid-type]
     layer_norm_epsilon: Annotated[float, Gt(0), Lt(1)]
     scale_attn_weights: Literal[True] = True
     scale_attn_by_inverse_layer_idx: Literal[False] = False
     add_cross_attention: Literal[False] = False
     tie_word_embeddings: Literal[False] = False
-
-    def block(self) -> TransformerSpec:
-        """Return the block. Raises ValueError for a size or an activation that is not supported."""
-        expansion, rest = divmod(self.n_inner or EXPANSION * self.n_embd, self.n_embd)
-        if rest:
-            raise ValueError(f"n_inner is {self.n_inner}; it must be a multiple of n_embd {self.n_embd}")
-        if self.activation_function not in ACTIVATION_NAMES:
-            allowed = ", ".join(ACTIVATION_NAMES)
-            raise ValueError(f"activation_function is {self.activation_function!r:.100}; allowed: {allowed}")
-        activation = ACTIVATION_NAMES[self.activation_function]
-        return TransformerSpec(
-            heads=self.n_head,
-            norm=RMSNormSpec(epsilon=self.layer_norm_epsilon),
-            mlp=TwoLayerMLPSpec(expansion=expansion, activation=activation, bias=False),
-        )
 
 
 class ImageGPTProcessor(BaseModel):
@@ -68,22 +60,20 @@ class ImageGPTProcessor(BaseModel):
 
 
 def read_imagegpt(
-    folder: Path, colors: Float[Tensor, "K 3"] | None = None, *, grid: Grid | None = None
+    folder: Path,
+    colors: Float[Tensor, "K 3"] | None = None,
+    *,
+    grid: Grid | None = None,
+    squash: bool = False,
 ) -> ImportedModel:
     """Import an ImageGPT model from a folder that `save_pretrained` wrote.
 
     `colors`, levels of 0..255, replaces the model's own palette. Without `grid` the image size is that of the
-    image processor, or else square. Tensors are read one at a time, after all names and shapes are checked.
+    image processor, or else square; with `squash` images are resized as by that processor, regardless of
+    their aspect. Tensors are read one at a time, after all names and shapes are checked.
     Raises ValueError, in one line that names the setting, tensor or file, for a model that would compute
     something else here.
     """
-    try:
-        return _read(folder, colors, grid)
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
-
-
-def _read(folder: Path, colors: Float[Tensor, "K 3"] | None, grid: Grid | None) -> ImportedModel:
     config, images = read_config(folder, CONFIG, ImageGPTConfig), ImageGPTProcessor()
     if (folder / PROCESSOR).is_file():
         images = read_config(folder, PROCESSOR, ImageGPTProcessor)
@@ -100,87 +90,27 @@ def _read(folder: Path, colors: Float[Tensor, "K 3"] | None, grid: Grid | None) 
             f"the palette has {len(colors)} colors; vocab_size {config.vocab_size} means "
             f"{config.vocab_size - 1} colors and a start token"
         )
-    grid = _grid(config.n_positions, images.size, grid)
-    recipe = igpt_recipe(
-        config.n_layer,
-        config.n_embd,
-        grid=grid,
-        block=config.block(),
-        objective=Autoregressive(),
-        num_colors=len(colors),
+    match images.size:
+        case {"height": int(rows), "width": int(cols)} if rows > 0 and rows * cols == config.n_positions:
+            grid = grid or Grid(rows, cols)
+    grid = grid_of(config.n_positions, grid)
+    mlp = TwoLayerMLPSpec(
+        expansion=expansion_of(config.n_inner or EXPANSION * config.n_embd, config.n_embd),
+        activation=ACTIVATION_NAMES[config.activation_function],
+        bias=False,
     )
+    block = TransformerSpec(heads=config.n_head, norm=RMSNormSpec(epsilon=config.layer_norm_epsilon), mlp=mlp)
+    recipe = igpt_recipe(config.n_layer, config.n_embd, grid, block, Autoregressive(), len(colors))
+    if squash:
+        recipe = recipe.updated(data=replace(recipe.data, crop="squash", resample="bilinear"))
     mappings = tuple(expand_layers(IMAGEGPT, config.n_layer))
     tensors, reports = convert_tensors(stored, IMAGEGPT_NAMES, mappings, recipe.outline().tensors())
     origin = f"Hugging Face {folder.resolve().name}"
     return ImportedModel(origin, recipe, Palette(colors, grid), tensors, reports)
 
 
-def _grid(positions: int, size: object, grid: Grid | None) -> Grid:
-    """Return the given grid, or the image processor's size if it has that many positions, or a square."""
-    match size:
-        case {"height": int(rows), "width": int(cols)} if rows > 0 and rows * cols == positions:
-            return grid_of(positions, grid or Grid(rows, cols))
-    return grid_of(positions, grid)
-
-
 def export_imagegpt(network: Network) -> ExportedModel:
-    """Return a network as an ImageGPT model with its image processor.
-
-    Raises ValueError for a network that ImageGPT cannot represent.
-    """
-    files = {CONFIG: exported_config(network), PROCESSOR: processor_config(network)}
-    return ExportedModel(exported_state_dict(network), files)
-
-
-def exported_config(network: Network) -> dict[str, Any]:
-    """Return the `transformers` config, without dropout. Raises ValueError if not an autoregressive iGPT."""
-    tensors, block = exported_state_dict(network), network.backbone.layers[0]
-    assert isinstance(block, TransformerBlock), "checked by exported_state_dict"
-    assert isinstance(block.mlp, TwoLayerMLP)
-    assert isinstance(block.norm1, nn.RMSNorm)
-    colors, width = tensors[HEAD].shape
-    inner = tensors["transformer.h.0.mlp.c_fc.weight"].shape[1]
-    activations = {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())}
-    return {
-        "architectures": ["ImageGPTForCausalImageModeling"],
-        "model_type": "imagegpt",
-        "vocab_size": colors + 1,  # the last is the start token
-        "n_positions": network.backbone.grid.positions,
-        "n_embd": width,
-        "n_layer": network.backbone.depth,
-        "n_head": block.attention.heads,
-        "n_inner": None if inner == EXPANSION * width else inner,
-        "activation_function": activations[block.mlp.activation],
-        "layer_norm_epsilon": block.norm1.eps,
-        "attn_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "resid_pdrop": 0.0,
-        "reorder_and_upcast_attn": False,
-        "scale_attn_weights": True,
-        "scale_attn_by_inverse_layer_idx": False,
-        "add_cross_attention": False,
-        "tie_word_embeddings": False,
-        "dtype": str(tensors[HEAD].dtype).removeprefix("torch."),
-    }
-
-
-def processor_config(network: Network) -> dict[str, Any]:
-    """Return the config of the image processor: this palette and the network's image size."""
-    assert isinstance(network.codec, Palette)
-    grid = network.backbone.grid
-    return {
-        "image_processor_type": "ImageGPTImageProcessor",
-        "clusters": (network.codec.colors.double() / 127.5 - 1).tolist(),
-        "size": {"height": grid.rows, "width": grid.cols},
-        "do_resize": True,
-        "resample": 2,  # bilinear, as in the published checkpoints
-        "do_normalize": True,
-        "do_color_quantize": True,
-    }
-
-
-def exported_state_dict(network: Network) -> dict[str, Tensor]:
-    """Return the weights in the names and layouts of `transformers`, mostly as views, with biases of zero.
+    """Return a network as an ImageGPT model with its image processor, mostly as views, with biases of zero.
 
     Raises ValueError for a network that is not an autoregressive Image GPT.
     """
@@ -191,16 +121,56 @@ def exported_state_dict(network: Network) -> dict[str, Tensor]:
     mappings = tuple(expand_layers(IMAGEGPT, network.backbone.depth))
     own = {name: each.detach() for name, each in network.tensors().items() if not name.startswith("codec.")}
     require_names(own, mappings, "ImageGPT")
-    for block in network.backbone.layers:
-        mlp, norm = getattr(block, "mlp", None), getattr(block, "norm1", None)
-        plain = isinstance(mlp, TwoLayerMLP) and isinstance(norm, nn.RMSNorm)
-        if not (isinstance(block, TransformerBlock) and plain):
-            raise ValueError(f"block {type(block).__name__} cannot be exported to ImageGPT")
     found = to_source(mappings, own)
-    zero = found[HEAD].new_zeros
     biases = {
-        f"{name.removesuffix('weight')}bias": zero(each.shape[-1:])
+        f"{name.removesuffix('weight')}bias": each.new_zeros(each.shape[-1:])
         for name, each in found.items()
         if name.endswith(BIASED)
     }
-    return {name if name == HEAD else f"transformer.{name}": each for name, each in (found | biases).items()}
+    tensors = {
+        name if name == HEAD else f"transformer.{name}": each for name, each in (found | biases).items()
+    }
+    grid = network.backbone.grid
+    processor = {
+        "image_processor_type": "ImageGPTImageProcessor",
+        "clusters": (network.codec.colors.double() / 127.5 - 1).tolist(),
+        "size": {"height": grid.rows, "width": grid.cols},
+        "do_resize": True,
+        "resample": 2,  # bilinear, as in the published checkpoints
+        "do_normalize": True,
+        "do_color_quantize": True,
+    }
+    return ExportedModel(tensors, {CONFIG: _model_config(network), PROCESSOR: processor})
+
+
+def _model_config(network: Network) -> dict[str, Any]:
+    """Return the `transformers` config, without dropout. Raises ValueError for another kind of block."""
+    block = network.backbone.layers[0]  # all are of one kind
+    mlp, norm = getattr(block, "mlp", None), getattr(block, "norm1", None)
+    if not (
+        isinstance(block, TransformerBlock) and isinstance(mlp, TwoLayerMLP) and isinstance(norm, nn.RMSNorm)
+    ):
+        raise ValueError(f"block {type(block).__name__} cannot be exported to ImageGPT")
+    inner, width = mlp.up.weight.shape
+    activations = {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())}
+    return {
+        "architectures": ["ImageGPTForCausalImageModeling"],
+        "model_type": "imagegpt",
+        "vocab_size": network.codec.vocab_size + 1,  # the last is the start token
+        "n_positions": network.backbone.grid.positions,
+        "n_embd": width,
+        "n_layer": network.backbone.depth,
+        "n_head": block.attention.heads,
+        "n_inner": None if inner == EXPANSION * width else inner,
+        "activation_function": activations[mlp.activation],
+        "layer_norm_epsilon": norm.eps,
+        "attn_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "resid_pdrop": 0.0,
+        "reorder_and_upcast_attn": False,
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "add_cross_attention": False,
+        "tie_word_embeddings": False,
+        "dtype": str(mlp.up.weight.dtype).removeprefix("torch."),
+    }

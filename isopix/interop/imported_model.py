@@ -2,8 +2,8 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,24 @@ from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.base import ObjectiveSpec
 from isopix.recipes.recipe import Recipe
-from isopix.runs.state import RunEnvironment, State, write_environment
+from isopix.runs.state import CLASSIFIER, MODEL, RunEnvironment, State, write_environment
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
-from isopix.storage.run_folder import RunFolder, start_run
+from isopix.storage.run_folder import start_run
 from isopix.train.config import TrainConfig
 
-CLASSIFIER = "classifier."  # begins the names of the tensors of a class head
 DEFAULT_DATA = "imagenet-1k"  # of all released models; read where the dataset is not stated
 
-Shapes = dict[str, tuple[int, ...]]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class ImportedModel:
     """Weights and recipe of an imported model; `tensor_reports` lists every tensor of the source.
 
-    `tensors` are float32 on the CPU, named as in `Network.tensors()` without those of the codec, and those of
-    a class head, whose outputs are named `classes`, as `classifier.weight`.
+    `tensors` are float32 on the CPU, named as in `Network.tensors()` without those of the codec; `head` are
+    those of a class head, whose outputs are named `classes`.
     """
 
     origin: str  # such as `Hugging Face openai/imagegpt-small` or `OpenAI model.ckpt-131000`
@@ -52,17 +51,17 @@ class ImportedModel:
     tensors: Mapping[str, Tensor]
     tensor_reports: Sequence[TensorReport]
     step: int = 0  # training steps, 0 if unknown
+    head: Mapping[str, Tensor] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
 
     def network(self) -> Network:
         """Return the network with these weights. Raises ValueError if a tensor does not fit."""
-        own = {name: each for name, each in self.tensors.items() if not name.startswith(CLASSIFIER)}
         buffers = {f"codec.{name}": tensor for name, tensor in self.codec.state_dict().items()}
-        return self.recipe.restore(self.codec, {**own, **buffers})
+        return self.recipe.restore(self.codec, {**self.tensors, **buffers})
 
 
 def igpt_recipe(
-    depth: int, width: int, *, grid: Grid, block: TransformerSpec, objective: ObjectiveSpec, num_colors: int
+    depth: int, width: int, grid: Grid, block: TransformerSpec, objective: ObjectiveSpec, num_colors: int
 ) -> Recipe:
     """Return the recipe of an imported Image GPT; unknown training settings keep their defaults."""
     return Recipe(
@@ -74,12 +73,19 @@ def igpt_recipe(
     )
 
 
-def squashed(imported: ImportedModel) -> ImportedModel:
-    """Return the model with images resized as the image processors of `transformers` do: bilinearly, and
-    without regard to their aspect ratio.
-    """
-    data = replace(imported.recipe.data, crop="squash", resample="bilinear")
-    return replace(imported, recipe=imported.recipe.updated(data=data))
+def shape_of(shapes: Shapes, name: str, dimensions: int) -> tuple[int, ...]:
+    """Return the shape of a tensor without superfluous leading dimensions of 1."""
+    shape = shapes.get(name, ())
+    if len(shape) < dimensions:
+        raise ValueError(f"tensor '{name}' is missing, or does not have {dimensions} dimensions")
+    return shape[len(shape) - dimensions :]
+
+
+def expansion_of(inner: int, width: int) -> int:
+    """Return the expansion of an MLP. Raises ValueError if it is no integer."""
+    if inner % width:
+        raise ValueError(f"the MLP has width {inner}, which is not a multiple of {width}")
+    return inner // width
 
 
 def grid_of(positions: int, given: Grid | None) -> Grid:
@@ -106,8 +112,7 @@ def convert_tensors(
     names = naming.stored_names(stored.shapes)
     meta = {name: each.to("meta") for name, each in targets.items()}
     shapes = {name: tuple(each.shape) for name, each in to_source(mappings, meta).items()}
-    skipped = _check_names(names, shapes, naming)
-    _check_shapes({name: stored.shapes[names[name]] for name in shapes}, shapes)
+    skipped = _check_tensors(names, stored.shapes, shapes, naming)
     for name in (name for name, rule in skipped.items() if rule == ZERO_BIAS):
         if stored.read(names[name]).any():
             raise ValueError(f"tensor '{names[name]}' is a bias that is not zero; {naming.library} has none")
@@ -125,22 +130,22 @@ def convert_tensors(
     return converted, [*reports, *(TensorReport(names[name], skipped=rule) for name, rule in skipped.items())]
 
 
-def _check_names(names: Mapping[str, str], needed: Shapes, naming: Naming) -> dict[str, str]:
-    """Return the tensors that are skipped, with the reason of each."""
-    for name in needed.keys() - names.keys():
-        raise ValueError(f"tensor '{name}' is missing")
+def _check_tensors(
+    names: Mapping[str, str], stored: Shapes, needed: Shapes, naming: Naming
+) -> dict[str, str]:
+    """Return the tensors that are skipped, with the reason of each; superfluous leading dimensions of 1 are
+    allowed in others.
+    """
     skipped = {name: naming.skip_reason(name) for name in sorted(names.keys() - needed.keys())}
     for name in (name for name, reason in skipped.items() if not reason):
         raise ValueError(f"tensor {names[name]!r:.100} is not part of a supported model of {naming.library}")
-    return skipped
-
-
-def _check_shapes(given: Mapping[str, tuple[int, ...]], needed: Shapes) -> None:
-    """Superfluous leading dimensions of 1 are allowed."""
     for name, shape in needed.items():
-        extra = len(given[name]) - len(shape)
-        if given[name] != (1,) * extra + shape:
-            raise ValueError(f"tensor '{name}' has shape {given[name]}; this model needs {shape}")
+        if name not in names:
+            raise ValueError(f"tensor '{name}' is missing")
+        given = stored[names[name]]
+        if given != (1,) * (len(given) - len(shape)) + shape:
+            raise ValueError(f"tensor '{name}' has shape {given}; this model needs {shape}")
+    return skipped
 
 
 def _to_float32(name: str, tensor: Tensor) -> Tensor:
@@ -182,36 +187,22 @@ def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None
         log = RunLog(run.log)
         log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
         log.close()
-        _save(run, imported, recipe, details, origin)
+        network = imported.network()
+        state = State(
+            step=imported.step,
+            codec=network.codec.fingerprint(),
+            data="not known",
+            labels_seen=None,
+            seen_known=False,
+            classes=imported.classes,
+        )
+        reports = [report._asdict() for report in imported.tensor_reports]  # of each source tensor
+        records = {
+            "recipe": to_dict(recipe),
+            "state": to_dict(state),
+            "environment": details,
+            "imported": {**origin, "tensors": reports},
+        }
+        groups = {MODEL: network.tensors(), **({CLASSIFIER: imported.head} if imported.head else {})}
+        checkpoint.save_checkpoint(checkpoint.step_folder(run.checkpoints, imported.step), groups, records)
     return imported
-
-
-def _save(
-    run: RunFolder, imported: ImportedModel, recipe: Recipe, details: dict[str, Any], origin: dict[str, Any]
-) -> None:
-    network = imported.network()
-    state = State(
-        step=imported.step,
-        codec=network.codec.fingerprint(),
-        data="not known",
-        labels_seen=None,
-        seen_known=False,
-        classes=imported.classes,
-    )
-    reports = [report._asdict() for report in imported.tensor_reports]
-    records = {
-        "recipe": to_dict(recipe),
-        "state": to_dict(state),
-        "environment": details,
-        "imported": {**origin, "tensors": reports},  # what became of each source tensor
-    }
-    groups = {"model": network.tensors()}
-    if imported.classes:
-        groups["classifier"] = dict(_classifier(imported.tensors))
-    checkpoint.save_checkpoint(checkpoint.step_folder(run.checkpoints, imported.step), groups, records)
-
-
-def _classifier(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    for name, tensor in tensors.items():
-        if name.startswith(CLASSIFIER):
-            yield name.removeprefix(CLASSIFIER), tensor

@@ -1,7 +1,7 @@
 """Names of parameters in other libraries: which tensors become which of ours, and the layout of each."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -95,6 +95,13 @@ def to_source(mappings: Iterable[WeightMapping], own: Mapping[str, Tensor]) -> d
             mapping.source, mapping.to_source(tuple(own[name] for name in mapping.target)), strict=True
         )
     return found
+
+
+def require_names(own: Collection[str], mappings: Iterable[WeightMapping], model: str) -> None:
+    """Raise ValueError for a tensor that has no place in a model of `transformers`, or is missing there."""
+    for name in sorted(set(own) ^ {name for mapping in mappings for name in mapping.target}):
+        problem = "has no place in" if name in own else "is missing, but required by"
+        raise ValueError(f"tensor '{name}' {problem} {model} of transformers")
 
 
 def renamed(source: str, target: str) -> WeightMapping:
@@ -250,8 +257,8 @@ VIT_NAMES = Naming(
 TIMM_NAMES = Naming("timm", "")
 
 
-def vit_table(patch_size: int, *, qkv_bias: bool) -> tuple[WeightMapping, ...]:
-    """Return the mappings of ViTModel and ViTMAEModel of `transformers`."""
+def vit_table(patch_size: int, *, qkv_bias: bool, head: bool) -> tuple[WeightMapping, ...]:
+    """Return the mappings of ViTModel and ViTMAEModel of `transformers`, or with the head of classes."""
     layer, patches = "encoder.layer.{}", "embeddings.patch_embeddings.projection"
     parts = [f"{layer}.attention.attention.{part}" for part in ("query", "key", "value")]
     qkv = [
@@ -269,11 +276,12 @@ def vit_table(patch_size: int, *, qkv_bias: bool) -> tuple[WeightMapping, ...]:
         *pairs(f"{layer}.intermediate.dense", f"{BLOCK}.mlp.up"),
         *pairs(f"{layer}.output.dense", f"{BLOCK}.mlp.down"),
         *pairs("layernorm", "backbone.norm"),
+        *(pairs("classifier", "classifier") if head else ()),
     )
 
 
-def timm_table(patch_size: int, *, qkv_bias: bool) -> tuple[WeightMapping, ...]:
-    """Return the mappings of timm's VisionTransformer with a class token."""
+def timm_table(patch_size: int, *, qkv_bias: bool, head: bool) -> tuple[WeightMapping, ...]:
+    """Return the mappings of timm's VisionTransformer with a class token, or with the head of classes."""
     return (
         with_class_position(("cls_token", "pos_embed"), (TOKEN, TABLE)),
         kernel_to_matrix("patch_embed.proj.weight", f"{PATCHES}.weight", patch_size),
@@ -285,4 +293,5 @@ def timm_table(patch_size: int, *, qkv_bias: bool) -> tuple[WeightMapping, ...]:
         *pairs("blocks.{}.mlp.fc1", f"{BLOCK}.mlp.up"),
         *pairs("blocks.{}.mlp.fc2", f"{BLOCK}.mlp.down"),
         *pairs("norm", "backbone.norm"),
+        *(pairs("head", "classifier") if head else ()),
     )

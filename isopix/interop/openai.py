@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
-from isopix.interop.imported_model import ImportedModel, Shapes, convert_tensors, grid_of, igpt_recipe
+from isopix.interop.imported_model import ImportedModel, convert_tensors, grid_of, igpt_recipe, shape_of
 from isopix.interop.name_tables import OPENAI_START, Naming, expand_layers, openai_table
 from isopix.interop.tf_checkpoint import TFCheckpoint
 from isopix.interop.weights import WeightFiles
@@ -42,20 +42,13 @@ def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | 
     of another shape.
     """
     checkpoint = TFCheckpoint.open(prefix)
-    try:
-        return _import(checkpoint, colors, grid)
-    except ValueError as error:
-        raise ValueError(f"checkpoint {checkpoint.prefix}: {error}") from None
-
-
-def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid | None) -> ImportedModel:
     given = {name: entry.shape for name, entry in checkpoint.entries.items()}
     naming = Naming("OpenAI", "", SKIPPED)
     naming = naming._replace(prefix=_scope(name for name in given if not naming.skip_reason(name)))
     shapes = {name.removeprefix(naming.prefix): shape for name, shape in given.items()}
-    count, width = _shape(shapes, "wte", 2)
-    positions, _ = _shape(shapes, "wpe", 2)
-    heads, *_ = _shape(shapes, "h0/attn/q_proj", 3)
+    count, width = shape_of(shapes, "wte", 2)
+    positions, _ = shape_of(shapes, "wpe", 2)
+    heads, *_ = shape_of(shapes, "h0/attn/q_proj", 3)
     depth = len(
         {match[1] for name in shapes if (match := LAYER.match(name)) and not naming.skip_reason(name)}
     )
@@ -63,14 +56,8 @@ def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid |
         raise ValueError(f"it has {count} colors; the palette has {len(colors)}")
     causal = "sos" in shapes
     grid = grid_of(positions, grid)
-    recipe = igpt_recipe(
-        depth,
-        width,
-        grid=grid,
-        block=TransformerSpec(heads=heads),
-        objective=Autoregressive() if causal else Masked(),
-        num_colors=count,
-    )
+    objective = Autoregressive() if causal else Masked()
+    recipe = igpt_recipe(depth, width, grid, TransformerSpec(heads=heads), objective, count)
     table = (*openai_table(heads), *([OPENAI_START] if causal else []))
     stored, mappings = WeightFiles(given, checkpoint.read), tuple(expand_layers(table, depth))
     tensors, reports = convert_tensors(stored, naming, mappings, recipe.outline().tensors())
@@ -92,11 +79,3 @@ def _scope(names: Iterable[str]) -> str:
         found = ", ".join(map(repr, scopes[:5])) or "none"
         raise ValueError(f"it has {len(scopes)} variables 'wte' (in scopes: {found}); an Image GPT has one")
     return scopes[0]
-
-
-def _shape(shapes: Shapes, name: str, dimensions: int) -> tuple[int, ...]:
-    """Return the shape of a variable without superfluous leading dimensions of 1."""
-    shape = shapes.get(name, ())
-    if len(shape) < dimensions:
-        raise ValueError(f"variable {name!r} is missing, or has shape {shape} of too few dimensions")
-    return shape[len(shape) - dimensions :]

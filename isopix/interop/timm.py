@@ -6,10 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from isopix.interop.imported_model import ImportedModel
-from isopix.interop.name_tables import TIMM_NAMES, pairs, timm_table
-from isopix.interop.vit import Channels, Fraction, Number, ViTSizes, read_vit
-from isopix.interop.weights import CONFIG, WeightFiles, open_weights, read_config
+from isopix.codecs.patches import FullPatchSpec
+from isopix.data.dataset import DataConfig
+from isopix.interop.imported_model import ImportedModel, expansion_of, shape_of
+from isopix.interop.name_tables import TIMM_NAMES, timm_table
+from isopix.interop.vit_read import Channels, Fraction, Number, class_names, read_vit, vit_recipe
+from isopix.interop.weights import CONFIG, open_weights, read_config
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
+from isopix.model.spec import ModelSpec
+from isopix.model.stems.patches import PatchEmbedSpec
 
 HEADS = {"tiny": 3, "small": 6, "base": 12, "large": 16, "huge": 16}  # of timm's architectures
 EPSILON = 1e-6  # of timm's layer norms
@@ -62,56 +68,32 @@ def read_timm(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
     `classes` replaces the names of the class head's outputs. Raises ValueError, in one line that names the
     setting, tensor or file, for a model that would compute something else here.
     """
-    try:
-        config, stored = read_config(folder, CONFIG, TimmConfig), open_weights(folder)
-        sizes = _sizes(config, stored, classes)
-        table = timm_table(sizes.patch_size, qkv_bias=sizes.qkv_bias)
-        if sizes.classes:
-            table = (*table, *pairs("head", "classifier"))
-        return read_vit(stored, sizes, TIMM_NAMES, table, f"timm {folder.resolve().name}")
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
-
-
-def _sizes(config: TimmConfig, stored: WeightFiles, classes: tuple[str, ...]) -> ViTSizes:
-    """Return the sizes that the weights have, and the heads and the preprocessing of the config."""
-    images = config.pretrained_cfg
-    width, _, patch_size, _ = _shape(stored, "patch_embed.proj.weight", 4)
-    inner, _ = _shape(stored, "blocks.0.mlp.fc1.weight", 2)
-    squash = images.crop_mode == "squash"
-    return ViTSizes(
+    config, stored = read_config(folder, CONFIG, TimmConfig), open_weights(folder)
+    classes = classes or class_names(stored, TIMM_NAMES, "head.weight", config.label_names)
+    width, _, patch_size, _ = shape_of(stored.shapes, "patch_embed.proj.weight", 4)
+    inner, _ = shape_of(stored.shapes, "blocks.0.mlp.fc1.weight", 2)
+    images, qkv_bias = config.pretrained_cfg, "blocks.0.attn.qkv.bias" in stored.shapes
+    model = ModelSpec(
+        codec=FullPatchSpec(patch_size=patch_size),
+        stem=PatchEmbedSpec(mean=images.mean, std=images.std),
+        block=TransformerSpec(
+            heads=config.model_args.num_heads or HEADS[config.architecture.split("_")[1]],
+            attention_bias=True,
+            qkv_bias=None if qkv_bias else False,
+            norm=LayerNormSpec(epsilon=EPSILON),
+            mlp=TwoLayerMLPSpec(expansion=expansion_of(inner, width)),
+        ),
         depth=len({match[1] for each in stored.shapes if (match := LAYER.match(each))}),
         width=width,
-        heads=config.model_args.num_heads or HEADS[config.architecture.split("_")[1]],
-        inner=inner,
-        patch_size=patch_size,
+    )
+    squash = images.crop_mode == "squash"
+    data = DataConfig(
         rows=images.input_size[1],
         cols=images.input_size[2],
-        epsilon=EPSILON,
-        activation="gelu",
-        qkv_bias="blocks.0.attn.qkv.bias" in stored.shapes,
-        mean=images.mean,
-        std=images.std,
         resample=images.interpolation,
         crop="squash" if squash else "resized_center",
         crop_fraction=1.0 if squash else images.crop_pct,
-        classes=classes or _classes(config, stored),
     )
-
-
-def _shape(stored: WeightFiles, name: str, dimensions: int) -> tuple[int, ...]:
-    shape = stored.shapes.get(name, ())
-    if len(shape) != dimensions:
-        raise ValueError(f"tensor '{name}' is missing, or does not have {dimensions} dimensions")
-    return shape
-
-
-def _classes(config: TimmConfig, stored: WeightFiles) -> tuple[str, ...]:
-    """Return the names of the classes in the order of the logits, or their numbers; none without a head."""
-    if "head.weight" not in stored.shapes:
-        return ()
-    count = _shape(stored, "head.weight", 2)[0]
-    names = config.label_names or list(map(str, range(count)))
-    if len(names) != count:
-        raise ValueError(f"label_names has other classes than the {count} outputs of the class head")
-    return tuple(names)
+    table = timm_table(patch_size, qkv_bias=qkv_bias, head=bool(classes))
+    origin = f"timm {folder.resolve().name}"
+    return read_vit(stored, vit_recipe(model, data, classes), classes, TIMM_NAMES, table, origin)

@@ -1,19 +1,53 @@
-"""Import ViT and ViTMAE models of Hugging Face `transformers`."""
+"""Import ViT and ViTMAE models of Hugging Face `transformers`, and what those of timm share with them."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Gt, Lt
+import torch
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 
+from isopix.codecs.patches import FullPatchSpec
+from isopix.data.dataset import DataConfig
 from isopix.data.resize import Resample
-from isopix.interop.imported_model import ImportedModel
-from isopix.interop.name_tables import ACTIVATION_NAMES, VIT_NAMES, pairs, vit_table
-from isopix.interop.vit import Channels, Fraction, Number, ViTSizes, read_vit
+from isopix.finetuning.config import FineTuneConfig
+from isopix.interop.imported_model import ImportedModel, convert_tensors, expansion_of
+from isopix.interop.name_tables import (
+    ACTIVATION_NAMES,
+    TABLE,
+    VIT_NAMES,
+    Naming,
+    WeightMapping,
+    expand_layers,
+    vit_table,
+)
 from isopix.interop.weights import CONFIG, PROCESSOR, WeightFiles, open_weights, read_config
+from isopix.model.blocks.transformer import TransformerSpec
+from isopix.model.heads import NoHeadSpec
+from isopix.model.masking import DropMaskingSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
+from isopix.model.positions import LearnedPositionEmbeddingSpec, SinCosPositionEmbeddingSpec, sincos_table
+from isopix.model.spec import ModelSpec
+from isopix.model.stems.patches import PatchEmbedSpec
+from isopix.objectives.masks import exact_ratio_mask
+from isopix.objectives.objectives import Masked, NoObjective
+from isopix.recipes.recipe import Recipe
+from isopix.runs.state import CLASSIFIER
+from isopix.train.config import TrainConfig
 
 RESCALE_FACTOR = 1 / 255
 RESAMPLING: dict[int, Resample] = {2: "bilinear", 3: "bicubic", 4: "area"}  # Pillow's numbers
+FIXED_TOLERANCE = 1e-5  # between stored sine and cosine embeddings and computed ones
+CLASSES_ALONE = ("generative_weight=0.0", "mask_at_eval=false")  # there is no decoder to train jointly
+FINETUNE = FineTuneConfig(
+    generative_weight=0.0, pool="first", head_bias=True, mask_at_eval=False, patience=None
+)
+
+Number = Annotated[int, Ge(1), Lt(2**16)]
+Fraction = Annotated[float, Ge(0), Le(1)]
+Channels = tuple[float, float, float]
 
 
 class ViTConfig(BaseModel):
@@ -25,7 +59,7 @@ class ViTConfig(BaseModel):
     num_attention_heads: Number
     intermediate_size: Number
     image_size: Number | tuple[Number, Number]
-    patch_size: Number | tuple[Number, Number]
+    patch_size: Number
     layer_norm_eps: Annotated[float, Gt(0), Lt(1)]
     hidden_act: Literal[tuple(ACTIVATION_NAMES)]  # type: ignore[valid-type]
     qkv_bias: bool = True
@@ -33,14 +67,16 @@ class ViTConfig(BaseModel):
     attention_probs_dropout_prob: Fraction = 0.0
     num_channels: Literal[3] = 3
     mask_ratio: Fraction = 0.75
-    id2label: dict[str, str] | None = None
+    id2label: dict[int, str] = {}
 
 
 class ViTProcessor(BaseModel):
     """`preprocessor_config.json` of a supported image processor."""
 
     do_rescale: Literal[True] = True
-    rescale_factor: Annotated[float, Gt(0)] = RESCALE_FACTOR
+    rescale_factor: Annotated[float, Ge(0.999999 * RESCALE_FACTOR), Le(1.000001 * RESCALE_FACTOR)] = (
+        RESCALE_FACTOR
+    )
     do_normalize: bool = True
     image_mean: Channels = (0.0, 0.0, 0.0)
     image_std: Channels = (1.0, 1.0, 1.0)
@@ -71,63 +107,52 @@ def read_mae(folder: Path) -> ImportedModel:
     return _read(folder, "vit_mae", ())
 
 
-def _read(folder: Path, model_type: str, classes: tuple[str, ...]) -> ImportedModel:
-    try:
-        config = read_config(folder, CONFIG, ViTConfig)
-        if config.model_type != model_type:
-            raise ValueError(f"model_type is {config.model_type!r:.100}; it must be {model_type}")
-        images, stored = read_config(folder, PROCESSOR, ViTProcessor), open_weights(folder)
-        sizes = _sizes(config, images, classes or _classes(config, stored))
-        table = vit_table(sizes.patch_size, qkv_bias=sizes.qkv_bias)
-        if sizes.classes:
-            table = (*table, *pairs("classifier", "classifier"))
-        return read_vit(stored, sizes, VIT_NAMES, table, f"Hugging Face {folder.resolve().name}")
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
+def _read(folder: Path, model_type: Literal["vit", "vit_mae"], classes: tuple[str, ...]) -> ImportedModel:
+    config = read_config(folder, CONFIG, ViTConfig)
+    if config.model_type != model_type:
+        raise ValueError(f"model_type is {config.model_type!r:.100}; it must be {model_type}")
+    images, stored = read_config(folder, PROCESSOR, ViTProcessor), open_weights(folder)
+    labels = [label for _, label in sorted(config.id2label.items())]
+    classes = classes or class_names(stored, VIT_NAMES, "classifier.weight", labels)
+    recipe = vit_recipe(_model(config, images), _data(config, images), classes)
+    if model_type == "vit_mae":
+        recipe = _masked(recipe, config.mask_ratio)
+    table = vit_table(config.patch_size, qkv_bias=config.qkv_bias, head=bool(classes))
+    return read_vit(stored, recipe, classes, VIT_NAMES, table, f"Hugging Face {folder.resolve().name}")
 
 
-def _sizes(config: ViTConfig, images: ViTProcessor, classes: tuple[str, ...]) -> ViTSizes:
-    """Return the sizes of model and image processor. Raises ValueError for one that does something else."""
-    if abs(images.rescale_factor / RESCALE_FACTOR - 1) > 1e-6:
-        raise ValueError(f"rescale_factor is {images.rescale_factor}; only {RESCALE_FACTOR} is supported")
+def _model(config: ViTConfig, images: ViTProcessor) -> ModelSpec:
     if images.do_normalize and not {"image_mean", "image_std"} <= images.model_fields_set:
         raise ValueError("image_mean and image_std are missing")
-    rows, cols = _pair(config.image_size)
-    fraction = _crop_fraction(images, rows, cols)
-    patch_size, other = _pair(config.patch_size)
-    if patch_size != other:
-        raise ValueError(f"patch_size is {patch_size} x {other}; patches must be squares")
-    return ViTSizes(
+    mlp = TwoLayerMLPSpec(
+        expansion=expansion_of(config.intermediate_size, config.hidden_size),
+        activation=ACTIVATION_NAMES[config.hidden_act],
+    )
+    return ModelSpec(
+        codec=FullPatchSpec(patch_size=config.patch_size),
+        stem=PatchEmbedSpec(
+            mean=images.image_mean if images.do_normalize else (0.0, 0.0, 0.0),
+            std=images.image_std if images.do_normalize else (1.0, 1.0, 1.0),
+        ),
+        embedding_dropout=config.hidden_dropout_prob,
+        block=TransformerSpec(
+            heads=config.num_attention_heads,
+            attention_bias=True,
+            qkv_bias=None if config.qkv_bias else False,
+            dropout=config.hidden_dropout_prob,
+            attention_dropout=config.attention_probs_dropout_prob,
+            norm=LayerNormSpec(epsilon=config.layer_norm_eps),
+            mlp=mlp,
+        ),
         depth=config.num_hidden_layers,
         width=config.hidden_size,
-        heads=config.num_attention_heads,
-        inner=config.intermediate_size,
-        patch_size=patch_size,
-        rows=rows,
-        cols=cols,
-        epsilon=config.layer_norm_eps,
-        activation=ACTIVATION_NAMES[config.hidden_act],
-        qkv_bias=config.qkv_bias,
-        dropout=config.hidden_dropout_prob,
-        attention_dropout=config.attention_probs_dropout_prob,
-        mean=images.image_mean if images.do_normalize else (0.0, 0.0, 0.0),
-        std=images.image_std if images.do_normalize else (1.0, 1.0, 1.0),
-        resample=RESAMPLING[images.resample],
-        crop="squash" if fraction is None else "resized_center",
-        crop_fraction=1.0 if fraction is None else fraction,
-        classes=classes,
-        mask_ratio=config.mask_ratio if config.model_type == "vit_mae" else None,
     )
 
 
-def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
-    return size if isinstance(size, tuple) else (size, size)
-
-
-def _crop_fraction(images: ViTProcessor, rows: int, cols: int) -> float | None:
-    """Return the fraction of the shorter side that a center crop keeps, None if images are resized as a
-    whole. Raises ValueError unless they get the size of the model's.
-    """
+def _data(config: ViTConfig, images: ViTProcessor) -> DataConfig:
+    """Return how images are prepared. Raises ValueError unless they get the size of the model's."""
+    rows, cols = (config.image_size,) * 2 if isinstance(config.image_size, int) else config.image_size
+    data = DataConfig(rows=rows, cols=cols, resample=RESAMPLING[images.resample], crop="squash")
     wanted = ({"height": rows, "width": cols}, *([rows] if rows == cols else []))
     if images.do_center_crop:
         shorter = images.size.get("shortest_edge") if isinstance(images.size, dict) else None
@@ -136,19 +161,81 @@ def _crop_fraction(images: ViTProcessor, rows: int, cols: int) -> float | None:
                 f"size {images.size!r:.100} and crop_size {images.crop_size!r:.100} are not supported; "
                 f"shortest_edge must be at least {rows}, and the crop the model's square, {rows} x {cols}"
             )
-        return rows / shorter
+        return replace(data, crop="resized_center", crop_fraction=rows / shorter)
     if images.do_resize and images.size not in wanted:
         raise ValueError(f"size is {images.size!r:.100}; it must be height {rows} and width {cols}")
-    return None
+    return data
 
 
-def _classes(config: ViTConfig, stored: WeightFiles) -> tuple[str, ...]:
-    """Return the names of the classes in the order of the logits, none for a model without a class head."""
-    weight = VIT_NAMES.stored_names(stored.shapes).get("classifier.weight")
-    if weight is None:
+def _masked(recipe: Recipe, ratio: float) -> Recipe:
+    """Return the recipe of MAE, whose position embeddings are fixed and whose masked patches are dropped."""
+    mask = exact_ratio_mask(ratio, recipe.grid.positions)
+    return recipe.updated(
+        objective=Masked(mask=mask, corruption=DropMaskingSpec(norm_positions=False)),
+        positions=SinCosPositionEmbeddingSpec(),
+        embedding_dropout=0.0,
+        finetune_overrides=(*CLASSES_ALONE, "mask_ratio=0.0"),
+    )
+
+
+def vit_recipe(model: ModelSpec, data: DataConfig, classes: Sequence[str]) -> Recipe:
+    """Return the recipe of a Vision Transformer, of which `model` has the codec, stem, block and sizes;
+    training settings that are not known keep their defaults.
+    """
+    return Recipe(
+        name=f"vit.{model.depth}x{model.width}",
+        model=replace(model, class_token=True, head=NoHeadSpec(), init="vit"),
+        objective=NoObjective(),
+        data=data,
+        train=TrainConfig(steps=1, precision="fp32"),
+        finetune=FINETUNE if classes else None,
+        finetune_overrides=CLASSES_ALONE,
+    )
+
+
+def class_names(
+    stored: WeightFiles, naming: Naming, weight: str, names: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the names of the classes in the order of the logits, or their numbers; none without a head."""
+    head = naming.stored_names(stored.shapes).get(weight)
+    if head is None:
         return ()
-    numbers = list(map(str, range(stored.shapes[weight][0])))
-    labels = config.id2label or {number: f"LABEL_{number}" for number in numbers}
-    if set(labels) != set(numbers):
-        raise ValueError(f"id2label has other classes than the {len(numbers)} outputs of the class head")
-    return tuple(labels[number] for number in numbers)
+    count = stored.shapes[head][0]
+    if names and len(names) != count:
+        raise ValueError(f"the config names {len(names)} classes; the class head has {count} outputs")
+    return tuple(names or map(str, range(count)))
+
+
+def read_vit(
+    stored: WeightFiles,
+    recipe: Recipe,
+    classes: tuple[str, ...],
+    naming: Naming,
+    table: Sequence[WeightMapping],
+    origin: str,
+) -> ImportedModel:
+    """Return the model of these files, with learned position embeddings if the fixed ones differ.
+
+    Raises ValueError for a tensor that is missing, unknown, of another shape or not finite in float32.
+    """
+    width, ends = recipe.model.width, ("weight", "bias")
+    head = (torch.empty(len(classes), width), torch.empty(len(classes)))
+    targets = recipe.outline().tensors() | dict(
+        zip((f"{CLASSIFIER}.{end}" for end in ends), head, strict=True)
+    )
+    tensors, reports = convert_tensors(
+        stored, naming, tuple(expand_layers(table, recipe.model.depth)), targets
+    )
+    if recipe.model.positions == SinCosPositionEmbeddingSpec():
+        fixed = sincos_table(recipe.grid, width)
+        if not torch.allclose(tensors[TABLE], fixed, rtol=0, atol=FIXED_TOLERANCE):
+            recipe = recipe.updated(positions=LearnedPositionEmbeddingSpec())
+    return ImportedModel(
+        origin=origin,
+        recipe=recipe,
+        codec=recipe.model.codec.placeholder(recipe.grid),
+        tensors=tensors,
+        tensor_reports=reports,
+        head={end: tensors.pop(f"{CLASSIFIER}.{end}") for end in ends if classes},
+        classes=classes,
+    )

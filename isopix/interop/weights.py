@@ -3,14 +3,17 @@
 import math
 import mmap
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from pydantic import BaseModel, ValidationError
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
+from isopix.core.text import naming
+from isopix.storage import atomic, safetensors_io
 from isopix.storage.atomic import read_json
 
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
@@ -26,6 +29,40 @@ class WeightFiles(NamedTuple):
 
     shapes: Mapping[str, tuple[int, ...]]
     read: Callable[[str], Tensor]
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """A model of `transformers`: tensors in its names and layouts, the JSON files beside them, and of the
+    network's own tensors those that have no place there, with the reason of each.
+    """
+
+    tensors: Mapping[str, Tensor]
+    files: Mapping[str, Mapping[str, Any]]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def model_class(self) -> str:
+        """The class of `transformers` that loads it."""
+        return str(self.files[CONFIG]["architectures"][0])
+
+    def write(self, folder: Path, *, card: str) -> None:
+        """Write the folder atomically; `card` becomes its `README.md`.
+
+        Raises ValueError if the folder is not empty; RuntimeError if the disk is full.
+        """
+        folder = folder.resolve()
+        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+            raise ValueError(f"{folder} exists already; the folder must be new or empty")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with atomic.temporary_folder(folder, f"model {folder}") as temporary:
+            safetensors_io.write_tensors(temporary / SINGLE[0], dict(self.tensors), {"format": "pt"})
+            for name, values in self.files.items():
+                atomic.write_bytes(temporary / name, atomic.json_bytes(values))
+            atomic.write_bytes(temporary / "README.md", card.encode())
+            atomic.fsync_folder(temporary)
+            temporary.rename(folder)
+            atomic.fsync_folder(folder.parent)
 
 
 def read_config(folder: Path, name: str, kind: type[C]) -> C:
@@ -50,7 +87,7 @@ def open_weights(folder: Path) -> WeightFiles:
         if (folder / name).is_file():
             return _open_file(folder / name)
         if (folder / f"{name}{INDEX}").is_file():
-            return _open_sharded(folder / f"{name}{INDEX}")
+            return _open_sharded(folder, f"{name}{INDEX}")
     raise ValueError(f"there is no {' or '.join(SINGLE)}, and no {INDEX} of either")
 
 
@@ -69,19 +106,13 @@ def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def _open_file(path: Path) -> WeightFiles:
-    try:
-        return _open_pickle(path) if path.suffix == ".bin" else _open_safetensors(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path.name} is not a safetensors file: {' '.join(str(error).split())}") from None
-
-
-def _open_safetensors(path: Path) -> WeightFiles:
-    """Open a safetensors file; it is reopened for each tensor, so that nothing read stays in memory."""
-    with safe_open(path, framework="pt") as file:
+    if path.suffix == ".bin":
+        return _open_pickle(path)
+    with naming(path.name), safe_open(path, framework="pt") as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in list(file.keys())}
 
     def read(name: str) -> Tensor:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="pt") as file:  # reopened, so that nothing read stays in memory
             tensor: Tensor = file.get_tensor(name)
             return tensor
 
@@ -101,22 +132,23 @@ def _open_pickle(path: Path) -> WeightFiles:
     return WeightFiles({str(name): tuple(each.shape) for name, each in values.items()}, values.__getitem__)
 
 
-def _open_sharded(index: Path) -> WeightFiles:
+class _Index(BaseModel):
+    weight_map: dict[str, str]
+
+
+def _open_sharded(folder: Path, index: str) -> WeightFiles:
     """Open all shards, which are files beside the index, never paths.
 
     Raises ValueError if they do not hold exactly what the index lists.
     """
-    places = read_json(index).get("weight_map")
-    if not isinstance(places, dict):
-        raise ValueError(f"{index.name} has no weight_map")
+    places = read_config(folder, index, _Index).weight_map
     shards = {}
-    for file in sorted(set(map(str, places.values()))):
-        if Path(file).name != file or not (index.parent / file).is_file():
-            raise ValueError(f"{index.name} lists {file!r:.100}, which is not a file beside it")
-        shards[file] = _open_file(index.parent / file)
+    for file in sorted(set(places.values())):
+        if Path(file).name != file or not (folder / file).is_file():
+            raise ValueError(f"{index} lists {file!r:.100}, which is not a file beside it")
+        shards[file] = _open_file(folder / file)
     held = {(name, file) for file, weights in shards.items() for name in weights.shapes}
     for name, file in sorted(held ^ places.items()):
-        wrong = "holds {!r}, which {} does not list there" if (name, file) in held else "lacks {!r}; see {}"
-        raise ValueError(f"{file} {wrong.format(name, index.name)}")
+        raise ValueError(f"{index} does not list what its files hold: {name!r} in {file}")
     shapes = {name: shards[file].shapes[name] for name, file in places.items()}
     return WeightFiles(shapes, lambda name: shards[places[name]].read(name))

@@ -119,12 +119,18 @@ class Backbone(nn.Module):
             yield norm(state) if kind == "normed" else state
 
     def forward_intermediates(
-        self, layers: Sequence[int], inputs: Inputs, mask: Mask | None = None, num_visible: int | None = None
+        self,
+        layers: Sequence[int],
+        inputs: Inputs,
+        mask: Mask | None = None,
+        num_visible: int | None = None,
+        *,
+        kind: FeatureKind = "normed",
     ) -> list[HiddenState]:
-        """Return the normed features of these layers; no block after the last of them is run."""
+        """Return the features of these layers; no block after the last of them is run."""
         norms, states = self._norms(), self.hidden_states(inputs, mask, num_visible)
         found = {
-            layer: norms[layer](state)
+            layer: norms[layer](state) if kind == "normed" else state
             for layer, state in enumerate(islice(states, max(layers) + 1))
             if layer in layers
         }

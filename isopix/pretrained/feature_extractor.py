@@ -1,6 +1,5 @@
 """FeatureExtractor: a pre-trained network as a torch module that returns features of images."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from isopix.model.pool import Pool, pool_tokens, pooled_width
 from isopix.pretrained.inputs import ImagesLike, as_images
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
+from isopix.storage.hashing import sha256_of
 
 
 class FeatureExtractor(nn.Module):
@@ -40,7 +40,7 @@ class FeatureExtractor(nn.Module):
         self.loaded, self.precision = loaded, precision
         self.network: Network = loaded.network
         self.class_head = loaded.class_head
-        self.layer, self.feature_kind = self._layer_index(layer), features
+        self.layer, self.feature_kind = self._layer_indices([layer])[0], features
         self.pool: Pool = pool or loaded.recipe.pool
         self.eval()
 
@@ -63,11 +63,7 @@ class FeatureExtractor(nn.Module):
     @property
     def num_features(self) -> int:
         """Number D of features per image: the width, times the number of cells of a pool of several."""
-        return self.num_pooled(self.pool)
-
-    def num_pooled(self, pool: Pool) -> int:
-        """Return the number of features per image under a pool."""
-        return pooled_width(pool, self.network.backbone.grid, self.loaded.recipe.model.width)
+        return pooled_width(self.pool, self.network.backbone.grid, self.loaded.recipe.model.width)
 
     @property
     def num_prefix_tokens(self) -> int:
@@ -97,14 +93,12 @@ class FeatureExtractor(nn.Module):
         first, from one pass; gradients flow.
         """
         chosen = self._layer_indices(layers)
-        device, network = self.network.device, self.network.truncated(max(chosen))
-        given = self.preprocess(images).to(device)
+        given = self.preprocess(images).to(self.network.device)
         shown = given if len(given) else given.new_zeros(1, *given.shape[1:])  # no part expects no images
-        with autocast(device, self.precision):
-            wanted = set(chosen)
-            every = enumerate(network.features(shown, kind=self.feature_kind))
-            found = {layer: tokens for layer, tokens in every if layer in wanted}
-        return [found[layer] if len(given) else found[layer][:0] for layer in chosen]
+        with autocast(given.device, self.precision):
+            inputs = self.network.inputs_of(shown)
+            found = self.network.backbone.forward_intermediates(chosen, inputs, kind=self.feature_kind)
+        return [tokens[: len(given)] for tokens in found]
 
     def forward_head(self, tokens: HiddenState) -> Float[Tensor, "B _"]:
         """Pool the tokens that `forward_features` returns to one float32 vector per image."""
@@ -131,15 +125,14 @@ class FeatureExtractor(nn.Module):
         `start_token=False` omits the start token of an autoregressive model, as the feature path of
         `transformers` does.
         """
-        [found] = self.layer_features(
+        return self.layer_features(
             images,
             [self.layer if layer is None else layer],
             features=features,
             pool=pool,
             start_token=start_token,
             batch_size=batch_size,
-        )
-        return found
+        )[0]
 
     @checked
     def layer_features(
@@ -155,10 +148,9 @@ class FeatureExtractor(nn.Module):
         """Return the `features` of each of these layers, by default of all, 0 to L, from one pass."""
         chosen = self._layer_indices(layers)
         network = self.network if start_token else without_start_token(self.network)
-        network = network.truncated(max(chosen))
         with evaluation_mode(network):
             found = extract_features(
-                network,
+                network.truncated(max(chosen)),
                 self.preprocess(images),
                 features=features or self.feature_kind,
                 pool=pool or self.pool,
@@ -169,16 +161,13 @@ class FeatureExtractor(nn.Module):
 
     def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
         """Return the layers, from 0, or all. Raises ValueError if there are none, or one does not exist."""
-        if layers is not None and not len(layers):
-            raise ValueError(f"layers is empty; layers are 0 to {self.depth}")
-        return [self._layer_index(each) for each in (range(self.depth + 1) if layers is None else layers)]
-
-    def _layer_index(self, layer: int) -> int:
-        """Return the layer, from 0. Raises ValueError if it does not exist."""
-        depth = self.loaded.network.backbone.depth
-        if not -depth - 1 <= layer <= depth:
-            raise ValueError(f"layer {layer!r} does not exist; layers are 0 to {depth}")
-        return layer % (depth + 1)
+        depth = self.depth
+        chosen = range(depth + 1) if layers is None else layers
+        if wrong := [layer for layer in chosen if not -depth - 1 <= layer <= depth]:
+            raise ValueError(f"layer {wrong[0]} does not exist; layers are 0 to {depth}")
+        if not chosen:
+            raise ValueError(f"layers is empty; layers are 0 to {depth}")
+        return [layer % (depth + 1) for layer in chosen]
 
 
 @contextmanager
@@ -200,15 +189,15 @@ def new_with_plugins(cls: type[nn.Module], needed: list[Plugin]) -> nn.Module:
     """Return an object to be filled with its state, after loading from where they were the plugins that this
     process has not loaded. Raises ValueError that names the first one that is no longer there or has changed.
     """
+    loaded = {each.sha256 for each in plugins()}
     for plugin in needed:
-        if all(each.sha256 != plugin.sha256 for each in plugins()):
-            path = Path(plugin.path)
-            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != plugin.sha256:
-                problem = "has changed" if path.is_file() else "is not there"
-                raise ValueError(
-                    f"this pickle uses {', '.join(plugin.parts)} of plugin {path} "
-                    f"(SHA-256 {plugin.sha256[:12]}), which {problem}; "
-                    "load the same file with isopix.load_plugin(FILE) first"
-                )
+        path = Path(plugin.path)
+        if plugin.sha256 not in loaded and (not path.is_file() or sha256_of(path) != plugin.sha256):
+            raise ValueError(
+                f"this pickle uses {', '.join(plugin.parts)} of plugin {path} "
+                f"(SHA-256 {plugin.sha256[:12]}), which is not there or has "
+                "changed; load the same file with isopix.load_plugin(FILE) first"
+            )
+        if plugin.sha256 not in loaded:
             load_plugin(path)
     return cls.__new__(cls)

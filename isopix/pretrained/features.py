@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isopix.core.device import DeviceLike
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
-from isopix.pretrained.inputs import image_size
-from isopix.pretrained.loading import load
 from isopix.pretrained.model import PretrainedModel
+from isopix.pretrained.run import load
 
 
 class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -40,21 +39,16 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         batch_size: int | None = None,
         device: DeviceLike = "auto",
     ):
-        self.model = model
-        self.layer = layer
-        self.pool = pool
-        self.features = features
-        self.batch_size = batch_size
-        self.device = device
+        self.model, self.layer, self.pool = model, layer, pool
+        self.features, self.batch_size, self.device = features, batch_size, device
 
     def fit(self, X: Any, y: Any = None) -> "Features":  # noqa: N803  # the names of scikit-learn
         """Load the model and check the images; nothing is learned. Raises ValueError for wrong arguments."""
-        model = self.model
-        if not isinstance(model, PretrainedModel):
-            model = load(model, device=self.device)
-        self._transform(model, self._images(X, model, reset=True)[:1])
+        model = (
+            self.model if isinstance(self.model, PretrainedModel) else load(self.model, device=self.device)
+        )
+        self._n_features_out = self._transform(model, self._images(X, model, reset=True)[:1]).shape[1]
         self.model_ = model
-        self._n_features_out = model.num_pooled(self.pool or model.pool)
         return self
 
     def transform(self, X: Any) -> Float[np.ndarray, "B D"]:  # noqa: N803
@@ -70,32 +64,25 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _transform(self, model: PretrainedModel, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         with torch.inference_mode():
-            features = model.features(
+            return model.features(
                 images, self.layer, features=self.features, pool=self.pool, batch_size=self.batch_size
-            )
-        return features.numpy()
+            ).numpy()
 
     def _images(self, X: Any, model: PretrainedModel, *, reset: bool) -> NDArray[np.uint8]:  # noqa: N803
         """Return uint8 images [B H W 3]. Raises ValueError for other shapes and values."""
-        height, width = image_size(model.network.codec)
+        height, width = model.network.codec.image_size
         if getattr(X, "ndim", None) == 4:
             pixels = np.asarray(X)
             if pixels.shape[1:] == (3, height, width):
                 pixels = rearrange(pixels, "b c h w -> b h w c")
             if pixels.shape[1:] != (height, width, 3):
-                raise ValueError(
-                    f"expected images [B 3 {height} {width}] or [B {height} {width} 3], got {pixels.shape}"
-                )
+                raise ValueError(f"expected images [B {height} {width} 3] or [B 3 H W], got {pixels.shape}")
             X = pixels.reshape(len(pixels), -1)  # noqa: N806
         values = validate_data(self, X, reset=reset)
-        if values.dtype != np.uint8 and not _are_levels(values):
+        if values.dtype != np.uint8 and not ((values >= 0) & (values <= 255) & (values == values // 1)).all():
             problem = "Negative values in data" if (values < 0).any() else "Invalid values in data"
             raise ValueError(f"{problem}: pixels must be integers from 0 to 255")
         if values.shape[1] != height * width * 3:
             given = f"n_samples={values.shape[0]}, n_features={values.shape[1]}"
             raise ValueError(f"X has {given}; images of {height} x {width} x 3 need {height * width * 3}")
         return rearrange(values.astype(np.uint8), "b (h w c) -> b h w c", h=height, w=width)
-
-
-def _are_levels(values: NDArray[Any]) -> bool:
-    return bool(((values >= 0) & (values <= 255) & (values == np.floor(values))).all())

@@ -1,5 +1,7 @@
-"""The images that pictures and analyses of a run are made of, and the pictures."""
+"""The images that verbs read for a run, of its own dataset, of another one or of a caller, and pictures."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -9,49 +11,128 @@ from einops import rearrange
 from PIL import Image
 
 from isopix.analysis.nearest_images import nearest_images
+from isopix.analysis.results import NamedImage
 from isopix.core.choices import Count, SplitName
 from isopix.core.measurement import Measurement
+from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
-from isopix.data.dataset import ImageDataset
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.image_names import image_names, shared_folder, short_name
+from isopix.data.known_sources import require_known_source
 from isopix.data.measurement import images_hash, unknown_images_warning
+from isopix.data.sources.base import SPLIT_NAMES
 from isopix.data.splits import Split
 from isopix.generate.results import NearestTraining, PictureResult
 from isopix.plots.images import png_bytes, sample_grid
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_images, require_images
-from isopix.pretrained.run import (
-    DataLike,
-    check_size,
-    evaluation_data,
-    is_own,
-    load_images,
-    logger,
-    require_writable,
-    sample_of_each,
-)
+from isopix.pretrained.run import logger, require_writable
 from isopix.runs.load import LoadedRun
 from isopix.runs.seen import leave_out_seen
 from isopix.storage.atomic import replace_file
 from isopix.storage.run_folder import RunFolder
 
 P = TypeVar("P", bound=PictureResult)
+DataLike = str | os.PathLike[str] | ImageDataset
+Splits = Mapping[SplitName, Split]
 
 FIRST_IMAGES = 8  # that are completed or reconstructed
 MAX_HELD_OUT = 256  # images that samples are compared with
 DIGITS = 3  # decimals of a distance
 
 
-def results_folder(out: Path | None, default: Path | None) -> Path | None:
-    """Return the folder for results, before anything is computed; None for a model without a run folder.
+def load_images(settings: DataConfig) -> ImageDataset:
+    """Load a dataset; unreadable files and copies that are left out are logged as warnings."""
+    images = load_dataset(settings)
+    for note in images.notes:
+        logger.warning("%s", note)
+    return images
 
-    Raises ValueError if it cannot be written.
+
+def evaluation_data(
+    loaded: LoadedRun,
+    data: str | os.PathLike[str] | None,
+    limit: int | None = None,
+    holdout: float | None = None,
+) -> DataConfig:
+    """Return the data settings of `opened_images`. Raises ValueError if `data` is None and the run's own are
+    at a path that this user has not read before.
     """
-    path = out or default
-    if path is not None:
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"out {path} is a file; results are several files: give a folder")
-        require_writable(path)
-    return path
+    settings = loaded.recipe.data
+    if data is None:
+        require_known_source(settings.source)
+    else:
+        settings = replace(settings, source=os.fspath(data), limit=None)
+    return replace(
+        settings,
+        limit=settings.limit if limit is None else limit,
+        holdout=settings.holdout if holdout is None else holdout,
+        train_on_validation=False,
+        labels_per_class=None,
+        subset=0,
+    )
+
+
+def opened_images(
+    loaded: LoadedRun, data: DataLike | None, limit: int | None = None, holdout: float | None = None
+) -> ImageDataset:
+    """Return other images, or the run's own, at the model's resolution, with a validation split and all
+    labels, a fraction `holdout` of the training images; `limit` keeps at most that many images of each split.
+    Raises ValueError for a dataset of another resolution.
+    """
+    if not isinstance(data, ImageDataset):
+        return load_images(evaluation_data(loaded, data, limit, holdout))
+    height, width = loaded.network.codec.image_size
+    for split in (data.train, data.validation, data.test):
+        rows, cols = split.images.shape[2:]
+        if (rows, cols) != (height, width):
+            given = f"dataset '{data.name}' has images of {rows} x {cols} pixels"
+            raise ValueError(f"{given}; this model reads {height} x {width}")
+    return sample_of_each(data, limit)
+
+
+def sample_of_each(data: ImageDataset, limit: int | None) -> ImageDataset:
+    """Return `limit` images of each split, equally many of each class as far as possible; all for None."""
+    seed = data.seed or 0
+    return replace(data, **{name: getattr(data, name).balanced_sample(limit, seed) for name in SPLIT_NAMES})
+
+
+def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
+    """Return `opened_images` without test images that the run was trained on or selected by, which a warning
+    counts. Raises ValueError if none would be left.
+    """
+    images = opened_images(loaded, data, limit)
+    images, left_out = leave_out_seen(images, loaded.seen, known=loaded.seen_known)
+    if left_out:
+        logger.warning("%s", left_out)
+    return images
+
+
+def is_own(own: DataConfig, data: DataLike | None) -> bool:
+    """Return whether these are the images of a run with these data settings, by name or path."""
+    if isinstance(data, ImageDataset):
+        return False
+    return data is None or own.source in (os.fspath(data), str(Path(data).resolve()))
+
+
+def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
+    """Return a warning if a run with these data settings was trained on the validation images of `data`."""
+    text = (
+        "the run was refitted on training and validation images: choices made on the validation split are "
+        "biased and validation accuracies are too high; the test images are unseen"
+    )
+    return (text,) if own.train_on_validation and is_own(own, data) else ()
+
+
+def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
+    """Return a warning if a network was trained on labels, or if that is not known."""
+    seen = loaded.labels_seen
+    count = "an unknown number of labels" if seen is None else f"the labels of {seen:,} different images"
+    text = (
+        f"the network was trained on {count} before: these are not errors of few labels; for those, use the "
+        "run before fine-tuning"
+    )
+    return () if seen == 0 else (text,)
 
 
 def select_split(
@@ -64,40 +145,37 @@ def select_split(
     requested. A warning counts them, also where all are among them and are kept; another one says if they are
     not known. Raises ValueError for a dataset of another resolution.
     """
-    if isinstance(data, ImageDataset):
-        check_size(data, loaded)
-        images, own = data, data.fingerprint == loaded.state.data
-    elif data is None or is_own(loaded.recipe.data, data):
-        images, own = load_images(evaluation_data(loaded, data, limit)), True
+    own = is_own(loaded.recipe.data, data)
+    if own or isinstance(data, ImageDataset):
+        images = opened_images(loaded, data, limit if own else None)
+        own = own or images.fingerprint == loaded.state.data
     else:
-        images, own = load_images(replace(evaluation_data(loaded, data), holdout=0.0)), False
+        images = opened_images(loaded, data, holdout=0.0)
     chosen = split or ("test" if own or len(images.test) else "train")
     if not (own and chosen == "train"):
-        images = _unseen(loaded, images, chosen)
+        try:
+            images, note = leave_out_seen(images, loaded.seen, chosen, known=loaded.seen_known)
+        except ValueError as error:
+            note = str(error)
+        for text in filter(None, (note, *unknown_images_warning(images, chosen))):
+            logger.warning("%s", text)
     return sample_of_each(images, limit), chosen
 
 
-def first_images(data: ImageDataset, split: SplitName, count: int | None) -> Images:
-    """Return the first images of a split, by default `FIRST_IMAGES`, or all if there are fewer. Raises
-    ValueError if there are fewer than `count`.
+def named_images(loaded: LoadedRun, data: DataLike | None, splits: Splits) -> list[NamedImage]:
+    """Return the name of each image of these splits, as its source names it if it is known, also without the
+    folder that all are in; else the split and the number.
     """
-    images = {"train": data.train, "validation": data.validation, "test": data.test}[split].images
-    count = min(FIRST_IMAGES, len(images)) if count is None else count
-    if not 1 <= count <= len(images):
-        raise ValueError(f"{count} images requested; {data.name} has {len(images)} in its {split} split")
-    return images[:count]
-
-
-def _unseen(loaded: LoadedRun, images: ImageDataset, split: SplitName) -> ImageDataset:
-    """Return the images without those of a split that the run has seen, or all if none would be left."""
-    try:
-        images, note = leave_out_seen(images, loaded.seen, split, known=loaded.seen_known)
-    except ValueError as error:
-        note = str(error)
-    for text in (note, *unknown_images_warning(images, split)):
-        if text:
-            logger.warning("%s", text)
-    return images
+    names = {name: [""] * len(each) for name, each in splits.items()}
+    if not isinstance(data, ImageDataset):
+        config = evaluation_data(loaded, data)
+        names = {name: image_names(config, each) for name, each in splits.items()}
+    folder = shared_folder(each for own in names.values() for each in own)
+    return [
+        NamedImage(split, i, text := printable(each), short_name(text, folder) if text else f"{split} {i}")
+        for split, own in names.items()
+        for i, each in enumerate(own)
+    ]
 
 
 def prompt_images(
@@ -108,16 +186,20 @@ def prompt_images(
     count: int | None,
     limit: int | None,
 ) -> tuple[Images, Measurement]:
-    """Return the images given, or the first of a split, and what is measured on them."""
+    """Return the images given, or the first of a split, by default `FIRST_IMAGES` or all if there are fewer,
+    and what is measured on them. Raises ValueError if there are fewer than `count`.
+    """
     if images is not None:
         inputs = require_images(as_images(images, loaded)).cpu()
         given, content = len(inputs), images_hash(Split(inputs))
         measured = Measurement(data="", split=None, images=given, available=given, images_hash=content)
         return inputs, loaded.measured(measured)
     found, chosen = select_split(loaded, data, split, limit)
-    inputs = first_images(found, chosen, count)
-    used: Split = getattr(found, chosen).select(torch.arange(len(inputs)))
-    return inputs, loaded.measure(found, chosen, used)
+    part: Split = getattr(found, chosen)
+    count = min(FIRST_IMAGES, len(part)) if count is None else count
+    if not 1 <= count <= len(part):
+        raise ValueError(f"{count} images requested; {found.name} has {len(part)} in its {chosen} split")
+    return part.images[:count], loaded.measure(found, chosen, part.select(torch.arange(count)))
 
 
 def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining, Images]:
@@ -136,6 +218,19 @@ def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining
         held_out=tuple(round(each, DIGITS) for each in others),
     )
     return distances, training[found.indices]
+
+
+def results_folder(out: Path | None, default: Path | None) -> Path | None:
+    """Return the folder for results, before anything is computed; None for a model without a run folder.
+
+    Raises ValueError if it cannot be written.
+    """
+    path = out or default
+    if path is not None:
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"out {path} is a file; results are several files: give a folder")
+        require_writable(path)
+    return path
 
 
 def save_picture(result: P, folder: RunFolder | None, name: str) -> P:

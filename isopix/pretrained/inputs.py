@@ -1,7 +1,7 @@
 """Images and masks that a caller passes to a model: checked, and made what the network reads."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,11 +44,11 @@ def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
         values = _as_tensor(given)
         if _have_code_shape(values, codec):
             return codec.decode(_as_codes(values, codec).to(loaded.network.device))
-        if values.dtype == torch.uint8 and values.shape[1:] == (3, *image_size(codec)):
+        if values.dtype == torch.uint8 and values.shape[1:] == (3, *codec.image_size):
             return values
-        if values.dtype == torch.uint8 and values.shape[1:] == (*image_size(codec), 3):
+        if values.dtype == torch.uint8 and values.shape[1:] == (*codec.image_size, 3):
             return rearrange(values, "b h w c -> b c h w").contiguous()
-        several = list(values) if values.dtype == torch.uint8 and values.ndim == 4 else [values]
+        several: Iterable[Tensor] = values if values.ndim == 4 and len(values) else [values]
         images = [_sized(each, isinstance(given, Tensor), codec) for each in several]
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
         images = [_one(each, codec) for each in given]
@@ -63,11 +63,8 @@ def as_mask(values: ArrayLike, images: Images, codec: Codec) -> Mask:
     """
     tensor, shape = _as_tensor(values), (len(images), codec.grid.positions)
     if tensor.dtype != torch.bool or tensor.shape not in (shape, (*shape, 1), (*shape, codec.num_codes)):
-        codes = f" or {[*shape, codec.num_codes]}" if codec.num_codes > 1 else ""
-        raise ValueError(
-            f"mask must be bool {list(shape)}{codes}, True where masked; "
-            f"got {tensor.dtype} of shape {list(tensor.shape)}"
-        )
+        given = f"{tensor.dtype} of shape {list(tensor.shape)}"
+        raise ValueError(f"mask must be bool {list(shape)} or [B N Q], True where masked; got {given}")
     return tensor[..., None] if tensor.ndim == 2 else tensor
 
 
@@ -78,14 +75,9 @@ def require_images(images: Images) -> Images:
     return images
 
 
-def image_size(codec: Codec) -> tuple[int, int]:
-    """Return height and width of the model's images, in pixels."""
-    return codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size
-
-
 def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
     """Return images of the model's size as they are, and others as the run's own are preprocessed."""
-    rows, cols = image_size(loaded.network.codec)
+    rows, cols = loaded.network.codec.image_size
     config = replace(preprocess_config(loaded.recipe.data), rows=rows, cols=cols)
     raw = [each for each in images if not isinstance(each, Tensor)]
     split = SourceSplit(len(raw), lambda start, stop: iter(raw[start:stop]), str, None)
@@ -103,75 +95,52 @@ def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
 
 
 def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
-    """Return one image as the readers of datasets take it, or [1 3 H W] if it has the model's size."""
+    """Return one image as the readers of datasets take it, or [3 H W] if it has the model's size."""
     if isinstance(given, Tensor | np.ndarray):
         return _sized(_as_tensor(given), isinstance(given, Tensor), codec)
     if isinstance(given, Image.Image):
         if given.mode == "I" and given.format is None:  # read from a 16-bit file, it has a format
-            raise ValueError(
-                "the image has 32-bit samples of unknown range; convert it to mode L, RGB or I;16"
-            )
+            raise ValueError("the image has 32-bit samples of unknown range; convert it to RGB or I;16")
         try:
             return np.asarray(upright_rgb(given))
         except Exception as error:  # Pillow raises a dozen types for damaged files
             raise ValueError(f"the image cannot be read: {failure_reason(error)}") from None
-    if isinstance(given, str | os.PathLike):
-        if not os.fspath(given):
-            raise ValueError("expected the path of an image, got an empty string")
+    if isinstance(given, str | os.PathLike) and os.fspath(given):
         return Path(given)
     if not isinstance(given, bytes):  # reached by callers that have no type checker
-        raise ValueError(
-            f"expected an array, a PIL image or a file for each image, got {type(given).__name__}"
-        )
+        raise ValueError(f"expected an array, a PIL image or a file for each image, got {given!r}")
     return given
 
 
 def _sized(values: Tensor, is_tensor: bool, codec: Codec) -> RawImage | Tensor:
-    """Return an image [C H W] or [H W C] as [H W C], or as [1 3 H W] if it has the model's size.
+    """Return an image [C H W] or [H W C] as [H W C], or as [3 H W] if it has the model's size.
 
     Where both orders are possible, tensors are [C H W] and arrays [H W C].
     """
-    if values.dtype != torch.uint8 or values.ndim not in (2, 3) or not values.numel():
-        raise ValueError(_expected(values, codec))
-    if values.ndim == 2:
-        return values.cpu().numpy()
-    first, last = values.shape[0] in CHANNELS, values.shape[2] in CHANNELS
-    if not (first or last):
-        raise ValueError(_expected(values, codec))
-    if first and (is_tensor or not last):
+    channels = [values.shape[axis] in CHANNELS for axis in (0, 2)] if values.ndim == 3 else [values.ndim == 2]
+    if values.dtype != torch.uint8 or not values.numel() or not any(channels):
+        floats = "; multiply floats from 0 to 1 by 255 and round them" if values.is_floating_point() else ""
+        raise ValueError(
+            "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, files, or "
+            f"integer codes [B {codec.grid.positions} Q]; got {values.dtype} of shape {list(values.shape)}"
+            f"{floats}"
+        )
+    if values.ndim == 3 and channels[0] and (is_tensor or not channels[1]):
         values = rearrange(values, "c h w -> h w c")
-    if values.shape == (*image_size(codec), 3):
-        return rearrange(values, "h w c -> 1 c h w")
+    if values.shape == (*codec.image_size, 3):
+        return rearrange(values, "h w c -> c h w")
     pixels = values.cpu().numpy()
-    return np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
-
-
-def _expected(values: Tensor, codec: Codec) -> str:
-    floats = "; multiply floats from 0 to 1 by 255 and round them" if values.is_floating_point() else ""
-    positions, codes = codec.grid.positions, codec.num_codes
-    return (
-        "expected uint8 images [B 3 H W], [B H W 3], [3 H W], [H W 3] or [H W], PIL images, files, or "
-        f"integer codes [B {positions}] or [B {positions} {codes}] below {codec.vocab_size}; "
-        f"got {values.dtype} of shape {list(values.shape)}{floats}"
-    )
+    return np.ascontiguousarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
 
 
 def _as_tensor(values: ArrayLike) -> Tensor:
-    if isinstance(values, Tensor):
-        if values.layout != torch.strided or values.is_meta:
-            kind = "of device meta" if values.is_meta else f"of layout {values.layout}"
-            raise ValueError(f"expected a dense tensor with values, got one {kind}")
-        return values
-    array = np.asarray(values)
-    try:
-        # In native byte order and copied: torch supports no other order, and warns about read-only arrays.
-        return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
-    except TypeError:
-        raise ValueError(f"expected an array of numbers, got dtype {array.dtype}") from None
+    # Arrays are copied: torch warns about read-only ones, and supports native byte order only.
+    return (
+        values if isinstance(values, Tensor) else torch.tensor(values.astype(values.dtype.newbyteorder("=")))
+    )
 
 
 def _have_code_shape(values: Tensor, codec: Codec) -> bool:
-    """Return whether these are integers of the shape of codes."""
     is_integer = not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
     positions = codec.grid.positions
     return is_integer and values.shape[1:] in ((positions,), (positions, codec.num_codes))

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -17,7 +16,6 @@ from torch import Tensor
 from isopix.core.choices import Count, Range
 from isopix.core.config import to_dict
 from isopix.core.device import autocast, runtime_environment
-from isopix.core.memory import report_memory
 from isopix.core.random import generator
 from isopix.core.types import Logits
 from isopix.core.verb import Flat, checked
@@ -26,12 +24,13 @@ from isopix.generate.complete import (
     Completions,
     PartialCompletions,
     Prompt,
+    Reconstruction,
     complete_images,
     completion_steps,
+    reconstruct_images,
 )
 from isopix.generate.config import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, SamplingConfig
 from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
-from isopix.generate.reconstruct import Reconstruction, reconstruct_images
 from isopix.generate.sample import SampledImages, require, sample_images
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image
@@ -89,8 +88,7 @@ class PretrainedModel(FeatureExtractor):
             for start in range(0, len(inputs), batch_size):
                 batch = slice(start, start + batch_size)
                 masked = None if masks is None else masks[batch].to(device)
-                network_inputs = self.network.inputs_of(inputs[batch].to(device))
-                logits.append(self.network(network_inputs, masked).cpu())
+                logits.append(self.network(self.network.inputs_of(inputs[batch].to(device)), masked).cpu())
         return torch.cat(logits)
 
     def class_logits(self, images: ImagesLike) -> ClassLogits:
@@ -162,10 +160,8 @@ class PretrainedModel(FeatureExtractor):
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
         self.require("sample")
-        with inference(self, "fp32"), report_memory(f"{count:,} images; sample fewer"):
-            return sample_images(
-                self.loaded.model, count, sampling=self.sampling(sampling), seed=seed, batch_size=batch_size
-            )
+        chosen = self.sampling(sampling)
+        return sample_images(self.loaded.model, count, sampling=chosen, seed=seed, batch_size=batch_size)
 
     @checked
     def complete(
@@ -187,16 +183,10 @@ class PretrainedModel(FeatureExtractor):
         in `iterations` passes, in an `order`. The other arguments are those of `sample`. Raises ValueError
         for a model that can do neither, and for a mask that leaves nothing to do.
         """
-        prompt = self._prompt(images, rows, mask, each, seed)
-        with inference(self, "fp32"), report_memory(f"{len(prompt.images) * each:,} images; sample fewer"):
-            return complete_images(
-                self.loaded.model,
-                prompt,
-                sampling=self.sampling(sampling),
-                passes=passes,
-                seed=seed,
-                batch_size=batch_size,
-            )
+        prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
+        return complete_images(
+            self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed, batch_size=batch_size
+        )
 
     @checked
     def complete_steps(
@@ -213,15 +203,8 @@ class PretrainedModel(FeatureExtractor):
         """Yield what `complete` returns as it is made, all completions at a time: after every row of an
         autoregressive model, after every pass of a masked one; pixels that are still missing are gray.
         """
-        steps = completion_steps(
-            self.loaded.model,
-            self._prompt(images, rows, mask, each, seed),
-            sampling=self.sampling(sampling),
-            passes=passes,
-            seed=seed,
-            context=partial(inference, self, "fp32"),
-        )
-        return _reported(steps, "these completions; complete fewer")
+        prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
+        return completion_steps(self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed)
 
     def _prompt(
         self, images: ImagesLike, rows: int | None, mask: MaskLike | None, each: int, seed: int
@@ -246,7 +229,7 @@ class PretrainedModel(FeatureExtractor):
         with inference(self, self.precision):
             return reconstruct_images(
                 self.loaded.model, inputs, generator=generator(seed, "hide"), modes=self.loaded.modes
-            ).cpu()
+            )
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights (safetensors), recipe, palette and a hash of each file to a folder that `isopix.load`
@@ -258,11 +241,13 @@ class PretrainedModel(FeatureExtractor):
         if target.is_file() or (target.exists() and any(target.iterdir())):
             problem = "a file" if target.is_file() else "not empty"
             raise ValueError(f"{folder} is {problem}; choose another folder")
-        runtime = runtime_environment(loaded.network.device)
+        environment = (
+            to_dict(loaded.environment) if loaded.environment else runtime_environment(self.network.device)
+        )
         records = {
             "recipe": to_dict(loaded.recipe),
             "state": to_dict(replace(loaded.state, codec=loaded.network.codec.fingerprint())),
-            "environment": to_dict(loaded.environment) if loaded.environment else runtime,
+            "environment": environment,
             **({"imported": loaded.imported} if loaded.imported else {}),
         }
         tensors = {MODEL: loaded.network.tensors()}
@@ -281,8 +266,3 @@ class PretrainedModel(FeatureExtractor):
             if card:
                 (folder / "README.md").write_text(card, encoding="utf-8")
             return hub.upload(folder, name, private=private)
-
-
-def _reported(steps: Iterator[PartialCompletions], what: str) -> Iterator[PartialCompletions]:
-    with report_memory(what):
-        yield from steps

@@ -1,91 +1,76 @@
 """Near-duplicates and outliers of images by the features of a run, and their files."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, fields, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from isopix.analysis.neighbors import Neighbors, SimilarPairs
 from isopix.analysis.results import DuplicatePair, NamedImage, NeighborsResult, Outlier
 from isopix.core.choices import Pool, Precision, SplitName
 from isopix.core.progress import track
-from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
-from isopix.data.image_names import image_names, shared_folder, short_name
 from isopix.data.sources.base import SPLIT_NAMES
-from isopix.data.splits import Split
 from isopix.plots.images import png_bytes
-from isopix.plots.sheets import PairLabel, plot_pairs
+from isopix.plots.sheets import plot_pairs
+from isopix.pretrained.images import DataLike, Splits, named_images, opened_images, sample_of_each
 from isopix.pretrained.model import PretrainedModel
-from isopix.pretrained.run import DataLike, check_size, evaluation_data, load_images, sample_of_each
 from isopix.probing.features import iter_features
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_csv
 
-Splits = Mapping[SplitName, Split]
-ImagesOf = Callable[[Int[Tensor, " n"]], Images]  # by their index over all splits
-
+Pair = tuple[NamedImage, NamedImage]
 PAIRS_AT_ONCE = 1_000  # whose pixels are in memory
-NAMED = [each.name for each in fields(NamedImage)][:3]
 
 
 def compared_images(
     loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
 ) -> tuple[Splits, list[NamedImage], ImageDataset]:
     """Return the splits with images, all names, and the dataset. Raises ValueError without any image."""
-    if isinstance(data, ImageDataset):
-        check_size(data, loaded)
-        dataset, config = sample_of_each(data, limit), None
-    else:
-        config = evaluation_data(loaded, data)
-        whole = config if split is not None else replace(config, holdout=0.0)  # one split, if it has one
-        dataset = sample_of_each(load_images(whole), limit)
+    whole = opened_images(loaded, data, holdout=None if split else 0.0)  # one split, if it has one
+    dataset = sample_of_each(whole, limit)
     dataset = replace(dataset, seen_known=loaded.seen_known)
-    asked = SPLIT_NAMES if split is None else (split,)
-    splits: dict[SplitName, Split] = {name: getattr(dataset, name) for name in asked}
+    splits = {name: getattr(dataset, name) for name in ([split] if split else SPLIT_NAMES)}
     splits = {name: each for name, each in splits.items() if len(each)}
     if not splits:
-        raise ValueError(f"dataset '{dataset.name}' has no {split or ''} images".replace("  ", " "))
-    names = {name: [""] * len(each) for name, each in splits.items()}
-    if config is not None:
-        names = {name: image_names(config, each) for name, each in splits.items()}
-    folder = shared_folder(each for own in names.values() for each in own)
-    named = [
-        NamedImage(name, i, text := printable(each), short_name(text, folder) if text else f"{name} {i}")
-        for name, own in names.items()
-        for i, each in enumerate(own)
-    ]
-    return splits, named, dataset
+        raise ValueError(f"dataset '{dataset.name}' has no images of {split or 'any'} split")
+    return splits, named_images(loaded, data, splits), dataset
 
 
-def layer_features(
+def pooled_features(
     model: PretrainedModel, splits: Splits, layer: int, pool: Pool, precision: Precision
 ) -> Float[Tensor, "N D"]:
     """Return the pooled features of one layer. Raises ValueError for a layer that does not exist."""
     if not 0 <= layer <= model.depth:
         raise ValueError(f"layer {layer} does not exist; layers are 0 to {model.depth}")
     network, parts, done = model.network.truncated(layer), [], 0
+    read = (iter_features(network, each.images, pool=pool, precision=precision) for each in splits.values())
     with track("computing features", sum(map(len, splits.values()))) as count:
-        for split in splits.values():
-            for batch in iter_features(network, split.images, pool=pool, precision=precision):
-                parts.append(batch[-1].clone())  # without the other layers, which share its memory
-                done += len(parts[-1])
-                count(done)
+        for batch in chain.from_iterable(read):
+            parts.append(batch[-1].clone())  # without the other layers, which share its memory
+            done += len(parts[-1])
+            count(done)
     return torch.cat(parts)
 
 
-def duplicate_pairs(found: Neighbors, names: Sequence[NamedImage], splits: Splits) -> list[DuplicatePair]:
-    """Return the similar pairs with the difference of their pixels."""
-    differences = _pixel_differences(found.pairs, partial(_selected, splits))
-    columns = (*(each.tolist() for each in found.pairs[:3]), differences)
+def duplicate_pairs(found: SimilarPairs, names: Sequence[NamedImage], splits: Splits) -> list[DuplicatePair]:
+    """Return the similar pairs with the mean absolute difference of their pixels."""
+    pairs = [
+        (names[first], names[second])
+        for first, second in zip(found.first.tolist(), found.second.tolist(), strict=True)
+    ]
+    differences: list[float] = []
+    for start in range(0, len(pairs), PAIRS_AT_ONCE):
+        first, second = _pixels(splits, pairs[start : start + PAIRS_AT_ONCE])
+        differences += (first.int() - second.int()).abs().float().mean((1, 2, 3)).tolist()
     return [
-        DuplicatePair(value, names[first], names[second], difference)
-        for first, second, value, difference in zip(*columns, strict=True)
+        DuplicatePair(similarity, *pair, difference)
+        for similarity, pair, difference in zip(found.similarity.tolist(), pairs, differences, strict=True)
     ]
 
 
@@ -96,72 +81,52 @@ def farthest_images(found: Neighbors, names: Sequence[NamedImage]) -> list[Outli
     return [Outlier(distances[i], names[i], names[nearest[i]]) for i in order]
 
 
-def save_neighbors(
-    path: Path, result: NeighborsResult, found: Neighbors, splits: Splits, count: int
-) -> NeighborsResult:
+def save_neighbors(path: Path, result: NeighborsResult, splits: Splits, count: int) -> NeighborsResult:
     """Write the record, duplicates.csv, outliers.csv, and pictures of the first `count` of both lists."""
     path.mkdir(parents=True, exist_ok=True)
-    pairs = [
-        [each.similarity, *_named(each.first), *_named(each.second), each.pixel_difference]
-        for each in result.duplicates
-    ]
-    rows = [[each.distance, *_named(each.image), *_named(each.nearest)] for each in result.outliers]
+    pairs, outliers = result.duplicates, result.outliers
     header = ["similarity", *_columns("first", "second"), "pixel_difference"]
-    write_csv(path / "duplicates.csv", header, pairs)
-    write_csv(path / "outliers.csv", ["distance", *_columns("image", "nearest")], rows)
-    images = partial(_selected, splits)
+    rows = [[each.similarity, *_named(each.first, each.second), each.pixel_difference] for each in pairs]
+    write_csv(path / "duplicates.csv", header, rows)
+    header = ["distance", *_columns("image", "nearest")]
+    rows = [[each.distance, *_named(each.image, each.nearest)] for each in outliers]
+    write_csv(path / "outliers.csv", header, rows)
     if count and pairs:
-        title = f"Pairs with a similarity of features of {result.threshold:g} or more: "
-        title += f"{result.num_duplicates:,}, the most similar first"
-        title += "; in parentheses the mean difference of their pixels, 0 to 255"
-        labels = [
-            PairLabel(
-                f"{each.similarity:.4f} (pixels {each.pixel_difference:.1f})",
-                each.first.short_name,
-                each.second.short_name,
-            )
-            for each in result.duplicates[:count]
-        ]
-        first, second = (images(each[:count]) for each in found.pairs[:2])
-        replace_file(path / "duplicates.png", png_bytes(plot_pairs(title, first, second, labels)))
-    if count:
-        order = found.distances.argsort(descending=True, stable=True)[:count]
-        title = "Outliers by features, each beside its nearest image, with its mean distance to the nearest "
-        labels = [
-            PairLabel(f"{each.distance:.4f}", each.image.short_name, each.nearest.short_name)
-            for each in result.outliers[:count]
-        ]
-        sheet = plot_pairs(
-            f"{title}{result.num_neighbors}", images(order), images(found.indices[order, 0]), labels
+        title = (
+            f"{result.num_duplicates:,} pairs with a similarity of features of {result.threshold:g} or more, "
         )
-        replace_file(path / "outliers.png", png_bytes(sheet))
+        title += "the most similar first; in parentheses the mean difference of their pixels, 0 to 255"
+        labels = [f"{each.similarity:.4f} (pixels {each.pixel_difference:.1f})" for each in pairs[:count]]
+        shown = [(each.first, each.second) for each in pairs[:count]]
+        replace_file(path / "duplicates.png", _picture(title, labels, shown, splits))
+    if count:
+        title = "Outliers by features, each beside its nearest image, with its mean distance to the nearest "
+        labels = [f"{each.distance:.4f}" for each in outliers[:count]]
+        shown = [(each.image, each.nearest) for each in outliers[:count]]
+        replace_file(path / "outliers.png", _picture(f"{title}{result.num_neighbors}", labels, shown, splits))
     return result.saved(path)
 
 
-def _selected(splits: Splits, indices: Int[Tensor, " n"]) -> Images:
-    """Return images by their index over all splits."""
-    found, ends = [], torch.tensor([len(each) for each in splits.values()]).cumsum(0)
-    parts = list(splits.values())
-    for index in indices.tolist():
-        part = int((ends <= index).sum())
-        local = index - (int(ends[part - 1]) if part else 0)
-        found.append(parts[part].images[local : local + 1].cpu())
-    return torch.cat(found)
+def _picture(title: str, values: Sequence[str], pairs: Sequence[Pair], splits: Splits) -> bytes:
+    labels = [
+        (value, first.short_name, second.short_name)
+        for value, (first, second) in zip(values, pairs, strict=True)
+    ]
+    return png_bytes(plot_pairs(title, *_pixels(splits, pairs), labels))
 
 
-def _pixel_differences(pairs: SimilarPairs, images: ImagesOf) -> list[float]:
-    """Return the mean absolute difference of the pixels of each pair."""
-    found: list[float] = []
-    chunks = zip(*(torch.split(each, PAIRS_AT_ONCE) for each in pairs[:2]), strict=True)
-    for first, second in chunks if pairs.total else ():
-        difference = images(first).int() - images(second).int()
-        found += difference.abs().float().mean((1, 2, 3)).tolist()
-    return found
+def _pixels(splits: Splits, pairs: Sequence[Pair]) -> tuple[Images, Images]:
+    """Return the first images of these pairs, and the second ones."""
+    first, second = (
+        torch.cat([splits[each.split].images[each.index : each.index + 1].cpu() for each in images])
+        for images in zip(*pairs, strict=True)
+    )
+    return first, second
 
 
-def _named(image: NamedImage) -> list[object]:
-    return list(astuple(image)[: len(NAMED)])
+def _named(*images: NamedImage) -> list[object]:
+    return [value for each in images for value in (each.split, each.index, each.name)]
 
 
-def _columns(*prefixes: str) -> list[str]:
-    return [f"{prefix}_{name}" for prefix in prefixes for name in NAMED]
+def _columns(*images: str) -> list[str]:
+    return [f"{image}_{name}" for image in images for name in ("split", "index", "name")]

@@ -1,40 +1,65 @@
-"""Run: a run folder in Python, and the network and images that a function reads for it."""
+"""Opening a run: a model from its path, a run folder in Python, and the network that a verb reads."""
 
 import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from isopix.core import device as devices
-from isopix.core.device import DeviceLike, Precision, native_precision
+from isopix.core.device import DeviceLike, Precision, native_precision, select_device
 from isopix.core.measurement import Measurement
 from isopix.core.text import command_line
 from isopix.core.verb import checked
-from isopix.data import dataset
-from isopix.data.dataset import DataConfig, ImageDataset
-from isopix.data.known_sources import require_known_source
+from isopix.model.backbone import FeatureKind
 from isopix.model.network import evaluation_mode
-from isopix.pretrained.inputs import image_size
+from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run, saved_recipe
 from isopix.runs.observer import RunStatus
 from isopix.runs.results import TrainingResult
-from isopix.runs.seen import leave_out_seen
-from isopix.runs.shipped import writable_model
+from isopix.runs.shipped import check_model_name, find_model, writable_model
+from isopix.storage import hub
 from isopix.storage.log import read_log
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder, reject_huggingface_model
 from isopix.train.trainer import Record
 
-T = TypeVar("T")
-DataLike = str | os.PathLike[str] | ImageDataset
-
 logger = logging.getLogger("isopix")
+
+
+@checked
+def load(
+    name_or_path: str | os.PathLike[str],
+    *,
+    layer: int = -1,
+    pool: Pool | None = None,
+    features: FeatureKind = "normed",
+    device: DeviceLike = "auto",
+    precision: Precision = "fp32",
+) -> PretrainedModel:
+    """Load a model from a run folder, a folder written by `save`, one that comes with the package
+    (`list_models`), or the Hugging Face Hub (`owner/name`).
+
+    `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
+    Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
+    """
+    path = find_model(Path(name_or_path))
+    if len(path.parts) == 1:  # others are of the Hub
+        check_model_name(path)
+    folder = hub.resolve_path(path)
+    reject_huggingface_model(folder, name_or_path)
+    loaded = load_run(folder, device=select_device(device))
+    return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
+
+
+@checked
+def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
+    """Write a folder that `load` reads; see `PretrainedModel.save`."""
+    model.save(folder)
 
 
 @dataclass(frozen=True)
@@ -77,22 +102,16 @@ class Run:
         """The metrics in the log; none for a run without one."""
         log = RunFolder(self.folder).log
         history = tuple(read_log(log)) if log.is_file() else ()
-        train: Record = next((record for record in reversed(history) if record["kind"] == "train"), {})
-        evaluations = {each["split"]: _numbers(each) for each in history if each["kind"] == "evaluation"}
+        losses = (each for each in history if each["kind"] in ("train", "evaluation"))
+        latest = {each.get("split", "train"): _numbers(each) for each in losses}
         baselines = {each["held_out"]: each["nats"] for each in history if each["kind"] == "baselines"}
-        empty: dict[str, int | float] = {}
-        return RunMetrics(
-            train=_numbers(train),
-            validation=evaluations.get("validation", empty),
-            test=evaluations.get("test", empty),
-            history=history,
-            baselines=baselines,
-        )
+        train, validation, test = (latest.get(name, {}) for name in ("train", "validation", "test"))
+        return RunMetrics(train, validation, test, history, baselines)
 
     @cached_property
     def model(self) -> PretrainedModel:
         """The best weights of a fine-tuned run, the newest of any other; loaded once."""
-        return PretrainedModel(load_run(self.folder, device=devices.select_device(self.device)))
+        return PretrainedModel(load_run(self.folder, device=select_device(self.device)))
 
 
 RunLike = Run | PretrainedModel | str | os.PathLike[str]
@@ -143,7 +162,7 @@ def load_network(path: Path, device: DeviceLike) -> LoadedRun:
     """Return the newest intact network at a path; damaged checkpoints and changed plugins are logged as
     warnings.
     """
-    loaded = load_run(path, device=devices.select_device(device))
+    loaded = load_run(path, device=select_device(device))
     warn_of_damage(loaded)
     loaded.network.eval()
     return loaded
@@ -155,70 +174,6 @@ def warn_of_damage(loaded: LoadedRun) -> None:
         logger.warning("skipped: %s", reason)
     for change in loaded.changes:
         logger.warning("%s", change)
-
-
-def load_images(settings: DataConfig) -> ImageDataset:
-    """Load a dataset; unreadable files and copies that are left out are logged as warnings."""
-    images = dataset.load_dataset(settings)
-    for note in images.notes:
-        logger.warning("%s", note)
-    return images
-
-
-def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
-    """Return other images, or the run's own, at the model's resolution, with a validation split and all
-    labels; `limit` keeps at most that many images of each split.
-
-    Test images that the run was trained on or selected by are left out, and a warning counts them. Raises
-    ValueError if none would be left, and for a dataset of another resolution.
-    """
-    if isinstance(data, ImageDataset):
-        check_size(data, loaded)
-        images = sample_of_each(data, limit)
-    else:
-        images = load_images(evaluation_data(loaded, data, limit))
-    images, left_out = leave_out_seen(images, loaded.seen, known=loaded.seen_known)
-    if left_out:
-        logger.warning("%s", left_out)
-    return images
-
-
-def evaluation_data(
-    loaded: LoadedRun, data: str | os.PathLike[str] | None, limit: int | None = None
-) -> DataConfig:
-    """Return the data settings of `evaluation_images`. Raises ValueError if `data` is None and the run's own
-    are at a path that this user has not read before.
-    """
-    if data is None:
-        require_known_source(loaded.recipe.data.source)
-    settings = replace(loaded.recipe.data, train_on_validation=False, labels_per_class=None, subset=0)
-    if data is not None:
-        settings = replace(settings, source=os.fspath(data), limit=None)
-    return settings if limit is None else replace(settings, limit=limit)
-
-
-def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
-    """Return a warning if a run with these data settings was trained on the validation images of `data`."""
-    if not own.train_on_validation or isinstance(data, ImageDataset):
-        return ()
-    if data is not None and not is_own(own, data):
-        return ()
-    return (
-        "the run was refitted on training and validation images: choices made on the validation split are "
-        "biased and validation accuracies are too high; the test images are unseen",
-    )
-
-
-def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
-    """Return a warning if a network was trained on labels, or if that is not known."""
-    seen = loaded.labels_seen
-    if seen == 0:
-        return ()
-    count = "an unknown number of labels" if seen is None else f"the labels of {seen:,} different images"
-    return (
-        f"the network was trained on {count} before: these are not errors of few labels; for those, use the "
-        "run before fine-tuning",
-    )
 
 
 def training_result(
@@ -249,9 +204,7 @@ def training_result(
         baselines=dict(metrics.baselines),
         uniform=math.log(recipe.model.codec.placeholder(recipe.grid).vocab_size) if categorical else None,
         resume=resume,
-        next=tuple(
-            command_line(name, run.folder, *options) for name, applies in applicable.items() if applies
-        ),
+        next=tuple(command_line(name, run.folder, *options) for name, fits in applicable.items() if fits),
         measurement=Measurement.from_dict(tested[-1]["measurement"]) if tested else None,
         path=run.folder,
         run=run,
@@ -260,24 +213,3 @@ def training_result(
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, int | float]:
     return {name: value for name, value in record.items() if isinstance(value, int | float)}
-
-
-def is_own(own: DataConfig, data: str | os.PathLike[str]) -> bool:
-    """Return whether a name or a path is that of the images of a run with these data settings."""
-    return os.fspath(data) == own.source or str(Path(data).resolve()) == own.source
-
-
-def check_size(data: ImageDataset, loaded: LoadedRun) -> None:
-    """Raise ValueError for a dataset of another resolution than the model's."""
-    height, width = image_size(loaded.network.codec)
-    for split in (data.train, data.validation, data.test):
-        rows, cols = split.images.shape[2:]
-        if (rows, cols) != (height, width):
-            given = f"dataset '{data.name}' has images of {rows} x {cols} pixels"
-            raise ValueError(f"{given}; this model reads {height} x {width}")
-
-
-def sample_of_each(data: ImageDataset, limit: int | None) -> ImageDataset:
-    """Return `limit` images of each split, equally many of each class as far as possible; all for None."""
-    names, seed = ("train", "validation", "test"), data.seed or 0
-    return replace(data, **{name: getattr(data, name).balanced_sample(limit, seed) for name in names})

@@ -1,10 +1,8 @@
 """Scores of images by a run: likelihood of each image, beside learning-free scores, and AUROC."""
 
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,38 +13,16 @@ from isopix.analysis.likelihood import ScoreConfig, code_nats, has_likelihood, s
 from isopix.analysis.results import AUROC, SCORES, ScoredImages, ScoreResult
 from isopix.analysis.scores import score_images, summarize
 from isopix.core.choices import SplitName
-from isopix.core.text import printable
-from isopix.data.dataset import ImageDataset
-from isopix.data.image_names import image_names, shared_folder, short_name
-from isopix.data.splits import Split
+from isopix.data.splits import Hashes, Split
 from isopix.plots.images import MappedImages, png_bytes, surprise_grid
-from isopix.pretrained.images import select_split
-from isopix.pretrained.run import DataLike, evaluation_data, logger
+from isopix.pretrained.images import DataLike, named_images, select_split
+from isopix.pretrained.run import logger
 from isopix.runs.load import LoadedRun, training_images
+from isopix.storage.arrays import npz_bytes
 from isopix.storage.atomic import replace_file, write_csv
 
 LISTED = 5  # images in the table of the least likely ones
 MAP_MASKS = 32  # at least, of the surprise maps of a masked model, so that most pixels are predicted
-
-
-class Scored(NamedTuple):
-    """Scored images with their pixels, and the short names of all."""
-
-    images: ScoredImages
-    split: Split
-    short_names: Sequence[str]
-
-    @property
-    def order(self) -> list[int]:
-        """The indices of the images by the score of the model, the least likely first."""
-        scores = next(iter(self.images.scores.values()))
-        return list(scores.argsort(descending=True, stable=True).tolist())
-
-    def with_warnings(self, texts: Sequence[str]) -> "Scored":
-        """Return the same with these warnings, too, in the measurement record."""
-        measured = self.images.measurement
-        noted = replace(measured, warnings=(*measured.warnings, *texts))
-        return self._replace(images=replace(self.images, measurement=noted))
 
 
 def frequencies_of(loaded: LoadedRun) -> Frequencies | None:
@@ -70,83 +46,86 @@ def score_split(
     limit: int | None,
     config: ScoreConfig,
     frequencies: Frequencies | None,
-) -> Scored:
-    """Return the scores of the images of a split. Raises ValueError if it has none."""
+    first: ScoredImages | None = None,
+) -> ScoredImages:
+    """Return the scores of the images of a split, to be compared with those of the `first` dataset. Raises
+    ValueError if it has none.
+    """
     dataset, chosen = select_split(loaded, source, split, limit)
     images: Split = getattr(dataset, chosen)
     if not len(images):
         raise ValueError(f"dataset '{dataset.name}' has no {chosen} images to score")
     head = loaded.recipe.model.head
     scores = score_images(loaded.model, head, images.images, config, frequencies=frequencies)
-    labels = [""] * len(images) if images.labels is None else [dataset.classes[i] for i in images.labels]
-    names = [""] * len(images)
-    if not isinstance(source, ImageDataset):
-        names = image_names(evaluation_data(loaded, source), images)
-    folder = shared_folder(names)
-    short = [short_name(printable(each), folder) if each else f"{chosen} {i}" for i, each in enumerate(names)]
-    scored = ScoredImages(
+    shown = [name for name in (next(iter(scores)), "bits_per_dim") if name in scores]
+    names = named_images(loaded, source, {chosen: images})
+    measured = loaded.measure(dataset, chosen)
+    shared = () if first is None else _shared_warning(first, dataset.name, images)
+    warnings = (*measured.warnings, *_seen_warning(loaded, images), *shared)
+    return ScoredImages(
         dataset.name,
         chosen,
-        loaded.measure(dataset, chosen),
+        replace(measured, warnings=warnings),
         {name: summarize(values, images.groups) for name, values in scores.items()},
-        (),
+        tuple(
+            (names[i].short_name, {name: float(scores[name][i]) for name in shown})
+            for i in _least_likely(scores[shown[0]])[:LISTED]
+        ),
         scores=scores,
-        names=names,
-        labels=labels,
+        names=[each.name for each in names],
+        short_names=[each.short_name for each in names],
+        labels=[""] * len(images) if images.labels is None else [dataset.classes[i] for i in images.labels],
+        images=images,
     )
-    found = Scored(scored, images, short).with_warnings(_seen_warning(loaded, images))
-    shown = [name for name in (next(iter(scores)), "bits_per_dim") if name in scores]
-    listed = tuple((short[i], {name: float(scores[name][i]) for name in shown}) for i in found.order[:LISTED])
-    return found._replace(images=replace(found.images, least_likely=listed))
 
 
 def _seen_warning(loaded: LoadedRun, images: Split) -> tuple[str, ...]:
     """Return a warning if images are among those that the run was trained on."""
-    if loaded.seen is None or images.hashes is None:
-        return ()
-    count = int(np.isin(images.hashes.numpy(), loaded.seen.numpy()).sum())
+    count = _num_shared(images.hashes, loaded.seen)
     text = f"{count:,} of {len(images):,} images were used to train the run or to select its step"
     return (f"{text}: it gives them a higher likelihood than new ones",) if count else ()
 
 
-def shared_warning(first: Scored, second: Scored) -> tuple[str, ...]:
-    """Return a warning if images of the second dataset are also in the first."""
-    own, others = first.split.hashes, second.split.hashes
-    if own is None or others is None:
-        return ()
-    names = first.images.data, second.images.data
-    count, total = int(np.isin(others.numpy(), own.numpy()).sum()), len(others)
-    if count == total == len(own):
-        return (f"{names[0]} and {names[1]} are the same {total:,} images: every AUROC is 0.5",)
-    text = f"{count:,} of {total:,} images of {names[1]} are also among those of {names[0]}"
+def _shared_warning(first: ScoredImages, name: str, images: Split) -> tuple[str, ...]:
+    """Return a warning if images of a second dataset are also in the first."""
+    count, total = _num_shared(images.hashes, first.images.hashes), len(images)
+    if count and count == total == len(first.images):
+        return (f"{first.data} and {name} are the same {total:,} images: every AUROC is 0.5",)
+    text = f"{count:,} of {total:,} images of {name} are also among those of {first.data}"
     return (f"{text}: the AUROC counts them on both sides",) if count else ()
 
 
-def compare_scores(first: Scored, second: Scored, seed: int) -> dict[str, AUROC]:
+def _num_shared(hashes: Hashes | None, others: Hashes | None) -> int:
+    return 0 if hashes is None or others is None else int(np.isin(hashes.numpy(), others.numpy()).sum())
+
+
+def compare_scores(first: ScoredImages, second: ScoredImages, seed: int) -> dict[str, AUROC]:
     """Return the AUROC of every score that both have."""
-    groups = (first.split.groups, second.split.groups)
+    groups = (first.images.groups, second.images.groups)
     return {
-        name: auroc(values.numpy(), second.images.scores[name].numpy(), groups=groups, seed=seed)
-        for name, values in first.images.scores.items()
-        if name in second.images.scores
+        name: auroc(values.numpy(), second.scores[name].numpy(), groups=groups, seed=seed)
+        for name, values in first.scores.items()
+        if name in second.scores
     }
 
 
-def mapped_images(loaded: LoadedRun, scored: Scored, maps: int, config: ScoreConfig) -> list[MappedImages]:
+def mapped_images(
+    loaded: LoadedRun, scored: ScoredImages, maps: int, config: ScoreConfig
+) -> list[MappedImages]:
     """Return the images with the highest and the lowest scores of the model, with their maps; the image, if
     there is only one.
     """
     if not maps:
         return []
-    count, order = min(maps, len(scored.split) // 2), scored.order
-    score, values = next(iter(scored.images.scores.items()))
+    score, values = next(iter(scored.scores.items()))
+    count, order = min(maps, len(values) // 2), _least_likely(values)
     likely = has_likelihood(loaded.model, loaded.recipe.model.head)
     captions = ("least likely", "most likely") if likely else ("highest loss", "lowest loss")
     shown = dict(zip(captions, (order[:count], order[::-1][:count]), strict=True))
     config = config._replace(num_masks=max(config.num_masks, MAP_MASKS))
     found = []
     for caption, indices in (shown if count else {"surprise": order}).items():
-        chosen = scored.split.images[torch.tensor(indices)]
+        chosen = scored.images.images[torch.tensor(indices)]
         nats = code_nats(loaded.model, chosen.to(loaded.network.device), config)
         surprise, unit = surprise_maps(loaded.network.codec, nats).numpy(), SCORES[score].split(", ")[-1]
         numbers = [f"{float(values[i]):.4f} {unit}" for i in indices]
@@ -160,24 +139,20 @@ def save_scores(path: Path, result: ScoreResult, pictures: Sequence[MappedImages
     numbers in surprise.npz. Return the result with its path.
     """
     path.mkdir(parents=True, exist_ok=True)
-    both = (result.images,) if result.against is None else (result.images, result.against)
-    rows = [row for each in both for row in _rows(each)]
-    write_csv(path / "scores.csv", list(rows[0]), [list(each.values()) for each in rows])
+    rows = [
+        [each.data, each.split, i, name, label, *(values[i].item() for values in each.scores.values())]
+        for each in ([result.images] if result.against is None else [result.images, result.against])
+        for i, (name, label) in enumerate(zip(each.names, each.labels, strict=True))
+    ]
+    columns = ["data", "split", "index", "name", "label", *result.images.scores]
+    write_csv(path / "scores.csv", columns, rows)
     if pictures:
         replace_file(path / "surprise.png", png_bytes(surprise_grid(pictures)))
-        arrays: dict[str, Any] = {each.caption.replace(" ", "_"): each.maps for each in pictures}
-        content = io.BytesIO()
-        np.savez_compressed(content, **arrays)
-        replace_file(path / "surprise.npz", content.getvalue())
+        maps = {each.caption.replace(" ", "_"): each.maps for each in pictures}
+        replace_file(path / "surprise.npz", npz_bytes(maps))
     return result.saved(path)
 
 
-def _rows(scored: ScoredImages) -> list[Mapping[str, Any]]:
-    """Return a record of each image."""
-    columns = {name: values.tolist() for name, values in scored.scores.items()}
-    about = {"data": scored.data, "split": scored.split}
-    return [
-        {**about, "index": i, "name": printable(name), "label": label}
-        | {column: values[i] for column, values in columns.items()}
-        for i, (name, label) in enumerate(zip(scored.names, scored.labels, strict=True))
-    ]
+def _least_likely(scores: torch.Tensor) -> list[int]:
+    """Return the indices of the images by the score of the model, the least likely first."""
+    return list(scores.argsort(descending=True, stable=True).tolist())

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from isopix.core.choices import Count, FeatureKind, Pool, Range, check_ranges
-from isopix.core.config import config
+from cyclopts import Parameter
 
-NotNegative = Annotated[int, Range(low=0)]
+from isopix.core.choices import Count, FeatureKind, NonNegative, Pool, Selection, check_ranges
+from isopix.core.config import config
 
 
 @config
@@ -20,11 +20,11 @@ class ProbeConfig:
     """grid4: means of 4 x 4 cells; flatten: all positions; first: class token. Default: the recipe's."""
     start_token: bool = True
     """Read features with the start token; without it pixel i is read at position i, as in transformers."""
-    layer: NotNegative | None = None
+    layer: NonNegative | None = None
     """Probe this layer only. Default: all layers."""
-    concat: NotNegative = 0
+    concat: NonNegative = 0
     """Also probe this many layers around the best one, concatenated (iGPT section 4.4: 5)."""
-    mask_ensemble: NotNegative = 0
+    mask_ensemble: NonNegative = 0
     """For masked models: classify each test image under this many random masks, by majority vote (iGPT
     section 4.6).
     """
@@ -39,3 +39,27 @@ class ProbeConfig:
         check_ranges(self)
         if self.concat and self.layer is not None:
             raise ValueError(f"concat {self.concat} needs all layers, and layer {self.layer} is set")
+
+
+@config
+class LowDataConfig:
+    """Which labels a probe or fine-tuning gets, and how it is selected."""
+
+    labels: Annotated[
+        tuple[int | str, ...], Parameter(consume_multiple=True, negative="", show_default=False)
+    ] = ()
+    """Labeled images per class, one or more numbers, or percentages as in 10%. Default: 4, 25 and 400, as far
+    as the classes have them.
+    """
+    subsets: Count = 5
+    """Number of random subsets of each size."""
+    method: str = "lbfgs"
+    """Classifier: lbfgs, sgd or adam (logistic regression), ridge (regression), or one of a plugin."""
+    layer: NonNegative | None = None
+    """Probe this layer only."""
+    pool: Pool | None = None
+    """grid4: means of 4 x 4 cells; flatten: all; first: class token. Default: the recipe's."""
+    select: Selection = "validation"
+    """Images to choose layer, L2 penalty and step on; cross-validation: the labeled ones, and fixed steps."""
+    finetune_steps: NonNegative = 0
+    """Also fine-tune the run on every subset, for at most this many steps."""

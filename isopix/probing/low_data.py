@@ -4,11 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from logging import getLogger
 from statistics import mean
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from isopix.core.choices import Selection
 from isopix.core.progress import track
@@ -18,7 +15,7 @@ from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Indices, balanced_subset, count_or_fraction
 from isopix.probing.base import ProbeMethod
-from isopix.probing.config import ProbeConfig
+from isopix.probing.config import LowDataConfig, ProbeConfig
 from isopix.probing.features import FeatureSource, read_splits
 from isopix.probing.linear import L2_GRID, L2_PENALTY, L2PenalizedProbe
 from isopix.probing.probe import fit_probe, probe_method
@@ -28,36 +25,9 @@ from isopix.probing.splits import FeatureSplit, FeatureSplits
 LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
 MIN_L2 = 1e-4
 NUM_FOLDS = 5  # or as many as a class has images
+CONFIG = ProbeConfig(num_resamples=1)  # no gain is computed
 
 logger = getLogger("isopix")
-
-
-class LowDataProtocol(NamedTuple):
-    """Labels per class (numbers, or percentages as in `10%`), how many random subsets are drawn for each of
-    them, and which images select layer and L2 penalty: those of the validation split, or those of the subset
-    itself, by cross-validation.
-    """
-
-    labels_per_class: tuple[int | str, ...]
-    num_subsets: int
-    select: Selection = "validation"
-
-    def subsets(self, labels: Labels, seed: int) -> Mapping[int | str, Sequence[Indices]]:
-        """Return balanced subsets of these training labels, by labels per class: the same images that
-        `data.labels` and `data.subset` select for fine-tuning.
-
-        Raises ValueError if a number is not allowed or a class has too few images.
-        """
-        counts = self.labels_per_class
-        if not counts or len(set(counts)) < len(counts):
-            raise ValueError(f"labels {list(counts)}; allowed: one or more, each number once")
-        return {
-            count: [
-                balanced_subset(labels, count_or_fraction(count, "labels"), generator(seed, "subset", i))
-                for i in range(self.num_subsets)
-            ]
-            for count in counts
-        }
 
 
 def default_labels(data: ImageDataset) -> tuple[int, ...]:
@@ -77,6 +47,25 @@ def default_labels(data: ImageDataset) -> tuple[int, ...]:
     return kept
 
 
+def label_subsets(
+    labels: Labels, counts: Sequence[int | str], num_subsets: int, seed: int
+) -> Mapping[int | str, Sequence[Indices]]:
+    """Return random balanced subsets of training labels, by labels per class: numbers, or percentages as in
+    `10%`. They are the images that `data.labels` and `data.subset` select for fine-tuning.
+
+    Raises ValueError if a number is not allowed or a class has too few images.
+    """
+    if len(set(counts)) < len(counts):
+        raise ValueError(f"labels {list(counts)}; allowed: each number once")
+    return {
+        count: [
+            balanced_subset(labels, count_or_fraction(count, "labels"), generator(seed, "subset", i))
+            for i in range(num_subsets)
+        ]
+        for count in counts
+    }
+
+
 def low_data_method(kind: str) -> ProbeMethod:
     """Return a method, without small L2 penalties: few images are separable even with small weights."""
     method = probe_method(kind)
@@ -88,9 +77,8 @@ def low_data_method(kind: str) -> ProbeMethod:
 def probe_low_data(
     sources: Mapping[str, FeatureSource],
     data: ImageDataset,
-    protocol: LowDataProtocol,
+    config: LowDataConfig,
     method: ProbeMethod,
-    config: ProbeConfig,
     *,
     seed: int,
     device: torch.device,
@@ -101,14 +89,14 @@ def probe_low_data(
     images, or too few images of a class.
     """
     data.require_labels("low-data")
-    if protocol.select == "validation":
+    by_validation = config.select == "validation"
+    if by_validation:
         data.require_validation("a layer")
     assert data.train.labels is not None
-    subsets = protocol.subsets(data.train.labels, seed)
+    subsets = label_subsets(data.train.labels, config.labels, config.subsets, seed)
     used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
     read = replace(data, train=data.train.select(used))
-    if protocol.select != "validation":
-        read = replace(read, validation=read.train)  # not used
+    read = read if by_validation else replace(read, validation=read.train)  # not used
     results = {}
     for name, source in sources.items():
         features, found = read_splits(name, source, read), list[FewLabels]()
@@ -116,10 +104,18 @@ def probe_low_data(
             for count, drawn in subsets.items():
                 indices = [torch.searchsorted(used, index) for index in drawn]
                 best = probe_subsets(
-                    features, indices, method, config, select=protocol.select, seed=seed, device=device
+                    features, indices, method, select=config.select, seed=seed, device=device
                 )
-                selecting = len(data.validation) if protocol.select == "validation" else 0
-                found.append(_few_labels(count, features, indices, best, selecting))
+                few = FewLabels(
+                    count,
+                    num_train_images=len(indices[0]),
+                    num_test_images=len(features.test),
+                    layers=tuple(dict.fromkeys(each.layer for each in best)),
+                    errors=tuple(1 - each.test_accuracy for each in best),
+                    num_selection_images=len(data.validation) if by_validation else 0,
+                    num_features=features.train.features.shape[2],
+                )
+                found.append(few)
                 fitted(len(found))
         results[name] = tuple(found)
     return results
@@ -129,7 +125,6 @@ def probe_subsets(
     splits: FeatureSplits,
     subsets: Sequence[Indices],
     method: ProbeMethod,
-    config: ProbeConfig,
     *,
     select: Selection = "validation",
     seed: int = 0,
@@ -138,86 +133,40 @@ def probe_subsets(
     """Return the score of a probe that is fitted to each subset of the training images (iGPT section 4.7).
 
     L2 penalty and layer are selected on validation, the layer once for all subsets, or by cross-validation
-    within each subset. Raises what `fit_probe` raises.
+    within each subset. Raises what `fit_probe` raises, and ValueError where there is nothing to
+    cross-validate.
     """
     chosen = [splits.train.select(index) for index in subsets]
     if select == "cross-validation":
-        return probe_cross_validated(splits, chosen, method, config, seed=seed, device=device)
-    results = [fit_probe(replace(splits, train=train), method, config, device=device) for train in chosen]
+        return [_cross_validated(splits, train, method, seed, device) for train in chosen]
+    results = [fit_probe(replace(splits, train=train), method, CONFIG, device=device) for train in chosen]
     layers = list(zip(*(result.layers for result in results), strict=True))
     return list(max(layers, key=lambda scores: mean(score.val_accuracy for score in scores)))
 
 
-def _few_labels(
-    labels_per_class: int | str,
-    splits: FeatureSplits,
-    subsets: Sequence[Indices],
-    best: Sequence[LayerScore],
-    num_selection_images: int,
-) -> FewLabels:
-    return FewLabels(
-        labels_per_class,
-        num_train_images=len(subsets[0]),
-        num_test_images=len(splits.test),
-        layers=tuple(dict.fromkeys(each.layer for each in best)),
-        errors=tuple(1 - each.test_accuracy for each in best),
-        num_selection_images=num_selection_images,
-        num_features=splits.train.features.shape[2],
-    )
-
-
-def probe_cross_validated(
-    splits: FeatureSplits,
-    subsets: Sequence[FeatureSplit],
-    method: ProbeMethod,
-    config: ProbeConfig,
-    *,
-    seed: int,
-    device: torch.device,
-) -> list[LayerScore]:
-    """Return the score of a probe of each subset at the layer and L2 penalty that cross-validation within the
-    subset selects, the first layer and the largest penalty of equals; validation images and other subsets are
-    not used.
-
-    Raises ValueError for a method without L2 penalties, and for a class with one image.
+def _cross_validated(
+    splits: FeatureSplits, train: FeatureSplit, method: ProbeMethod, seed: int, device: torch.device
+) -> LayerScore:
+    """Return the score of a probe of a subset at the layer and L2 penalty that cross-validation within it
+    selects, the first layer and the largest penalty of equals; other images are not used.
     """
     if not isinstance(method, L2PenalizedProbe):
         raise ValueError(f"cross-validation selects an L2 penalty, and method {method.kind} has none")
-    grid, scores = sorted(method.l2_grid, reverse=True), []
-    for train in subsets:
-        folds = fold_indices(train.labels, seed)
-        accuracies = torch.stack(
-            [
-                _accuracy_over_folds(replace(splits, train=train), fixed, config, folds, device=device)
-                for fixed in (method.fixed({L2_PENALTY: l2}) for l2 in grid)
-            ]
-        )
-        index = int(accuracies.amax(0).argmax())
-        best = method.fixed({L2_PENALTY: grid[int(accuracies[:, index].argmax())]})
-        layer = replace(splits, train=train, validation=train).select_layers(index, index + 1)
-        scores.append(fit_probe(layer, best, config, device=device).best)
-    return scores
-
-
-def _accuracy_over_folds(
-    splits: FeatureSplits,
-    method: ProbeMethod,
-    config: ProbeConfig,
-    folds: Sequence[Indices],
-    *,
-    device: torch.device,
-) -> Float[Tensor, " F"]:
-    """Return the accuracy of each layer on the training images, each predicted by a probe that is fitted to
-    the other folds.
-    """
-    correct = torch.zeros(len(splits.train.features), dtype=torch.float64)
-    for fold in folds:
-        others = torch.cat([each for each in folds if each is not fold])
-        held = splits.train.select(fold)
-        parts = replace(splits, train=splits.train.select(others), validation=held, test=held)
-        scores = fit_probe(parts, method, replace(config, num_resamples=1), device=device).layers
-        correct += len(fold) * torch.tensor([each.val_accuracy for each in scores], dtype=torch.float64)
-    return correct / len(splits.train)
+    folds, grid = fold_indices(train.labels, seed), sorted(method.l2_grid, reverse=True)
+    correct = torch.zeros(len(grid), len(train.features), dtype=torch.float64)  # by penalty and layer
+    for number, l2 in enumerate(grid):
+        for fold in folds:
+            others = torch.cat([each for each in folds if each is not fold])
+            held = train.select(fold)
+            parts = replace(splits, train=train.select(others), validation=held, test=held)
+            scores = fit_probe(parts, method.fixed({L2_PENALTY: l2}), CONFIG, device=device).layers
+            accuracies = torch.tensor([each.val_accuracy for each in scores], dtype=torch.float64)
+            correct[number] += len(fold) * accuracies
+    accuracies = correct / len(train)
+    layer = int(accuracies.amax(0).argmax())
+    best = method.fixed({L2_PENALTY: grid[int(accuracies[:, layer].argmax())]})
+    alone = replace(splits, train=train, validation=train).select_layers(layer, layer + 1)
+    return fit_probe(alone, best, CONFIG, device=device).best
 
 
 def fold_indices(labels: Labels, seed: int) -> list[Indices]:

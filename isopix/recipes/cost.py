@@ -15,9 +15,8 @@ from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_de
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.objectives.base import PretrainModel
-from isopix.recipes.plan_result import DeviceCost
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.results import ModelCost, TrainingMemory
+from isopix.recipes.results import DeviceCost, ModelCost, TrainingMemory
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
 SMALL_BATCH, LARGE_BATCH = 8, 16  # memory per image is the slope between steps of these two sizes
@@ -66,18 +65,12 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     small, large = (_saved_bytes(model, recipe.train.gpu_precision, n) for n in (SMALL_BATCH, LARGE_BATCH))
     per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)
     parameters = sum(parameter.numel() for parameter in network.parameters())
+    outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
     return TrainingMemory(
         BYTES_PER_PARAMETER * parameters,
         max(0, small - SMALL_BATCH * per_image),
-        per_image + logits_gradient_bytes(recipe),
+        per_image + 4 * outputs * decoded_positions(recipe),
     )
-
-
-def logits_gradient_bytes(recipe: Recipe) -> int:
-    """Return the part of an image's activation memory that is the gradient of the head's outputs."""
-    codec = recipe.model.codec.placeholder(recipe.grid)
-    outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
-    return 4 * outputs * decoded_positions(recipe)
 
 
 def decoded_positions(recipe: Recipe) -> int:
@@ -86,9 +79,9 @@ def decoded_positions(recipe: Recipe) -> int:
     return round(positions * recipe.objective.decoded_fraction(positions, codec.num_codes))
 
 
-def memory_by_depth(recipe: Recipe) -> TrainingMemory | None:
+def memory_by_depth(recipe: Recipe) -> TrainingMemory:
     """Return the memory of `recipe_memory`, which is linear in the depth, from networks of two and three
-    blocks; None where it cannot be calculated.
+    blocks. Raises ValueError where it cannot be calculated.
     """
     depth = recipe.model.depth
     try:
@@ -96,7 +89,8 @@ def memory_by_depth(recipe: Recipe) -> TrainingMemory | None:
             return recipe_memory(recipe)
         two, three = (recipe_memory(recipe.updated(depth=n)) for n in (2, 3))
     except RuntimeError:  # the sizes of tensors overflow
-        return None
+        message = f"a network of width {recipe.model.width} is too large for any memory"
+        raise ValueError(message) from None
     return TrainingMemory(*(a + (depth - 2) * (b - a) for a, b in zip(two, three, strict=True)))
 
 
@@ -112,8 +106,6 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     if _is_small(recipe, chunk, free):
         return ""
     memory = memory_by_depth(recipe)
-    if memory is None:
-        raise ValueError(f"a network of width {recipe.model.width} is too large for any memory")
     weights = memory.step_bytes(0)
     shard = weights // num_ranks if train.parallel == "fsdp" else weights
     needed = memory.step_bytes(chunk) - weights + shard

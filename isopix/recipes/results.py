@@ -1,12 +1,15 @@
-"""Costs of a recipe, and results of `recipe`, without PyTorch."""
+"""Costs of a recipe, and results of `recipe` and `plan`, without PyTorch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from json import dumps
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from isopix.core.choices import MFU, Precision
+from isopix.core.device_specs import DEVICE_SPECS, GB
 from isopix.core.table import Table
+from isopix.core.text import format_bytes, format_duration, spell_duration
 from isopix.storage.result import Result
 
 UNCHANGED = "recipe"  # the source of values of the recipe
@@ -32,6 +35,179 @@ class TrainingMemory(NamedTuple):
     def step_bytes(self, batch_size: int) -> int:
         """Return the memory of one step over this many images."""
         return self.weight_bytes + self.copy_bytes + batch_size * self.activation_bytes
+
+
+@dataclass(frozen=True)
+class DeviceCost:
+    """Hours of training on one device, and their price if a price per hour is given."""
+
+    device: str
+    peak_flops: float
+    hours: float
+    price: float | None
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Bytes of a device when a backward pass begins. `copies` are 16-bit copies of weights, or with FSDP the
+    whole weights that are gathered at a time and their gradients on the way to being summed.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    copies: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        return sum(vars(self).values())
+
+
+@dataclass(frozen=True)
+class ParallelPlan:
+    """A strategy on `count` devices that train together, which compute `micro_batch` images at a time,
+    `accumulate` times a step, and may use `memory_limit` bytes; `hours` are those of all steps at the assumed
+    FLOP/s. Where nothing fits, the memory is the least that the strategy needs.
+    """
+
+    device: str
+    count: int
+    strategy: Literal["ddp", "fsdp"]
+    recompute: bool
+    accumulate: int
+    micro_batch: int
+    memory: DeviceMemory
+    memory_limit: int
+    hours: float
+    command: str
+
+    @property
+    def devices(self) -> str:
+        """The devices, as `64xH100`."""
+        return f"{self.count}x{self.device}"
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory is enough."""
+        return self.memory.total <= self.memory_limit
+
+    @property
+    def name(self) -> str:
+        """The strategy for people: `fsdp, recompute`."""
+        strategy = self.strategy if self.count > 1 else "one device"
+        return f"{strategy}, recompute" if self.recompute else strategy
+
+
+class PlanResult(Result):
+    """Cost of training a recipe; FLOPs are per image, bytes and seconds are estimates for `device`.
+
+    Weight, copy and activation bytes are those of `TrainingMemory`, `step_bytes` their sum for one step.
+    `device_hours` assume `mfu` of the peak FLOP/s, and so do the strategies of `parallel` on several devices.
+    `price` is that of a device-hour.
+    """
+
+    recipe: str
+    size: str
+    positions: int
+    steps: int
+    batch_size: int
+    accumulate: int
+    precision: Precision
+    gpu_precision: Precision
+    parameters: int
+    forward_flops: int
+    training_flops: int
+    weight_bytes: int
+    copy_bytes: int
+    activation_bytes: int
+    step_bytes: int
+    free_bytes: int
+    device: str
+    images_per_second: float
+    mfu: float
+    price: float | None
+    device_hours: tuple[DeviceCost, ...]
+    parallel: tuple[ParallelPlan, ...] = ()
+
+    @property
+    def images(self) -> int:
+        """The number of images trained on."""
+        return self.steps * self.batch_size
+
+    @property
+    def seconds(self) -> float:
+        """The time of training on `device`."""
+        return self.images / self.images_per_second
+
+    def recommended(self, devices: str) -> ParallelPlan | None:
+        """Return the plan of fewest hours of those that fit the devices, DDP first; None if none does."""
+        fitting = [each for each in self.parallel if each.devices == devices and each.fits]
+        return min(fitting, key=lambda each: each.hours, default=None)
+
+    def tables(self) -> list[Table]:
+        """Return the estimate for this device and the hours on others, or strategies on several devices."""
+        if not self.parallel:
+            return [self._estimate(), self._hours()]
+        by_devices = groupby(self.parallel, key=lambda plan: plan.devices)
+        return [self._strategies(devices, list(plans)) for devices, plans in by_devices]
+
+    def notes(self) -> list[str]:
+        """Return what is assumed, and the command that trains."""
+        if not self.parallel:
+            return [f"The time assumes {MFU:.0%} of the measured matmul throughput of {self.device}."]
+        best = {each.devices: self.recommended(each.devices) for each in self.parallel}
+        lines = [f"{devices}: {plan.command if plan else 'nothing fits'}" for devices, plan in best.items()]
+        assumed = f"Times assume {self.mfu:.0%} of the peak FLOP/s and free communication; * is recommended."
+        return [*lines, assumed]
+
+    def _estimate(self) -> Table:
+        rows = [
+            ("parameters", f"{self.parameters:,}"),
+            ("FLOPs per image, forward", f"{self.forward_flops:.3g}"),
+            ("FLOPs per image, training", f"{self.training_flops:.3g}"),
+            ("memory: weights, gradients, optimizer state", format_bytes(self.weight_bytes)),
+            ("precision", self.precision),
+            (
+                f"memory: training step, batch of {self.batch_size // self.accumulate}",
+                format_bytes(self.step_bytes),
+            ),
+            ("memory: available", format_bytes(self.free_bytes)),
+            ("training images", f"{self.images:,} ({self.steps:,} steps, batch size {self.batch_size})"),
+            ("estimated throughput", f"{self.images_per_second:.3g} img/s"),
+            ("estimated time", spell_duration(self.seconds)),
+        ]
+        return Table(f"{self.recipe}: {self.size}, {self.positions:,} positions", ["quantity", "value"], rows)
+
+    def _hours(self) -> Table:
+        caption = f"Training on one device at {self.mfu:.0%} of its {self.gpu_precision} peak"
+        rows = [
+            (each.device, f"{each.peak_flops / 1e12:,.1f}", _amount(each.hours), _amount(each.price))
+            for each in self.device_hours
+        ]
+        return self._priced(caption, ["device", "peak TFLOP/s", "hours"], rows)
+
+    def _strategies(self, devices: str, plans: Sequence[ParallelPlan]) -> Table:
+        best, memory = self.recommended(devices), DEVICE_SPECS[plans[0].device].memory
+        rows = [
+            (
+                f"{each.name} *" if each is best else each.name,
+                f"{each.micro_batch} x {each.accumulate}",
+                f"{each.memory.total / GB:,.2f}",
+                format_duration(3600 * each.hours) if each.fits else "does not fit",
+                _amount(each.hours * each.count * self.price) if self.price is not None else "",
+            )
+            for each in plans
+        ]
+        caption = f"{self.recipe} on {devices}, {memory / GB:,.0f} GB each"
+        return self._priced(caption, ["strategy", "images", "GB", "time"], rows)
+
+    def _priced(self, caption: str, columns: list[str], rows: Sequence[Sequence[str]]) -> Table:
+        """Return a table whose last values, the costs, are shown if a price is given."""
+        if self.price is not None:
+            return Table(caption, [*columns, "cost"], rows)
+        return Table(caption, columns, [row[:-1] for row in rows])
 
 
 class RecipeList(Result):
@@ -85,3 +261,10 @@ class RecipeSettings(Result):
             "On the command line the end of a name is enough: depth=4 is model.depth=4.",
             *super().notes(),
         ]
+
+
+def _amount(count: float | None) -> str:
+    """Format hours or money: integers from 100, else three significant digits."""
+    if count is None:
+        return ""
+    return f"{count:,.0f}" if count >= 100 else f"{count:.3g}" if count >= 0.01 else "< 0.01"

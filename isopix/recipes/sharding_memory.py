@@ -4,8 +4,7 @@ Which tensors each device holds, and in which precision, is that of `train.paral
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from functools import cache
 from math import ceil, prod
 from typing import NamedTuple
@@ -20,57 +19,47 @@ from isopix.core.device_specs import DEVICE_SPECS
 from isopix.core.text import command_line
 from isopix.model.blocks.base import Block
 from isopix.model.network import Network
-from isopix.recipes.cost import WARN_ABOVE, divisors, logits_gradient_bytes, memory_by_depth, recipe_cost
-from isopix.recipes.plan_result import DeviceMemory, ParallelPlan
+from isopix.recipes.cost import WARN_ABOVE, divisors, memory_by_depth, training_flops
 from isopix.recipes.recipe import Recipe
+from isopix.recipes.results import DeviceMemory, ParallelPlan, TrainingMemory
+from isopix.train.config import TrainConfig
 from isopix.train.optim import OptimizerSpec, build_optimizer
 from isopix.train.parallel import Strategy
 
 Shape = tuple[int, ...]
 FP32 = 4  # bytes: weights, gradients that are summed, and the sums
 NODE_DEVICES = 8  # at most, of one machine
-DEVICES = re.compile(r"(\d+)(?: *[x×*] *(\S.*))?", re.IGNORECASE)
+DEVICES = re.compile(r"([1-9]\d*)(?: *[x×*] *(\S.*))?", re.IGNORECASE)
 RENDEZVOUS = "--rdzv-backend=c10d --rdzv-endpoint=HOST:29500"
 
 
-class ShardingUnit(NamedTuple):
-    """Weights that FSDP gathers together, by shape."""
-
-    shapes: tuple[Shape, ...]
-
-    @property
-    def numel(self) -> int:
-        """The number of weights."""
-        return sum(map(prod, self.shapes))
-
-    def shard(self, count: int) -> tuple[Shape, ...]:
-        """Return the shapes of the largest of `count` shards, which are parts along the first axis."""
-        return tuple((ceil(rows / count), *rest) for rows, *rest in ((s or (1,)) for s in self.shapes))
-
-
 class TrainingWork(NamedTuple):
-    """What is trained. `units` are the weights, those of no block first; bytes are those of an image, but
-    `copy_bytes`, which are derived from all weights. Activations include the gradient of the logits.
+    """What is trained: the shapes of the weights that FSDP gathers together, those of no block first, and the
+    memory of one device.
     """
 
-    units: tuple[ShardingUnit, ...]
-    optimizer: OptimizerSpec
-    precision: Precision
-    batch_size: int
-    activation_bytes: int
-    logits_bytes: int
-    copy_bytes: int
+    units: tuple[tuple[Shape, ...], ...]
+    memory: TrainingMemory
+    train: TrainConfig
 
 
-def sharding_units(network: Network) -> tuple[ShardingUnit, ...]:
-    """Return the trained weights that FSDP gathers together: those of no block, and each block's own."""
+def training_work(recipe: Recipe) -> TrainingWork:
+    """Return what training a recipe takes. Raises ValueError for a network too large for any memory."""
+    # Autocast has the copies of all weights until the forward pass ends, also of blocks that are recomputed.
+    copies = memory_by_depth(recipe.updated(recompute=False)).copy_bytes
+    memory = memory_by_depth(recipe)._replace(copy_bytes=copies)
+    return TrainingWork(sharding_units(recipe.outline()), memory, recipe.train)
+
+
+def sharding_units(network: Network) -> tuple[tuple[Shape, ...], ...]:
+    """Return the shapes of the weights that FSDP gathers together: those of no block, and each block's."""
     names = {each: name for name, each in network.named_modules() if isinstance(each, Block)}
     owners = sorted(names.values(), key=len, reverse=True)
     own: dict[str, list[Shape]] = {"": [], **{name: [] for name in names.values()}}
     for name, parameter in network.named_parameters():
         owner = next((each for each in owners if name.startswith(f"{each}.")), "")
         own[owner].append(tuple(parameter.shape))
-    return tuple(ShardingUnit(tuple(shapes)) for shapes in own.values())
+    return tuple(map(tuple, own.values()))
 
 
 @cache
@@ -86,49 +75,33 @@ def optimizer_bytes(optimizer: OptimizerSpec, shapes: tuple[Shape, ...]) -> int:
         return sum(each.numel() * each.element_size() for each in states if isinstance(each, torch.Tensor))
 
 
-def training_work(recipe: Recipe, *, recompute: bool) -> TrainingWork:
-    """Return what training a recipe takes. Raises ValueError for a network too large for any memory."""
-    # Autocast has the copies of all weights until the forward pass ends, also of blocks that are recomputed.
-    copies = memory_by_depth(recipe.updated(recompute=False))
-    recipe = recipe.updated(recompute=recompute)
-    memory, train = memory_by_depth(recipe), recipe.train
-    if memory is None or copies is None:
-        raise ValueError(f"a network of width {recipe.model.width} is too large for any memory")
-    return TrainingWork(
-        units=sharding_units(recipe.outline()),
-        optimizer=train.optimizer,
-        precision=train.gpu_precision,
-        batch_size=train.batch_size,
-        activation_bytes=memory.activation_bytes,
-        logits_bytes=logits_gradient_bytes(recipe),
-        copy_bytes=copies.copy_bytes,
-    )
-
-
-def device_memory(job: TrainingWork, strategy: Strategy, count: int, *, accumulate: int) -> DeviceMemory:
+def device_memory(work: TrainingWork, strategy: Strategy, count: int, *, accumulate: int) -> DeviceMemory:
     """Return the memory of each of `count` devices, the batch being in `accumulate` chunks on each."""
-    images = job.batch_size // (count * accumulate)
-    logits = images * job.logits_bytes
-    activations = images * job.activation_bytes - logits
-    whole = FP32 * sum(unit.numel for unit in job.units)
+    units, memory, train = work
+    activations = train.batch_size // (count * accumulate) * memory.activation_bytes
+    shapes = tuple(shape for unit in units for shape in unit)
+    whole = FP32 * _count(shapes)
     if strategy == "ddp" or count == 1:
-        state = optimizer_bytes(job.optimizer, tuple(shape for unit in job.units for shape in unit.shapes))
-        return DeviceMemory(whole, whole, state, job.copy_bytes, 0, 0, activations, logits)
-    shapes = tuple(shape for unit in job.units for shape in unit.shard(count))
-    shard = FP32 * sum(map(prod, shapes))
-    largest = max(unit.numel for unit in job.units[1:] or job.units)
-    gathered = 2 if job.precision == "bf16" else FP32  # bytes of a weight as FSDP gathers it
+        state = optimizer_bytes(train.optimizer, shapes)
+        return DeviceMemory(whole, whole, state, memory.copy_bytes, activations)
+    # The largest of the shards, which are parts along the first axis.
+    shards = tuple((ceil(rows / count), *rest) for rows, *rest in (shape or (1,) for shape in shapes))
+    largest = max(map(_count, units[1:] or units))
+    gathered = 2 if train.gpu_precision == "bf16" else FP32  # bytes of a weight as FSDP gathers it
+    weights = gathered * (_count(units[0]) + 2 * largest)  # a block in use, and the next
+    gradients = (gathered + 2 * FP32) * largest  # copied to what is sent; and the last
     return DeviceMemory(
-        weights=shard,
+        weights=FP32 * _count(shards),
         # Until the last chunk, which alone is summed, each device has the gradients of all weights.
-        gradients=whole if accumulate > 1 else shard,
-        optimizer=optimizer_bytes(job.optimizer, shapes),
-        copies=0,  # weights are gathered in 16 bits
-        gathered=gathered * (job.units[0].numel + 2 * largest),  # one in use, and the next
-        buffers=(gathered + 2 * FP32) * largest,  # gradients, copied to what is sent; and the last
+        gradients=whole if accumulate > 1 else FP32 * _count(shards),
+        optimizer=optimizer_bytes(train.optimizer, shards),
+        copies=weights + gradients,
         activations=activations,
-        logits=logits,
     )
+
+
+def _count(shapes: Iterable[Shape]) -> int:
+    return sum(map(prod, shapes))
 
 
 def parallel_plans(
@@ -148,66 +121,70 @@ def parallel_plans(
         counts = ", ".join(map(str, divisors(train.batch_size // train.accumulate)))
         raise ValueError(f"{count}x{device}: {error}; allowed numbers of devices: {counts}") from None
     flops_per_hour = 3600 * count * mfu * peak_flops_by_device(train.gpu_precision)[device]
-    found = []
-    for recompute in (False, True):
-        job = training_work(recipe, recompute=recompute)
-        flops = recipe_cost(recipe.updated(recompute=recompute)).training_flops
-        hours = flops * train.steps * train.batch_size / flops_per_hour
-        for strategy in ("ddp", "fsdp") if count > 1 else ("ddp",):
-            plan = _fewest_chunks(job, strategy, (device, count), train.accumulate)
-            plan = replace(plan, recompute=recompute, hours=hours)
-            found.append(replace(plan, command=_command(plan, words)))
-    return sorted(found, key=lambda plan: plan.strategy)  # DDP first
+    recipes = [recipe.updated(recompute=each) for each in (False, True)]
+    works = [(training_work(each), training_flops(each) / flops_per_hour) for each in recipes]
+    strategies: tuple[Strategy, ...] = ("ddp", "fsdp") if count > 1 else ("ddp",)
+    return [
+        _fewest_chunks(work, strategy, device, count, hours, words)
+        for strategy in strategies
+        for work, hours in works
+    ]
 
 
 def _fewest_chunks(
-    job: TrainingWork, strategy: Strategy, devices: tuple[str, int], accumulate: int
+    work: TrainingWork, strategy: Strategy, device: str, count: int, hours: float, words: Sequence[object]
 ) -> ParallelPlan:
-    """Return a plan with the fewest chunks that fit, of those that are a multiple of `accumulate`; with the
+    """Return a plan with the fewest chunks that fit, of those that are a multiple of the recipe's; with the
     least memory where none fits.
     """
-    device, count = devices
-    limit, share = round(WARN_ABOVE * DEVICE_SPECS[device].memory), job.batch_size // count
-    plans = [
-        ParallelPlan(
-            device,
-            count,
-            strategy,
-            chunks,
-            share // chunks,
-            device_memory(job, strategy, count, accumulate=chunks),
-            limit,
-        )
+    train, limit = work.train, round(WARN_ABOVE * DEVICE_SPECS[device].memory)
+    share = train.batch_size // count
+    memory = {
+        chunks: device_memory(work, strategy, count, accumulate=chunks)
         for chunks in divisors(share)
-        if chunks % accumulate == 0
+        if chunks % train.accumulate == 0
+    }
+    least = min(memory, key=lambda chunks: memory[chunks].total)
+    chunks = next((each for each in memory if memory[each].total <= limit), least)
+    settings = [
+        *[f"parallel={strategy}"] * (strategy != "ddp"),
+        *["recompute=true"] * train.recompute,
+        *[f"accumulate={chunks}"] * (chunks > 1),
     ]
-    return next((each for each in plans if each.fits), min(plans, key=lambda each: each.memory.total))
+    return ParallelPlan(
+        device=device,
+        count=count,
+        strategy=strategy,
+        recompute=train.recompute,
+        accumulate=chunks,
+        micro_batch=share // chunks,
+        memory=memory[chunks],
+        memory_limit=limit,
+        hours=hours,
+        command=_command(["pretrain", *words, *settings, "--out", "RUN"], count),
+    )
 
 
-def _command(plan: ParallelPlan, words: Sequence[object]) -> str:
-    """Return the command that trains by a plan, by torchrun on several machines."""
-    training = ["pretrain", *words, *plan.settings, "--out", "RUN"]
-    per_node = next(each for each in range(NODE_DEVICES, 0, -1) if plan.count % each == 0)
-    if plan.count == per_node:
-        return command_line(*training, *(["--devices", plan.count] if plan.count > 1 else []))
-    nodes = f"--nnodes={plan.count // per_node} --nproc-per-node={per_node}"
+def _command(training: Sequence[object], count: int) -> str:
+    """Return a command for this many devices, by torchrun on several machines."""
+    per_node = next(each for each in range(NODE_DEVICES, 0, -1) if count % each == 0)
+    if count == per_node:
+        return command_line(*training, *(["--devices", count] if count > 1 else []))
+    nodes = f"--nnodes={count // per_node} --nproc-per-node={per_node}"
     return f"torchrun {nodes} {RENDEZVOUS} -m {command_line(*training)}"
 
 
 def _parse_devices(text: str, precision: Precision, own_device: str | None) -> tuple[str, int]:
     """Return the name and the number of the devices of `64xH100`; a number alone is that of `own_device`."""
-    found = DEVICES.fullmatch(text.strip())
-    if not found or not int(found[1]):
-        raise ValueError(f"devices '{text}'; allowed: a number of at least 1, x, and a device, as in 64xH100")
     known = {_plain(name): name for name in peak_flops_by_device(precision) if DEVICE_SPECS[name].is_gpu}
-    allowed, name = ", ".join(known.values()), found[2] or own_device
-    if name is None:
+    found = DEVICES.fullmatch(text.strip())
+    name = _plain(found[2] or own_device or "") if found else ""
+    if not found or name not in known:
         raise ValueError(
-            f"devices '{text}' names no device, and this one is not known; allowed: {text}xNAME, of {allowed}"
+            f"devices '{text}'; allowed: a number of at least 1, x, and a device whose {precision} peak is "
+            f"known, as in 64xH100: {', '.join(known.values())}"
         )
-    if _plain(name) not in known:
-        raise ValueError(f"devices '{text}': no {precision} peak of '{name}' is known; allowed: {allowed}")
-    return known[_plain(name)], int(found[1])
+    return known[name], int(found[1])
 
 
 def _plain(name: str) -> str:

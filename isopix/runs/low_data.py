@@ -3,21 +3,23 @@
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 from isopix.core.config import to_dict
+from isopix.core.measurement import Measurement
 from isopix.core.overrides import parse, resolve_setting
-from isopix.core.progress import track
-from isopix.data.dataset import DataConfig
-from isopix.probing.low_data import LowDataProtocol
+from isopix.core.progress import announce, track
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.measurement import majority_baseline
+from isopix.probing.config import LowDataConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.load import LoadedRun
 from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import BEST_STEP, require_evaluations
 from isopix.runs.resume import folder_of_runs, train_or_resume
@@ -41,12 +43,11 @@ class FineTuneJob(NamedTuple):
 
 
 def finetune_job(
-    source: Path,
+    run: RunFolder,
     settings: Sequence[str],
-    *,
+    config: LowDataConfig,
     images: DataConfig,
     num_test_images: int,
-    out: Path,
     device: torch.device,
 ) -> FineTuneJob:
     """Prepare to fine-tune a run on subsets of the images that are probed, and to evaluate it on all
@@ -54,8 +55,11 @@ def finetune_job(
 
     Raises ValueError for wrong settings, and for those that would change the images.
     """
+    fixed = [] if config.select == "validation" else ["patience=null"]
     recipe, initial = prepare_finetune(
-        str(source), options={"num_test_images": num_test_images}, assignments=settings
+        str(run.path),
+        options={"num_test_images": num_test_images},
+        assignments=[f"steps={config.finetune_steps}", *settings, *fixed],
     )
     for path in (resolve_setting(to_dict(recipe), word) for word in registry.full_names(parse(settings))):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
@@ -66,53 +70,65 @@ def finetune_job(
     assert initial is not None, "the source is a run"
     if recipe.finetune is not None and recipe.finetune.early_stops:
         require_evaluations(recipe, BEST_STEP)
-    return FineTuneJob(
-        replace(recipe, data=replace(images, augment=recipe.data.augment)), initial, out, device
-    )
+    recipe = replace(recipe, data=replace(images, augment=recipe.data.augment))
+    return FineTuneJob(recipe, initial, run.low_data, device)
 
 
-def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol) -> tuple[FewLabels, ...]:
+def finetune_low_data(job: FineTuneJob, config: LowDataConfig) -> tuple[FewLabels, ...]:
     """Fine-tune the run on each subset, in run folders `labels-4-subset-0` of a folder for these settings.
 
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
     what `start` raises.
     """
-    results, sizes, subsets = [], protocol.labels_per_class, protocol.num_subsets
+    results, done = [], 0
     settings = start_settings(TrainingStart(job.recipe, job.initial))
     out = job.out / f"finetune-{settings_hash(settings)}"
-    with (
-        folder_of_runs(out, settings, "low-data evaluation"),
-        track("fine-tuning", len(sizes) * subsets) as done,
-    ):
-        folders_of = {}
-        for i, (count, subset) in enumerate(product(sizes, range(subsets)), start=1):
-            folders_of[count, subset] = _finetune(job, out, count, subset)
-            done(i)
-    for count in sizes:
-        folders = [folders_of[count, subset] for subset in range(subsets)]
-        tests = [_test_record(folder) for folder in folders]
-        num_train_images = read_environment(RunFolder(folders[0])).images["train"]
-        errors = tuple(1 - float(test["accuracy"]) for test in tests)
-        selecting = tests[0]["selection_images"]
-        results.append(FewLabels(count, num_train_images, tests[0]["images"], (), errors, selecting))
+    total = len(config.labels) * config.subsets
+    with folder_of_runs(out, settings, "low-data evaluation"), track("fine-tuning", total) as show:
+        for count in config.labels:
+            tests = []
+            for subset in range(config.subsets):
+                folder = RunFolder(out / f"labels-{count}-subset-{subset}")
+                _finetune(job, folder.path, count, subset)
+                tests.append(_test_record(folder))
+                error, steps = 1 - float(tests[-1]["accuracy"]), tests[-1]["step"]
+                announce(f"{count} labels per class, subset {subset}: test error {error:.1%}, {steps} steps")
+                show(done := done + 1)
+            few = FewLabels(
+                count,
+                num_train_images=read_environment(folder).images["train"],
+                num_test_images=tests[0]["images"],
+                layers=(),
+                errors=tuple(1 - float(each["accuracy"]) for each in tests),
+                num_selection_images=tests[0]["selection_images"],
+            )
+            results.append(few)
     return tuple(results)
 
 
-def _finetune(job: FineTuneJob, out: Path, count: int | str, subset: int) -> Path:
-    """Fine-tune on one subset until done, and return the run folder."""
+def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDataConfig) -> Measurement:
+    """Return the record of test errors with few labels."""
+    by_folds = "by cross-validation within the labeled images"
+    chosen = f"on {len(images.validation):,} validation images" if config.select == "validation" else by_folds
+    selection = f"layer and L2 penalty chosen {chosen}"
+    return replace(loaded.measure(images, "test"), selection=selection, baselines=majority_baseline(images))
+
+
+def _finetune(job: FineTuneJob, folder: Path, count: int | str, subset: int) -> None:
+    """Fine-tune on one subset until done."""
     recipe = replace(job.recipe, data=replace(job.recipe.data, labels_per_class=count, subset=subset))
-    folder = out / f"labels-{count}-subset-{subset}"
     fresh = job.initial._replace(network=deepcopy(job.initial.network))  # training changes it
-    observer = RunObserver(f"{recipe.name}, {count} labels per class, subset {subset}")
+    observer = RunObserver(title=None)
     status = train_or_resume(recipe, folder, device=job.device, observer=observer, initial=fresh)
     if not status.finished:
         raise KeyboardInterrupt
-    return folder
 
 
-def _test_record(folder: Path) -> Record:
+def _test_record(folder: RunFolder) -> Record:
     """Return the log record of the test images. Raises ValueError if there is none."""
-    records = [each for each in log.read_log(RunFolder(folder).log) if each.keys() >= TESTED]
+    records = [each for each in log.read_log(folder.log) if each.keys() >= TESTED]
     if not records:
-        raise ValueError(f"the log of {folder} has no test accuracy; delete the folder to train it again")
+        raise ValueError(
+            f"the log of {folder.path} has no test accuracy; delete the folder to train it again"
+        )
     return records[-1]

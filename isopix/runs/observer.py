@@ -20,10 +20,10 @@ class RunObserver(NamedTuple):
     steps and before a checkpoint, with the step and the losses of the steps since its last call.
 
     The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio. `title` is the
-    first line of the display.
+    first line of the display; with None there is none.
     """
 
-    title: str = ""
+    title: str | None = ""
     record: Callable[[Record], None] = lambda record: None
     stop: Callable[[], bool] = lambda: False
     watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
@@ -41,10 +41,10 @@ class RunStatus(NamedTuple):
 
 
 def open_display(
-    recipe: Recipe, title: str, step: int, *, device: torch.device, precision: Precision
+    recipe: Recipe, title: str | None, step: int, *, device: torch.device, precision: Precision
 ) -> TrainingDisplay | None:
     """Return the display of a training from a step, if progress is shown."""
-    bar = open_bar()
+    bar = None if title is None else open_bar()
     if bar is None:
         return None
     steps, peak = recipe.train.steps, peak_flops(device, precision)

@@ -13,7 +13,7 @@ from isopix.core import ranks
 from isopix.core.measurement import Measurement
 from isopix.core.table import Table
 from isopix.core.verb import current_call
-from isopix.storage.atomic import replace_file
+from isopix.storage.atomic import read_json, replace_file
 from isopix.storage.provenance import call_record, settings_hash
 
 T = TypeVar("T")
@@ -116,8 +116,9 @@ class Result:
     @classmethod
     def read(cls: type[R], path: Path) -> R:
         """Return the result that was saved at a path. Raises ValueError for another file."""
-        inside = next(path.glob("*.json"), path) if path.is_dir() else path.with_suffix(".json")
-        file = path if path.suffix == ".json" else inside
+        file = path.with_suffix(".json")
+        if path.is_dir():
+            file = next((each for each in path.glob("*.json") if "call" in read_json(each)), path)
         try:
             return dataclasses.replace(TypeAdapter(cls).validate_json(file.read_bytes()), path=path)
         except ValidationError as error:

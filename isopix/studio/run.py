@@ -20,10 +20,9 @@ from isopix.core.device import DeviceLike
 from isopix.core.types import AnyNumber, Images
 from isopix.generate.mask import MaskLike
 from isopix.generate.sample import require
-from isopix.pretrained.images import select_split
-from isopix.pretrained.inputs import image_size
+from isopix.pretrained.images import DataLike, select_split
 from isopix.pretrained.model import PretrainedModel
-from isopix.pretrained.run import DataLike, load_network, run_folder
+from isopix.pretrained.run import load_network, run_folder
 from isopix.probing.splits import Features
 from isopix.runs.load import LoadedRun
 
@@ -69,7 +68,7 @@ class OpenedRun:
     @property
     def size(self) -> tuple[int, int]:
         """Height and width of the model's images, in pixels."""
-        return image_size(self.model.network.codec)
+        return self.model.network.codec.image_size
 
     def label(self) -> str:
         """Return a line about the model."""
@@ -115,7 +114,7 @@ def pixels_of(images: Images) -> Pixels:
 
 def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> OpenedRun:
     model = PretrainedModel(load_network(path, device))
-    none = torch.zeros(0, 3, *image_size(model.network.codec), dtype=torch.uint8)
+    none = torch.zeros(0, 3, *model.network.codec.image_size, dtype=torch.uint8)
     try:
         dataset, split = select_split(model.loaded, data, None, None)
     except (ValueError, OSError, RuntimeError) as error:

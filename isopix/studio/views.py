@@ -30,7 +30,7 @@ from isopix.generate.mask import (
     hidden_pixels,
     later_known,
 )
-from isopix.plots.images import MappedImages, overlay_maps, png_bytes
+from isopix.plots.images import overlay_maps, png_bytes
 from isopix.pretrained.feature_extractor import inference
 from isopix.probing.features import extract_features
 from isopix.probing.splits import Features
@@ -220,7 +220,7 @@ def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], list[tupl
         scores = score_images(run.loaded.model, run.loaded.recipe.model.head, given, config)
         maps = surprise_maps(run.model.network.codec, code_nats(run.loaded.model, given, config)).numpy()
     highest = float(np.nanmax(maps, initial=0.0))
-    drawn = overlay_maps(MappedImages("", image, maps), highest or 1.0, 1)[0, ..., :3]
+    drawn = overlay_maps(image, maps, highest or 1.0)[0, ..., :3]
     rows = [
         (SCORES[name][:1].upper() + SCORES[name][1:], f"{float(each[0]):.3f}")
         for name, each in scores.items()
@@ -239,7 +239,7 @@ def _map(run: OpenedRun, image: Images, weights: Tensor, uniform: Tensor) -> Pix
     grid = run.model.network.backbone.grid
     shown = torch.where(uniform > 0, weights, torch.nan)
     maps = rearrange(shown, "(h w) -> 1 h w", h=grid.rows).numpy()
-    drawn = overlay_maps(MappedImages("", image, maps), float(weights.max()) or 1.0, 1)[0, ..., :3]
+    drawn = overlay_maps(image, maps, float(weights.max()) or 1.0)[0, ..., :3]
     return np.ascontiguousarray(drawn)
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -14,19 +14,21 @@ from isopix.interop.results import ConversionResult
 if TYPE_CHECKING:
     from isopix.core.types import Grid
     from isopix.interop.imported_model import ImportedModel
+    from isopix.recipes.recipe import Recipe
 
+PathLike = str | os.PathLike[str]
 Source = Annotated[
-    str | os.PathLike[str],
+    PathLike,
     Parameter(help="Folder with the model's config and weights, or a repository on the Hub (owner/name)."),
 ]
-Out = Annotated[str | os.PathLike[str], Parameter(help="Folder to create; it must be new or empty.")]
+Out = Annotated[PathLike, Parameter(help="Folder to create; it must be new or empty.")]
 Rows = Annotated[Count | None, Parameter(help="Image rows, where no file states them; with --cols.")]
 Cols = Annotated[Count | None, Parameter(help="Image columns, where no file states them; with --rows.")]
 Data = Annotated[
     str | None, Parameter(help="Dataset that the model was trained on, if known: a name or a path.")
 ]
 Classes = Annotated[
-    str | os.PathLike[str] | None,
+    PathLike | None,
     Parameter(help="Text file with a class name per line, in the order of the logits; default: the model's."),
 ]
 
@@ -37,7 +39,7 @@ def convert_huggingface(
     out: Out,
     *,
     palette: Annotated[
-        str | os.PathLike[str] | None, Parameter(help="Palette file to use instead of the model's own.")
+        PathLike | None, Parameter(help="Palette file to use instead of the model's own.")
     ] = None,
     rows: Rows = None,
     cols: Cols = None,
@@ -54,27 +56,23 @@ def convert_huggingface(
     """
     from isopix.codecs.palette_file import read_palette
     from isopix.interop.imagegpt import read_imagegpt
-    from isopix.interop.imported_model import squashed
 
     colors, grid = None if palette is None else read_palette(Path(palette)).colors, _grid(rows, cols)
-
-    def read(folder: Path) -> "ImportedModel":
-        imported = read_imagegpt(folder, colors, grid=grid)
-        return squashed(imported) if squash else imported
-
-    return _from_hub(source, out, read, data)
+    return _imported(
+        source, out, data, lambda folder: read_imagegpt(folder, colors, grid=grid, squash=squash)
+    )
 
 
 @verb(command="convert openai")
 def convert_openai(
     prefix: Annotated[
-        str | os.PathLike[str],
+        PathLike,
         Parameter(help="Checkpoint path without file suffixes: model.ckpt-1 for model.ckpt-1.index."),
     ],
     out: Out,
     *,
     palette: Annotated[
-        str | os.PathLike[str], Parameter(help="Its palette: OpenAI's kmeans_centers.npy, or a palette file.")
+        PathLike, Parameter(help="Its palette: OpenAI's kmeans_centers.npy, or a palette file.")
     ],
     rows: Rows = None,
     cols: Cols = None,
@@ -88,7 +86,7 @@ def convert_openai(
     from isopix.interop.openai import read_checkpoint
 
     colors, grid = read_palette(Path(palette)).colors, _grid(rows, cols)
-    return _imported(lambda: read_checkpoint(Path(prefix), colors, grid=grid), out, data)
+    return _imported(prefix, out, data, lambda path: read_checkpoint(path, colors, grid=grid), on_hub=False)
 
 
 @verb(command="convert huggingface-vit")
@@ -103,7 +101,7 @@ def convert_huggingface_vit(
     """
     from isopix.interop.vit_read import read_huggingface_vit
 
-    return _from_hub(source, out, lambda folder: read_huggingface_vit(folder, _names(classes)), data)
+    return _imported(source, out, data, lambda folder: read_huggingface_vit(folder, _names(classes)))
 
 
 @verb(command="convert mae")
@@ -116,7 +114,7 @@ def convert_mae(source: Source, out: Out, *, data: Data = None) -> ConversionRes
     """
     from isopix.interop.vit_read import read_mae
 
-    return _from_hub(source, out, read_mae, data)
+    return _imported(source, out, data, read_mae)
 
 
 @verb(command="convert timm")
@@ -129,12 +127,12 @@ def convert_timm(source: Source, out: Out, *, classes: Classes = None, data: Dat
     """
     from isopix.interop.timm import read_timm
 
-    return _from_hub(source, out, lambda folder: read_timm(folder, _names(classes)), data)
+    return _imported(source, out, data, lambda folder: read_timm(folder, _names(classes)))
 
 
 @verb(command="convert to-huggingface")
 def convert_to_huggingface(
-    run: Annotated[str | os.PathLike[str], Parameter(help="Run folder, or a folder written by isopix.save.")],
+    run: Annotated[PathLike, Parameter(help="Run folder, or a folder written by isopix.save.")],
     out: Out,
 ) -> ConversionResult:
     """Convert a run to a folder that transformers loads, with image processor and model card.
@@ -158,17 +156,13 @@ def convert_to_huggingface(
     exported.write(path, card=model_card(read_run_or_model(folder), name=path.name, library="transformers"))
     own = loaded.network.tensors()
     tensors = [name for name in own if not name.startswith("codec.") and name not in exported.skipped]
-    data = loaded.recipe.data
-    return ConversionResult(
+    return _result(
+        loaded.recipe,
         origin=os.fspath(run),
         step=loaded.step,
-        depth=loaded.recipe.model.depth,
-        width=loaded.recipe.model.width,
-        image_size=(data.rows, data.cols),
         parameters=sum(own[name].numel() for name in tensors),
         tensors=len(tensors),
         skipped=Counter(exported.skipped.values()),
-        predicts_codes=loaded.recipe.predicts_codes,
         model_class=exported.model_class,
         path=path,
     )
@@ -182,7 +176,7 @@ def _grid(rows: int | None, cols: int | None) -> "Grid | None":
     return None if rows is None or cols is None else Grid(rows, cols)
 
 
-def _names(file: str | os.PathLike[str] | None) -> tuple[str, ...]:
+def _names(file: PathLike | None) -> tuple[str, ...]:
     """Return the lines of a file. Raises ValueError if there are fewer than two, or equal ones."""
     if file is None:
         return ()
@@ -192,46 +186,50 @@ def _names(file: str | os.PathLike[str] | None) -> tuple[str, ...]:
     return names
 
 
-def _from_hub(
-    source: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    read: Callable[[Path], "ImportedModel"],
+def _imported(
+    source: PathLike,
+    out: PathLike,
     data: str | None,
+    read: Callable[[Path], "ImportedModel"],
+    *,
+    on_hub: bool = True,
 ) -> ConversionResult:
-    """Import a local folder, or a model on the Hub, which is then the origin."""
+    """Import a local path, or a model on the Hub, which is then the origin."""
+    from collections import Counter
     from dataclasses import replace
 
+    from isopix.interop.imported_model import import_run
     from isopix.storage import hub
 
-    def read_source() -> "ImportedModel":
-        imported = read(hub.resolve_path(source, "model folder"))
-        return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
+    def read_named() -> "ImportedModel":
+        path = hub.resolve_path(source, "model folder") if on_hub else Path(source)
+        try:
+            imported = read(path)
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(source)}: {error}") from None
+        is_local = not on_hub or Path(source).exists()
+        return imported if is_local else replace(imported, origin=f"Hugging Face {source}")
 
-    return _imported(read_source, out, data)
-
-
-def _imported(
-    read: Callable[[], "ImportedModel"], out: str | os.PathLike[str], data: str | None
-) -> ConversionResult:
-    from collections import Counter
-
-    from isopix.interop.imported_model import CLASSIFIER, import_run
-
-    imported = import_run(read, Path(out), data=data)
-    recipe, reports = imported.recipe, imported.tensor_reports
-    return ConversionResult(
+    imported = import_run(read_named, Path(out), data=data)
+    reports = imported.tensor_reports
+    return _result(
+        imported.recipe,
         origin=imported.origin,
         step=imported.step,
-        depth=recipe.model.depth,
-        width=recipe.model.width,
-        image_size=(recipe.data.rows, recipe.data.cols),
-        parameters=sum(
-            tensor.numel() for name, tensor in imported.tensors.items() if not name.startswith(CLASSIFIER)
-        ),
+        parameters=sum(tensor.numel() for tensor in imported.tensors.values()),
         tensors=sum(not each.skipped for each in reports),
         skipped=Counter(each.skipped for each in reports if each.skipped),
         rounded=sum(bool(each.rounded) for each in reports),
-        predicts_codes=recipe.predicts_codes,
         classes=imported.classes,
         path=Path(out),
+    )
+
+
+def _result(recipe: "Recipe", **facts: Any) -> ConversionResult:
+    return ConversionResult(
+        depth=recipe.model.depth,
+        width=recipe.model.width,
+        image_size=(recipe.data.rows, recipe.data.cols),
+        predicts_codes=recipe.predicts_codes,
+        **facts,
     )

@@ -57,19 +57,18 @@ def data_show(
 def _draw(folder: Path, result: DataResult) -> None:
     """Write the contact sheet and the histogram of sizes."""
     from isopix.plots.images import png_bytes
-    from isopix.plots.sheets import SheetLine, class_lines, plot_contact_sheet, plot_image_sizes
+    from isopix.plots.sheets import SheetLine, plot_contact_sheet, plot_image_sizes
     from isopix.plots.style import write_figure
     from isopix.storage.atomic import replace_file
 
     pictures = {printable(name): found for name, found in result.survey.pictures.items()}
-    counts = result.splits["train"].classes
+    counts = {printable(name): f"{n:,} images" for name, n in (result.splits["train"].classes or {}).items()}
     shown = f"; {len(pictures)} of {result.num_classes:,} classes shown"
     title = ", ".join(f"{split.images:,} {name}" for name, split in result.splits.items())
     title = f"{result.data}: {title} images{shown if len(pictures) < result.num_classes else ''}"
-    if counts is None:
-        lines = [SheetLine("", "", each) for each in pictures.values()]
-    else:
-        lines = class_lines(pictures, {printable(name): count for name, count in counts.items()})
+    lines = [
+        SheetLine(name if counts else "", counts.get(name, ""), found) for name, found in pictures.items()
+    ]
     replace_file(folder / "contact-sheet.png", png_bytes(plot_contact_sheet(title, lines)))
     if sizes := result.survey.sizes:
         numbers = [{"width": w, "height": h, "images": n} for (w, h), n in sizes.most_common()]

@@ -226,7 +226,7 @@ def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
     """Check that the saved network has the loss of the trained one, and that a copy has the same weights."""
     import torch
 
-    from isopix.pretrained.loading import load, save
+    from isopix.pretrained.run import load, save
     from isopix.verbs.verify import verify
 
     trained, saved = run.metrics.test["loss_nats"], verify(run, device=device).loss_nats

@@ -35,7 +35,8 @@ def evaluate(
     Example: isopix evaluate runs/classes --mask-ensemble 5
     """
     from isopix.finetuning.evaluate import check_masks, default_masks, evaluate_finetuned
-    from isopix.pretrained.run import default_precision, evaluation_images, open_run
+    from isopix.pretrained.images import evaluation_images
+    from isopix.pretrained.run import default_precision, open_run
 
     with open_run(run, device, writes="evaluations") as (folder, model):
         loaded = model.loaded

@@ -1,62 +1,23 @@
 """`isopix low-data`: few-label test error of a probe and of fine-tuning."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from os import PathLike
 
-from cyclopts import Parameter
-
-from isopix.core.choices import Count, Pool, Range, Selection
-from isopix.core.verb import verb
+from isopix.core.verb import Flat, verb
+from isopix.probing.config import LowDataConfig, ProbeConfig
 from isopix.probing.results import LowDataResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Settings
 
-Labels = Annotated[
-    list[int | str] | None,
-    Parameter(
-        consume_multiple=True,
-        negative="",
-        help="Labeled images per class, one or more numbers, or percentages as in 10%. "
-        "Default: 4, 25 and 400, as far as the classes have them.",
-    ),
-]
-Subsets = Annotated[Count, Parameter(help="Number of random subsets of each size.")]
-Select = Annotated[
-    Selection,
-    Parameter(
-        help="Images to choose layer, L2 penalty and step on; cross-validation: the labeled ones, and fixed "
-        "steps."
-    ),
-]
-MethodName = Annotated[
-    str,
-    Parameter(
-        help="Classifier: lbfgs, sgd or adam (logistic regression), ridge (regression), or one of a plugin."
-    ),
-]
-Layer = Annotated[Annotated[int, Range(low=0)] | None, Parameter(help="Probe this layer only.")]
-Pooling = Annotated[
-    Pool | None,
-    Parameter(help="grid4: means of 4 x 4 cells; flatten: all; first: class token. Default: the recipe's."),
-]
-Steps = Annotated[
-    Annotated[int, Range(low=0)],
-    Parameter(help="Also fine-tune the run on every subset, for at most this many steps."),
-]
+DEFAULT = LowDataConfig()
 
 
 @verb()
 def low_data(
     run: RunLike,
     *settings: Settings,
-    labels: Labels = None,
-    subsets: Subsets = 5,
-    method: MethodName = "lbfgs",
-    layer: Layer = None,
-    pool: Pooling = None,
-    select: Select = "validation",
     data: OtherLabeled = None,
     limit: Limit = None,
-    finetune_steps: Steps = 0,
+    config: Flat[LowDataConfig] = DEFAULT,
     precision: Precision = None,
     device: DeviceLike = "auto",
 ) -> LowDataResult:
@@ -69,78 +30,42 @@ def low_data(
     Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
     """
     from isopix.core.config import to_dict
-    from isopix.data.measurement import majority_baseline
-    from isopix.pretrained import run as runs
-    from isopix.probing.config import ProbeConfig
-    from isopix.probing.low_data import LowDataProtocol, default_labels, low_data_method, probe_low_data
-    from isopix.runs.low_data import finetune_low_data
+    from isopix.pretrained.images import evaluation_data, evaluation_images, labels_warning, leakage_warning
+    from isopix.pretrained.run import default_precision, open_run
+    from isopix.probing.low_data import default_labels, low_data_method, probe_low_data
+    from isopix.recipes.published import LOW_DATA
+    from isopix.runs.low_data import finetune_job, finetune_low_data, low_data_measurement
 
-    if settings and not finetune_steps:
+    if settings and not config.finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
-    probing = low_data_method(method)
-    with runs.open_run(run, device, writes="low-data") as (folder, model):
-        loaded, chosen = model.loaded, precision or runs.default_precision(run, model)
-        images = runs.evaluation_images(loaded, data, limit)
-        protocol = LowDataProtocol(tuple(labels or default_labels(images)), subsets, select)
-        config = ProbeConfig(method=method, layer=layer, pool=pool or model.pool)
-        fixed = () if select == "validation" else ("patience=null",)
-        words = (f"steps={finetune_steps}", *settings, *fixed)
-        given = (data, limit, len(images.test))
-        job = _finetune_job(loaded, folder, words, given, device) if finetune_steps else None
-        sources = loaded.feature_sources(images, config, chosen)
-        seed, where = loaded.recipe.data.seed, loaded.network.device
-        results = probe_low_data(sources, images, protocol, probing, config, seed=seed, device=where)
+    method = low_data_method(config.method)
+    with open_run(run, device, writes="low-data") as (folder, model):
+        loaded, chosen = model.loaded, precision or default_precision(run, model)
+        images = evaluation_images(loaded, data, limit)
+        labels, pool = config.labels or default_labels(images), config.pool or model.pool
+        config = replace(config, labels=labels, pool=pool)
+        job = None
+        if config.finetune_steps:
+            if folder is None or not isinstance(data, str | PathLike | None):
+                raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
+            source = evaluation_data(loaded, data, limit)
+            job = finetune_job(folder, settings, config, source, len(images.test), loaded.network.device)
+        read = ProbeConfig(layer=config.layer, pool=pool)
+        sources, seed = loaded.feature_sources(images, read, chosen), loaded.recipe.data.seed
+        results = probe_low_data(sources, images, config, method, seed=seed, device=loaded.network.device)
     if job:
-        results["fine-tuned"] = finetune_low_data(job, protocol)
-    selection, baselines = _selection(select, len(images.validation)), majority_baseline(images)
-    measurement = replace(loaded.measure(images, "test"), selection=selection, baselines=baselines)
-    leaks = (*runs.leakage_warning(loaded.recipe.data, data), *runs.labels_warning(loaded))
+        results["fine-tuned"] = finetune_low_data(job, config)
+    measurement = low_data_measurement(loaded, images, config)
     result = LowDataResult(
         data=images.name,
         step=loaded.step,
         precision=chosen,
-        select=select,
-        pool=str(config.pool),
-        method=to_dict(probing),
+        select=config.select,
+        pool=str(pool),
+        method=to_dict(method),
         results=results,
-        published=_published(images.name),
+        published={each.method: each.errors for each in LOW_DATA} if images.name == "cifar10" else {},
         measurement=measurement,
-        warnings=(*leaks, *measurement.warnings),
+        warnings=(*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded), *measurement.warnings),
     )
     return result if folder is None else result.saved(result.named(folder.low_data, loaded.step, images.name))
-
-
-def _finetune_job(
-    loaded: Any, folder: Any, words: tuple[str, ...], given: tuple[Any, int | None, int], device: DeviceLike
-) -> Any:
-    """Return what fine-tunes the run on each subset; `given` are data, limit and number of test images."""
-    from isopix.core.device import select_device
-    from isopix.data.dataset import ImageDataset
-    from isopix.pretrained.run import evaluation_data
-    from isopix.runs.low_data import finetune_job
-
-    data, limit, num_test_images = given
-    if folder is None or isinstance(data, ImageDataset):
-        raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
-    return finetune_job(
-        folder.path,
-        words,
-        images=evaluation_data(loaded, data, limit),
-        num_test_images=num_test_images,
-        out=folder.low_data,
-        device=select_device(device),
-    )
-
-
-def _published(data: str) -> dict[str, Any]:
-    """Return the published test errors on a dataset by method."""
-    from isopix.recipes.published import LOW_DATA
-
-    return {each.method: each.errors for each in LOW_DATA} if data == "cifar10" else {}
-
-
-def _selection(select: Selection, count: int) -> str:
-    """Return which images chose layer and L2 penalty, of `count` validation images."""
-    if select == "validation":
-        return f"layer and L2 penalty chosen on {count:,} validation images"
-    return "layer and L2 penalty chosen by cross-validation within the labeled images"

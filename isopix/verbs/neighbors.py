@@ -72,11 +72,14 @@ def neighbors(
         probe = None if folder is None or layer is not None else read_run(folder).probe
         middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
         chosen, pooled = middle if layer is None else layer, pool or model.pool
-        features = found.layer_features(model, splits, chosen, pooled, precision)
+        features = found.pooled_features(model, splits, chosen, pooled, precision)
         near = nearest_neighbors(
             features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
         )
-    duplicates, outliers = found.duplicate_pairs(near, names, splits), found.farthest_images(near, names)
+    duplicates, outliers = (
+        found.duplicate_pairs(near.pairs, names, splits),
+        found.farthest_images(near, names),
+    )
     result = NeighborsResult(
         data=dataset.name,
         step=model.loaded.step,
@@ -96,4 +99,4 @@ def neighbors(
     if path is None:
         return result
     own = path if out else result.named(path, result.step, result.data).with_suffix("")
-    return found.save_neighbors(own, result, near, splits, pictures)
+    return found.save_neighbors(own, result, splits, pictures)

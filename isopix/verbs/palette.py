@@ -97,7 +97,7 @@ def palette_show(
 
 def _images(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> "ImageDataset":
     from isopix.data.dataset import DataConfig, ImageDataset
-    from isopix.pretrained.run import load_images
+    from isopix.pretrained.images import load_images
 
     if isinstance(data, ImageDataset):
         return data
@@ -147,7 +147,7 @@ def _draw(stem: Path, palette: "PaletteFile", images: "ImageDataset | None") -> 
     from isopix.plots.style import write_figure
 
     title = f"{len(palette.colors)} colors: {palette.source}"
-    write_figure(plot_palette(palette.colors, palette.counts, title=title), stem, {})
+    write_figure(plot_palette(palette.colors, palette.counts, title=title), stem)
     if images is None:
         return
     before = (images.test if len(images.test) else images.train).images[:EXAMPLES]

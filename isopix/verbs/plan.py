@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from isopix.core.choices import MFU, Range
 from isopix.core.verb import verb
-from isopix.recipes.plan_result import PlanResult
+from isopix.recipes.results import PlanResult
 from isopix.verbs.options import DeviceLike, RecipeLike, Settings, SettingsFile
 
 Devices = Annotated[
@@ -48,21 +48,14 @@ def plan(
     from isopix.recipes import cost, registry
     from isopix.recipes.sharding_memory import parallel_plans
 
-    found, where = (
-        registry.resolve(recipe, file=file, assignments=settings).recipe,
-        hardware.select_device(device),
-    )
-    train, model, words = (
-        found.train,
-        found.model,
-        [found.name, *settings, *(["--file", file] if file else [])],
-    )
-    own, costs = hardware.spec_name(where), cost.recipe_cost(found)
+    found = registry.resolve(recipe, file=file, assignments=settings).recipe
+    where, train, model = hardware.select_device(device), found.train, found.model
+    words = [found.name, *settings, *(["--file", file] if file else [])]
+    own = hardware.spec_name(where)
     plans = [plan for text in devices for plan in parallel_plans(found, text, words, own_device=own, mfu=mfu)]
-    precision = train.precision_on(where)
+    costs, flops, precision = cost.recipe_cost(found), cost.training_flops(found), train.precision_on(where)
     memory = cost.recipe_memory(found.updated(precision=precision))
     throughput = cost.training_throughput(where, precision, model.width)
-    flops = cost.training_flops(found)
     return PlanResult(
         recipe=found.name,
         size=f"depth {model.depth}, width {model.width}",

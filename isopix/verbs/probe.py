@@ -30,7 +30,8 @@ def probe(
     from functools import partial
 
     from isopix.core.config import to_dict
-    from isopix.pretrained.run import default_precision, evaluation_images, leakage_warning, open_run
+    from isopix.pretrained.images import evaluation_images, leakage_warning
+    from isopix.pretrained.run import default_precision, open_run
     from isopix.probing.baselines import probe_with_baselines
     from isopix.probing.features import read_splits
     from isopix.probing.probe import probe_measurement, probe_method

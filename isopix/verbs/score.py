@@ -62,20 +62,19 @@ def score(
         scored = scoring.score_split(loaded, data, split, limit, config, frequencies)
         other = None
         if against is not None:
-            other = scoring.score_split(loaded, against, None, limit, config, frequencies)
-            other = other.with_warnings(scoring.shared_warning(scored, other))
+            other = scoring.score_split(loaded, against, None, limit, config, frequencies, scored)
         pictures = scoring.mapped_images(loaded, scored, maps, config)
-    others = () if other is None else other.images.measurement.warnings
+    others = () if other is None else other.measurement.warnings
     result = ScoreResult(
         step=loaded.step,
         precision=precision,
-        images=scored.images,
-        against=other and other.images,
+        images=scored,
+        against=other,
         auroc={} if other is None else scoring.compare_scores(scored, other, seed),
-        measurement=scored.images.measurement,
-        warnings=(*scored.images.measurement.warnings, *others),
+        measurement=scored.measurement,
+        warnings=(*scored.measurement.warnings, *others),
     )
     if path is None:
         return result
-    own = path if out else result.named(path, loaded.step, scored.images.data).with_suffix("")
+    own = path if out else result.named(path, loaded.step, scored.data).with_suffix("")
     return scoring.save_scores(own, result, pictures)

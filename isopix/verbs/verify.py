@@ -34,7 +34,8 @@ def verify(
     """
     from pathlib import Path
 
-    from isopix.pretrained.run import evaluation_images, load_network
+    from isopix.pretrained.images import evaluation_images
+    from isopix.pretrained.run import load_network
     from isopix.runs.load import newest_checkpoint
     from isopix.storage import checkpoint
     from isopix.storage.run_folder import RunFolder

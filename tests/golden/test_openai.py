@@ -16,7 +16,7 @@ from isopix.interop.imported_model import ImportedModel
 from isopix.interop.openai import read_checkpoint
 from isopix.interop.tf_checkpoint import TFCheckpoint
 from isopix.model.network import Network
-from tests.unit.interop import bundles, variables
+from tests.unit.interop import bundles
 
 Array = NDArray[np.float64]
 Variables = dict[str, Array]
@@ -96,7 +96,7 @@ def check_logits(net: Network, model: Variables, hidden: Mask | None) -> None:
 @pytest.mark.parametrize("start", [True, False], ids=["autoregressive", "masked"])
 def test_logits_are_the_graphs(tmp_path: Path, start: bool, shape: tuple[int, int, int]) -> None:
     depth, width, heads = shape
-    model = variables.draw(
+    model = bundles.variables(
         depth=depth, width=width, heads=heads, colors=COLORS, positions=36, start=start, scope=""
     )
     bundles.write(
@@ -149,7 +149,7 @@ def test_tensorflow_writes_what_is_read(tmp_path: Path) -> None:
 def test_tensorflow_reads_what_the_tests_write(tmp_path: Path, big_endian: bool) -> None:
     """The writer behind the other tests keeps to the format by another judge than our reader."""
     tensorflow = pytest.importorskip("tensorflow", reason=NO_TENSORFLOW)
-    bundles.write(tmp_path / "it", bundles.tensors(), shards=3, big_endian=big_endian)
+    bundles.write(tmp_path / "it", bundles.variables(), shards=3, big_endian=big_endian)
     theirs = tensorflow.train.load_checkpoint(str(tmp_path / "it"))
-    for name, array in bundles.tensors().items():
+    for name, array in bundles.variables().items():
         np.testing.assert_array_equal(theirs.get_tensor(name), array, strict=True)

@@ -1,7 +1,5 @@
 """Laws of completion: only what is hidden changes, as a function of the seed and the image alone."""
 
-from contextlib import nullcontext
-
 import pytest
 import torch
 
@@ -74,9 +72,7 @@ def test_the_last_step_is_the_completion_and_none_shows_what_is_hidden(recipe: R
     model = cases.busy_model(recipe)
     prompt = prompt_of(recipe, model, 2)
     passes = DEFAULT_PASSES if recipe.objective.can_sample else Passes(iterations=3)
-    steps = list(
-        completion_steps(model, prompt, sampling=SAMPLING, passes=passes, seed=0, context=nullcontext)
-    )
+    steps = list(completion_steps(model, prompt, sampling=SAMPLING, passes=passes, seed=0))
     whole = completed(model, prompt)
     assert torch.equal(steps[-1].images, whole.images)
     torch.testing.assert_close(steps[-1].log_likelihood, whole.log_likelihood)

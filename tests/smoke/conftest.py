@@ -31,23 +31,42 @@ QUICK = [
 Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to a folder that holds `photos/` with two classes of 30 images."""
-    monkeypatch.chdir(tmp_path)
+def add_photos(folder: Path) -> Path:
+    """Add `photos/` with two classes of 30 images to a folder."""
     for label, name in enumerate(("cats", "dogs")):
-        folder = tmp_path / "photos" / name
-        folder.mkdir(parents=True)
+        (folder / "photos" / name).mkdir(parents=True)
         for i in range(30):
             rng = np.random.default_rng(100 * label + i)
             pixels = rng.integers(label * 90, 160 + label * 90, (40, 48, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / f"{i}.png")
-    return tmp_path
+            Image.fromarray(pixels).save(folder / "photos" / name / f"{i}.png")
+    return folder
+
+
+def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> None:
+    """Assert that standard error is this one line."""
+    assert result[2] == f"isopix: {message}\n"
+    assert result[0] == code
 
 
 @pytest.fixture
-def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return `isopix(*words)`: the exit code, standard output with progress, and standard error."""
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a folder that holds `photos/`."""
+    monkeypatch.chdir(tmp_path)
+    return add_photos(tmp_path)
+
+
+@pytest.fixture
+def isopix(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Return `isopix(*words)`: the exit code, standard output with progress, and standard error.
+
+    It runs in the `folder` of the test's module, or else in a workplace of its own.
+    """
+    if "folder" in request.fixturenames:
+        monkeypatch.chdir(request.getfixturevalue("folder"))
+    else:
+        request.getfixturevalue("workplace")
     monkeypatch.setattr(Lines, "interval", 1e9)  # a slow machine writes no lines of progress
 
     def call(*words: str) -> tuple[int, str, str]:

@@ -14,9 +14,8 @@ import torch
 import isopix as package
 from isopix.recipes import igpt
 from isopix.recipes.published import PublishedTestLoss
-from tests.smoke.conftest import QUICK, Run
-from tests.smoke.test_bad_input import refused
-from tests.unit.interop import bundles, models, variables
+from tests.smoke.conftest import QUICK, Run, refused
+from tests.unit.interop import bundles, models
 
 HEAD = "lm_head.weight"
 pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
@@ -123,12 +122,12 @@ def test_rounded_weights_are_counted(exported: Run) -> None:
 
 
 def test_an_unknown_grid_is_given_as_options(isopix: Run) -> None:
-    bundles.write(Path("model.ckpt-1"), variables.draw(**(MODEL | {"positions": 32})))
+    bundles.write(Path("model.ckpt-1"), bundles.variables(**(MODEL | {"positions": 32})))
     levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
     np.save("centres.npy", levels)
     assert isopix("palette", "import", "centres.npy", "--range", "-1", "1", "--out", "p.npz")[0] == 0
     words = ["convert", "openai", "model.ckpt-1", "igpt", "--palette", "p.npz"]
-    line = "checkpoint model.ckpt-1: its 32 positions are not a square; give --rows and --cols"
+    line = "model.ckpt-1: its 32 positions are not a square; give --rows and --cols"
     refused(isopix(*words), line)
     refused(isopix(*words, "--rows", "4"), "both rows and cols are needed, or neither")
     assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("4×8 pixels") == 1
@@ -144,7 +143,7 @@ def test_a_folder_that_is_not_empty_is_not_changed(exported: Run) -> None:
 @pytest.mark.parametrize("start", [True, False], ids=["autoregressive", "masked"])
 def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> None:
     head = {"model/clf/w": np.zeros((MODEL["width"], 10), np.float32)}
-    bundles.write(Path("model.ckpt-131000"), variables.draw(**MODEL, start=start) | head)
+    bundles.write(Path("model.ckpt-131000"), bundles.variables(**MODEL, start=start) | head)
     levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
     np.save("centres.npy", levels)
     assert isopix("palette", "import", "centres.npy", "--range", "-1", "1", "--out", "palette.npz")[0] == 0

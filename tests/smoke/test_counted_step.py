@@ -58,8 +58,7 @@ def test_the_model_of_a_step_agrees_with_real_ranks_to_the_byte(
         name, *settings = each["words"].split()
         recipe = registry.resolve(name, assignments=settings).recipe
         train = recipe.train
-        job = training_work(recipe, recompute=train.recompute)
-        sizes = device_memory(job, train.parallel, num_ranks, accumulate=train.accumulate)
+        sizes = device_memory(training_work(recipe), train.parallel, num_ranks, accumulate=train.accumulate)
         if each["rank"] == 0:  # it has the largest part of every weight
             assert (each["weights"], each["optimizer"]) == (sizes.weights, sizes.optimizer), each
             assert each["gradients"] == sizes.weights, each

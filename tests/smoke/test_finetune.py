@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.conftest import QUICK, Run
-from tests.smoke.test_bad_input import refused
+from tests.smoke.conftest import QUICK, Run, refused
 
 pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
 
@@ -113,32 +112,6 @@ def test_a_fine_tuned_run_is_evaluated(isopix: Run) -> None:
     assert f"{message}does not know cats, dogs" in err
 
 
-def test_a_run_without_a_classifier_cannot_be_evaluated(trained: Run) -> None:
-    message = (
-        "run run is not fine-tuned and has no class head; to fine-tune it: isopix finetune run --out OUT"
-    )
-    refused(trained("evaluate", "run"), message)
-
-
-def test_finetune_needs_a_run_or_a_recipe(isopix: Run) -> None:
-    code, _, err = isopix("finetune", "igpt.digitz", "--out", "ft")
-    assert code == 2
-    assert "no run folder or recipe 'igpt.digitz'; did you mean 'igpt.digits'?" in err
-
-
-def test_finetune_needs_labels(trained: Run, workplace: Path) -> None:
-    for path in (workplace / "photos").glob("*/*.png"):
-        path.rename(workplace / "photos" / f"{path.parent.name}-{path.name}")
-    for name in ("cats", "dogs"):
-        (workplace / "photos" / name).rmdir()
-    message = (
-        "finetune needs labels; dataset 'photos' has none in train, validation, test: in a folder, put the "
-        "images of each class in a sub-folder; in an .npz file, give y_train and y_test"
-    )
-    refused(trained("finetune", "run", "--data", "photos", "--out", "ft", *TUNE), message)
-    assert not Path("ft").exists()
-
-
 def test_low_data_as_a_table_and_as_json(trained: Run) -> None:
     words = ["low-data", "run", "--labels", "1", "3", "--subsets", "2", "--limit", "60"]
     code, out, err = trained(*words)
@@ -170,8 +143,3 @@ def test_low_data_reports_fewer_test_images_and_records_fine_tuning_settings(
     assert "fine-tuned, 20 test images" in " ".join(out.split())
     result = json.loads(trained(*words, "batch_size=4", "data.augment=none", "--json")[1])
     assert result["results"]["fine-tuned"][0]["num_test_images"] == 100
-
-
-def test_low_data_rejects_unused_settings(trained: Run) -> None:
-    message = "'batch_size=4' is a fine-tuning setting; it needs --finetune-steps above 0"
-    refused(trained("low-data", "run", "batch_size=4", "--labels", "1"), message)

@@ -20,7 +20,7 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
-from isopix.generate.reconstruct import Reconstruction, reconstruct_images
+from isopix.generate.complete import Reconstruction, reconstruct_images
 from isopix.model.network import Network
 from isopix.model.pool import Pool, pooled_width
 from isopix.probing.base import ProbeMethod
@@ -214,4 +214,4 @@ def _biases(network: Network, images: Images, seed: int) -> BiasMeasurements:
 def _reconstruct(loaded: LoadedRun, images: Images, seed: int) -> Reconstruction:
     """Return reconstructions on the CPU, under the masks that metrics and figures share."""
     images = images.to(loaded.network.device)
-    return reconstruct_images(loaded.model, images, generator=generator(seed, "hide")).cpu()
+    return reconstruct_images(loaded.model, images, generator=generator(seed, "hide"))

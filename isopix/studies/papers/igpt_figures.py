@@ -4,8 +4,13 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from isopix.plots.comparisons import Bar, plot_accuracy_bars
-from isopix.plots.curves import plot_accuracy_vs_loss, plot_probe_accuracy, probe_points
+from isopix.plots.curves import (
+    Bar,
+    plot_accuracy_bars,
+    plot_accuracy_vs_loss,
+    plot_probe_accuracy,
+    probe_points,
+)
 from isopix.plots.style import Figure
 from isopix.probing.results import ProbeResult
 from isopix.recipes.published import FINETUNED, FINETUNED_VOTE, PROBE, PROBE_VOTE, Value

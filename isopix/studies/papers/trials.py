@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from isopix.core.overrides import override, parse
 from isopix.data.dataset import DataConfig
-from isopix.probing.low_data import LowDataProtocol
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
@@ -151,10 +150,9 @@ class LowData(Probe):
 
     def trainings(self) -> Sequence[Recipe]:
         steps, options = self.options.get("finetune_steps", 0), self.options
-        protocol = LowDataProtocol(tuple(options["labels"]), options["subsets"])
         source = self.data or self.network.recipe.data.source
         recipe = finetune_recipe(self.network.recipe, source, from_scratch=False).updated(steps=max(1, steps))
-        return [recipe] * (len(protocol.labels_per_class) * protocol.num_subsets if steps else 0)
+        return [recipe] * (len(options["labels"]) * options["subsets"] if steps else 0)
 
     def run(self, commands: Commands, runs: Path) -> Outcome:
         return Outcome(commands.low_data(self.network.folder(runs), self.data, self.options))

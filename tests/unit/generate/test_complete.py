@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import nullcontext
 from itertools import permutations, product
 from typing import get_args
 
@@ -151,7 +150,7 @@ def steps_of(
     model: PretrainModel, each: int, sampling: SamplingConfig, passes: Passes
 ) -> Iterator[PartialCompletions]:
     prompt = Prompt(image(model), hiding(0, 2, 3), each)
-    return completion_steps(model, prompt, sampling=sampling, passes=passes, context=nullcontext)
+    return completion_steps(model, prompt, sampling=sampling, passes=passes)
 
 
 @pytest.mark.parametrize("order", get_args(Order))

@@ -150,7 +150,7 @@ def test_a_wrong_text_is_refused(mask: str, message: str) -> None:
 
 
 def test_wrong_arrays_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"mask is float32 \[6, 8\]; allowed: bool \[H W\] or \[B H W\]"):
+    with pytest.raises(ValueError, match=r"mask is torch.float32 \[6, 8\]; allowed: bool"):
         completion_mask(torch.zeros(6, 8), PIXELS, 1)
     with pytest.raises(ValueError, match="mask has 2 masks for 3 images; allowed: 1 or 3"):
         completion_mask(torch.ones(2, 6, 8, dtype=torch.bool), PIXELS, 3)

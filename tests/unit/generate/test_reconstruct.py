@@ -8,7 +8,7 @@ import torch
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.generate.reconstruct import Reconstruction, reconstruct_images
+from isopix.generate.complete import Reconstruction, reconstruct_images
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe

@@ -1,18 +1,13 @@
-"""TensorFlow's checkpoint format written from its description alone, sound or with a stated flaw.
-
-Nothing here comes from the reader, not even the checksum, so what both agree on is the format and not a
-shared mistake. Each piece can be made by itself: tests build damaged files from sound pieces.
-"""
+"""OpenAI's variables, drawn at random, and TensorFlow's checkpoint format, written from its description."""
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
-
-from tests.unit.data.refusal import refusal
 
 Array = NDArray[np.generic]
 Item = tuple[bytes, bytes]
@@ -27,51 +22,83 @@ DATA_TYPES = {
     "int64": 9,
     "float16": 19,
 }
+DTYPE, SHAPE, SHARD, OFFSET, SIZE, CRC, SLICES = range(1, 8)  # fields of a tensor's entry
 MAGIC = 0xDB4775248B80FB57
-NAMES = [f"model/h{layer}/{part}" for layer in range(3) for part in ("ln_1/g", "mlp/c_fc/w", "mlp/c_proj/w")]
 
 
-def tensors() -> dict[str, Array]:
-    """Nine of them, each of another size."""
-    draw = np.random.default_rng(0)
-    return {name: draw.normal(size=(2, n + 1)).astype(np.float32) for n, name in enumerate(NAMES)}
+def variables(
+    *,
+    depth: int = 2,
+    width: int = 12,
+    heads: int = 3,
+    colors: int = 7,
+    positions: int = 16,
+    start: bool = True,
+    scope: str = "model/",
+) -> dict[str, NDArray[np.float32]]:
+    """Draw a whole Image GPT, autoregressive if it has a start vector."""
+    shapes: dict[str, tuple[int, ...]] = {"wpe": (positions, width), "wte": (colors, width)}
+    shapes |= {"wtet": (colors, width), "ln_f/g": (width,)} | ({"sos": (width,)} if start else {})
+    for layer in range(depth):
+        here = f"h{layer}"
+        shapes |= {f"{here}/ln_1/g": (width,), f"{here}/ln_2/g": (width,)}
+        shapes |= {f"{here}/attn/{part}_proj": (heads, width // heads, width) for part in "qkvc"}
+        shapes |= {f"{here}/mlp/c_fc/w": (width, 4 * width), f"{here}/mlp/c_proj/w": (4 * width, width)}
+    random = np.random.default_rng(0)
+    return {
+        scope + name: random.normal(size=shape, scale=0.3).astype(np.float32)
+        for name, shape in shapes.items()
+    }
 
 
-def refused(call: Callable[[], object], *words: str) -> None:
-    """The call raises a ValueError of one line that has all these words."""
-    line = refusal(call)
-    assert all(word in line for word in words), line
+def write(
+    prefix: Path,
+    tensors: Mapping[str, Array],
+    *,
+    shards: int = 1,
+    big_endian: bool = False,
+    compression: int = 0,
+    changes: Mapping[str, Mapping[int, Any]] | None = None,
+) -> None:
+    """Write a checkpoint of tensors that are dealt to the shards in turn, with changed fields of entries."""
+    data = [bytearray() for _ in range(shards)]
+    head = field(1, shards) + (field(2, 1) if big_endian else b"") + field(3, field(1, 1))
+    items: dict[bytes, bytes] = {b"": head}
+    for turn, (name, array) in enumerate(tensors.items()):
+        shard = data[turn % shards]
+        raw = array.astype(array.dtype.newbyteorder(">" if big_endian else "<")).tobytes()
+        entry: dict[int, Any] = {
+            DTYPE: DATA_TYPES[array.dtype.name],
+            SHAPE: b"".join(field(2, field(1, size)) for size in array.shape),
+            SHARD: turn % shards,
+            OFFSET: len(shard),
+            SIZE: len(raw),
+            CRC: struct.pack("<I", masked(raw)),
+        }
+        entry |= (changes or {}).get(name, {})
+        items[name.encode()] = b"".join(
+            field(number, value, fixed=number == CRC) for number, value in entry.items()
+        )
+        shard += raw
+    index_of(prefix).write_bytes(table(sorted(items.items()), compression))
+    for number, each in enumerate(data):
+        shard_of(prefix, number, shards).write_bytes(each)
 
 
-def table_of_bytes() -> list[int]:
-    """What eight steps of the shift register make of each byte."""
-    table = []
-    for byte in range(256):
-        register = byte
-        for _ in range(8):
-            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
-        table.append(register)
-    return table
+def index_of(prefix: Path) -> Path:
+    return prefix.with_name(prefix.name + ".index")
 
 
-TABLE = table_of_bytes()
+def shard_of(prefix: Path, number: int, count: int) -> Path:
+    return prefix.with_name(f"{prefix.name}.data-{number:05d}-of-{count:05d}")
 
 
-def crc32c(data: bytes) -> int:
-    """CRC-32C, one byte after another."""
-    register = 0xFFFFFFFF
-    for byte in data:
-        register = register >> 8 ^ TABLE[(register ^ byte) & 0xFF]
-    return register ^ 0xFFFFFFFF
-
-
-def masked(crc: int) -> int:
-    rotated = crc >> 15 | crc << 17 & 0xFFFFFFFF
-    return (rotated + 0xA282EAD8) % 2**32
+def masked(data: bytes) -> int:
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) % 2**32
 
 
 def varint(value: int) -> bytes:
-    value %= 2**64
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -79,40 +106,15 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def field(number: int, value: int | bytes) -> bytes:
-    """A number as a varint, bytes with their length before them."""
-    if isinstance(value, bytes):
-        return varint(number << 3 | 2) + varint(len(value)) + value
-    return varint(number << 3) + varint(value)
+def field(number: int, value: int | bytes, *, fixed: bool = False) -> bytes:
+    """Write a number as a varint, four `fixed` bytes, or bytes with their length before them."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | (5 if fixed else 2)) + (b"" if fixed else varint(len(value))) + value
 
 
-def header(shards: int, *, endianness: int = 0) -> bytes:
-    return field(1, shards) + (field(2, endianness) if endianness else b"") + field(3, field(1, 1))
-
-
-@dataclass(frozen=True)
-class Place:
-    """One tensor's line in the index."""
-
-    dtype: int
-    shape: tuple[int, ...]
-    shard: int
-    offset: int
-    size: int
-    crc: int  # masked
-    extra: bytes = b""
-
-    def encoded(self) -> bytes:
-        shape = b"".join(field(2, field(1, size)) for size in self.shape)
-        numbers = b"".join(
-            field(number, value) for number, value in ((3, self.shard), (4, self.offset)) if value
-        )
-        crc = varint(6 << 3 | 5) + struct.pack("<I", self.crc)
-        return field(1, self.dtype) + field(2, shape) + numbers + field(5, self.size) + crc + self.extra
-
-
-def block(items: Iterable[Item], *, restart: int = 16) -> bytes:
-    """Entries with the beginnings of their keys left out, save every `restart`th."""
+def block(items: Iterable[Item], restart: int) -> bytes:
+    """Write entries with the beginnings of their keys left out, but of every `restart`th."""
     out, starts, last = bytearray(), [], b""
     for place, (key, value) in enumerate(items):
         shared = 0
@@ -127,75 +129,20 @@ def block(items: Iterable[Item], *, restart: int = 16) -> bytes:
     return bytes(out) + struct.pack(f"<{len(starts) + 1}I", *starts, len(starts))
 
 
-def stored(contents: bytes, compression: int = 0) -> bytes:
-    """A block with its trailer."""
-    whole = contents + bytes([compression])
-    return whole + struct.pack("<I", masked(crc32c(whole)))
+def table(items: Sequence[Item], compression: int = 0, *, per_block: int = 4) -> bytes:
+    """Write a sorted table: blocks with their trailers, an empty meta-index, the index, and the footer."""
 
+    def stored(contents: bytes, kind: int = 0) -> bytes:
+        whole = contents + bytes([kind])
+        return whole + struct.pack("<I", masked(whole))
 
-def table(items: list[Item], *, per_block: int = 4, restart: int = 3, compression: int = 0) -> bytes:
-    """A sorted table of these items."""
     out, handles, places = b"", [], []
     for begin in range(0, len(items), per_block):
         part = items[begin : begin + per_block]
-        contents = block(part, restart=restart)
+        contents = block(part, restart=3)
         handles.append((part[-1][0], varint(len(out)) + varint(len(contents))))
         out += stored(contents, compression)
-    for contents in (block([]), block(handles, restart=1)):  # the meta-index, and the index
+    for contents in (block([], 1), block(handles, 1)):
         places += [len(out), len(contents)]
         out += stored(contents)
     return out + b"".join(map(varint, places)).ljust(40, b"\0") + struct.pack("<Q", MAGIC)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A checkpoint before it is written: change a place, then write."""
-
-    shards: list[bytes]
-    places: dict[str, Place]
-    head: bytes
-
-    def items(self) -> list[Item]:
-        return [
-            (b"", self.head),
-            *((name.encode(), self.places[name].encoded()) for name in sorted(self.places)),
-        ]
-
-    def with_place(self, name: str, **changes: object) -> "Layout":
-        return replace(self, places={**self.places, name: replace(self.places[name], **changes)})
-
-    def write(self, prefix: Path, **options: int) -> None:
-        index_of(prefix).write_bytes(table(self.items(), **options))
-        for number, data in enumerate(self.shards):
-            shard_of(prefix, number, len(self.shards)).write_bytes(data)
-
-
-def layout(
-    tensors: Mapping[str, Array],
-    *,
-    shards: int = 1,
-    big_endian: bool = False,
-    checksum: Callable[[bytes], int] = crc32c,
-) -> Layout:
-    """Tensors dealt to the shards in turn."""
-    data, places = [bytearray() for _ in range(shards)], {}
-    for turn, (name, array) in enumerate(tensors.items()):
-        shard = data[turn % shards]
-        raw = array.astype(array.dtype.newbyteorder(">" if big_endian else "<")).tobytes()
-        kind = DATA_TYPES[array.dtype.name]
-        places[name] = Place(kind, array.shape, turn % shards, len(shard), len(raw), masked(checksum(raw)))
-        shard += raw
-    return Layout([bytes(shard) for shard in data], places, header(shards, endianness=int(big_endian)))
-
-
-def index_of(prefix: Path) -> Path:
-    return prefix.with_name(prefix.name + ".index")
-
-
-def shard_of(prefix: Path, number: int, count: int) -> Path:
-    return prefix.with_name(f"{prefix.name}.data-{number:05d}-of-{count:05d}")
-
-
-def write(prefix: Path, tensors: Mapping[str, Array], *, shards: int = 1, big_endian: bool = False) -> None:
-    """A sound checkpoint of these tensors."""
-    layout(tensors, shards=shards, big_endian=big_endian).write(prefix)

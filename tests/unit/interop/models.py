@@ -15,6 +15,7 @@ from isopix.model.network import Network
 from isopix.recipes import registry
 
 COLORS = 32
+HEAD = "lm_head.weight"
 Tensors = dict[str, Tensor]
 
 
@@ -22,7 +23,7 @@ def palette(colors: int = COLORS) -> Tensor:
     """Distinct colors, levels of 0..255 with fractions."""
     step = torch.arange(colors)
     found = torch.stack([(step * 8) % 256, (step * 37) % 256, (255 - step * 5) % 256], 1) * 0.99 + 0.3
-    found[1, 0] = 8355905 / 65536  # near grey, where float32 is too coarse for their range of -1 to 1
+    found[1, 0] = 8355905 / 65536  # near gray, where float32 is too coarse for their range of -1 to 1
     return found
 
 

@@ -1,60 +1,70 @@
-"""Weights in every form that is read: whole, in shards, as a pickle of tensors, behind a link."""
+"""Weights in every form that is read, of which no code is run, and their way into a run folder."""
 
 import json
+import os
+import pickle
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from isopix.interop.imagegpt import read_imagegpt
+from isopix.interop.imported_model import ImportedModel, convert_tensors, import_run
+from isopix.interop.name_tables import Naming, TensorReport, renamed
+from isopix.interop.weights import WeightFiles, mmap_alloc
+from isopix.runs.load import load_run
+from isopix.storage import checkpoint
+from isopix.storage.run_folder import RunFolder
 from tests.unit.data.refusal import refusal
-from tests.unit.interop import models
-from tests.unit.interop.models import change_json, change_weights
-
-HEAD = "lm_head.weight"
+from tests.unit.interop.models import HEAD, change_json, change_weights, network
 
 
-@pytest.mark.parametrize("kind", ["safetensors", "bin"])
-def test_shards_hold_the_same_model(source: Path, kind: str) -> None:
-    tensors, name = models.load_file(source / "model.safetensors"), sharded(source, kind)
-    imported = read_imagegpt(source)
-    assert not (source / name).exists()
-    assert torch.equal(imported.tensors["head.project.weight"], tensors[HEAD])
-
-
-def sharded(source: Path, kind: str) -> str:
-    """Replace `model.safetensors` by two shards; the name that the whole file would have."""
+def sharded(source: Path, kind: str) -> None:
+    """Replace `model.safetensors` by two shards."""
     stem = "model" if kind == "safetensors" else "pytorch_model"
-    tensors = models.load_file(source / "model.safetensors")
+    tensors = load_file(source / "model.safetensors")
     (source / "model.safetensors").unlink()
     names = sorted(tensors)
     places = {name: f"{stem}-0000{1 + n % 2}-of-00002.{kind}" for n, name in enumerate(names)}
     for place in set(places.values()):
         part = {name: tensors[name] for name in names if places[name] == place}
-        models.save_file(part, source / place) if kind == "safetensors" else torch.save(part, source / place)
+        save_file(part, source / place) if kind == "safetensors" else torch.save(part, source / place)
     (source / f"{stem}.{kind}.index.json").write_text(json.dumps({"weight_map": places}))
-    return f"{stem}.{kind}"
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "bin"])
+def test_shards_hold_the_same_model(source: Path, kind: str) -> None:
+    head = load_file(source / "model.safetensors")[HEAD]
+    sharded(source, kind)
+    assert torch.equal(read_imagegpt(source).tensors["head.project.weight"], head)
 
 
 def test_shards_that_differ_from_the_index_are_refused(source: Path) -> None:
     sharded(source, "safetensors")
     index = source / "model.safetensors.index.json"
     places = json.loads(index.read_text())["weight_map"]
-    other = {"model-00001-of-00002.safetensors": 2, "model-00002-of-00002.safetensors": 1}
-    moved = {**places, HEAD: f"model-0000{other[places[HEAD]]}-of-00002.safetensors"}
-    change_json(index, weight_map=moved)
-    assert HEAD in refusal(read_imagegpt, source)
-    change_json(index, weight_map={name: place for name, place in places.items() if name != HEAD})
-    assert HEAD in refusal(read_imagegpt, source)
-    for outside in ("../secret.safetensors", "/etc/passwd", "folder/model.safetensors"):
+    other = next(place for place in places.values() if place != places[HEAD])
+    for changed in (places | {HEAD: other}, {name: each for name, each in places.items() if name != HEAD}):
+        change_json(index, weight_map=changed)
+        assert f"does not list what its files hold: '{HEAD}'" in refusal(read_imagegpt, source)
+    for outside in (
+        "../secret.safetensors",
+        "/etc/passwd",
+        "folder/model.safetensors",
+        "model-3.safetensors",
+    ):
         change_json(index, weight_map={**places, HEAD: outside})
         assert "which is not a file beside it" in refusal(read_imagegpt, source)
-    change_json(index, weight_map={**places, HEAD: "model-00003.safetensors"})
-    assert "lists 'model-00003.safetensors', which is not a file beside it" in refusal(read_imagegpt, source)
 
 
 def test_a_pickle_of_tensors_is_read_without_safetensors(source: Path) -> None:
-    tensors = models.load_file(source / "model.safetensors")
+    tensors = load_file(source / "model.safetensors")
     torch.save(tensors, source / "pytorch_model.bin")
     change_weights(source, lambda tensors: tensors[HEAD].zero_())
     assert not read_imagegpt(source).tensors["head.project.weight"].any()
@@ -62,7 +72,111 @@ def test_a_pickle_of_tensors_is_read_without_safetensors(source: Path) -> None:
     assert torch.equal(read_imagegpt(source).tensors["head.project.weight"], tensors[HEAD])
 
 
-def test_linked_files_are_read(source: Path, tmp_path: Path) -> None:
-    (source / "model.safetensors").rename(tmp_path / "blob")
-    (source / "model.safetensors").symlink_to(tmp_path / "blob")
-    assert read_imagegpt(source).recipe.model.depth == 2
+class Call:
+    """What a pickle calls when it is loaded."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any):
+        self.function, self.arguments = function, arguments
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.function, self.arguments
+
+
+def calls(canary: Path) -> dict[str, Any]:
+    """Things that create the canary when they are unpickled, bare and hidden beside honest tensors."""
+    touch = f"open({str(canary)!r}, 'w').close()"
+    honest = {HEAD: torch.ones(3, 3)}
+    return {
+        "os.system": Call(os.system, f"touch {canary}"),
+        "subprocess": Call(subprocess.check_call, ["touch", str(canary)]),
+        "a method": Call(Path.touch, canary),
+        "beside tensors": honest | {"a": [{"b": (Call(exec, touch),)}]},
+    }
+
+
+@pytest.mark.parametrize("layout", ["torch.save", "legacy", "bare pickle", "shard"])
+@pytest.mark.parametrize("kind", list(calls(Path("x"))))
+def test_no_pickle_is_executed(source: Path, tmp_path: Path, kind: str, layout: str) -> None:
+    canary, path = tmp_path / "canary", source / "pytorch_model.bin"
+    (source / "model.safetensors").unlink()
+    value = calls(canary)[kind]
+    if layout == "bare pickle":
+        path.write_bytes(pickle.dumps(value))
+    elif layout == "shard":
+        path = source / "part.bin"
+        (source / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": {HEAD: "part.bin"}}))
+    if layout != "bare pickle":
+        torch.save(value, path, _use_new_zipfile_serialization=layout != "legacy")
+    assert path.name in refusal(read_imagegpt, source)
+    assert not canary.exists()
+    pickle.loads(pickle.dumps(value))
+    assert canary.exists(), "the payload does nothing where pickles are trusted"
+
+
+@pytest.mark.parametrize("values", [[torch.ones(1)], {"state_dict": {HEAD: torch.ones(1)}}])
+def test_a_pickle_of_anything_but_tensors_is_refused(source: Path, values: object) -> None:
+    (source / "model.safetensors").unlink()
+    torch.save(values, source / "pytorch_model.bin")
+    assert "pytorch_model.bin holds something else than tensors" in refusal(read_imagegpt, source)
+
+
+def converted(tensor: Tensor) -> tuple[Tensor, TensorReport]:
+    stored = WeightFiles({"source": tuple(tensor.shape)}, lambda name: tensor)
+    tensors, reports = convert_tensors(
+        stored, Naming("theirs", ""), [renamed("source", "target")], {"target": torch.empty(tensor.shape)}
+    )
+    return tensors["target"], *reports
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_exact_conversions_to_float32_are_not_reported(dtype: torch.dtype) -> None:
+    given = torch.tensor([1.5, -2.0, 0.1]).to(dtype).float().to(dtype)
+    tensor, report = converted(given)
+    assert tensor.dtype == torch.float32
+    assert torch.equal(tensor.to(dtype), given)
+    assert report == TensorReport("source", ("target",))
+
+
+def test_rounding_to_float32_is_reported() -> None:
+    given = torch.tensor([1.5, 0.1], dtype=torch.float64)
+    tensor, report = converted(given)
+    assert torch.equal(tensor, given.float())
+    assert report.rounded == "float64"
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2**14, 2)])
+def test_a_tensor_in_its_own_pages_has_its_shape_and_takes_values(shape: tuple[int, ...]) -> None:
+    assert torch.equal(mmap_alloc(shape, torch.int64).fill_(3), torch.full(shape, 3))
+
+
+@pytest.mark.parametrize("data", [None, "my photos"])
+def test_a_run_holds_the_imported_model_and_its_origin(
+    source: Path, tmp_path: Path, data: str | None
+) -> None:
+    imported = import_run(lambda: read_imagegpt(source), tmp_path / "run", data=data)
+    run = RunFolder.open(tmp_path / "run")
+    found = load_run(run.path, device=torch.device("cpu"))
+    own = network().tensors()
+    assert all(torch.equal(tensor, own[name]) for name, tensor in found.network.tensors().items())
+    told = json.loads(run.environment.read_text())
+    assert (told["imported"], told.get("trained_on")) == ("Hugging Face a", data)
+    reported = {each["source"] for each in found.imported["tensors"]}
+    assert reported == {each.source for each in imported.tensor_reports}
+    assert len(checkpoint.verify_files(checkpoint.latest_folder(run.checkpoints))) == 5
+
+
+@pytest.mark.parametrize("wrong", ["it is damaged", "is missing"])
+def test_a_failed_import_leaves_nothing(source: Path, tmp_path: Path, wrong: str) -> None:
+    def read() -> ImportedModel:
+        if wrong == "is missing":
+            return replace(read_imagegpt(source), tensors={})
+        raise ValueError(wrong)
+
+    assert wrong in refusal(lambda: import_run(read, tmp_path / "runs/a", data=None))
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_folder_that_is_not_empty_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    line = refusal(lambda: import_run(lambda: pytest.fail("it was read"), tmp_path, data=None))
+    assert line == f"folder {tmp_path} is not empty; choose another --out"

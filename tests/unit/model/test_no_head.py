@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isopix.generate.reconstruct import reconstruct_images
+from isopix.generate.complete import reconstruct_images
 from isopix.model.heads import NoHeadSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
 from isopix.objectives.objectives import Masked, NoObjective

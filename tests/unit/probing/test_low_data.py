@@ -11,15 +11,13 @@ from sklearn.preprocessing import StandardScaler
 
 from isopix.core.random import generator
 from isopix.data.splits import balanced_subset
-from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import L2_PENALTY, LbfgsProbe
-from isopix.probing.low_data import LowDataProtocol, fold_indices, low_data_method, probe_subsets
+from isopix.probing.low_data import fold_indices, label_subsets, low_data_method, probe_subsets
 from isopix.probing.results import FewLabels, LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import CPU
 
-CONFIG = ProbeConfig(num_resamples=10)
 ONE, TWO = LbfgsProbe(l2_grid=(0.01,)), LbfgsProbe(l2_grid=(0.001, 1.0))
 
 
@@ -40,11 +38,11 @@ WRONG = {
 
 
 def by_validation(splits: FeatureSplits) -> list[LayerScore]:
-    return probe_subsets(splits, SUBSETS, ONE, CONFIG, device=CPU)
+    return probe_subsets(splits, SUBSETS, ONE, device=CPU)
 
 
 def by_folds(splits: FeatureSplits, subsets=SUBSETS) -> list[LayerScore]:
-    return probe_subsets(splits, subsets, TWO, CONFIG, select="cross-validation", device=CPU)
+    return probe_subsets(splits, subsets, TWO, select="cross-validation", device=CPU)
 
 
 def test_errors_are_scikit_learns_on_each_subset() -> None:
@@ -116,12 +114,12 @@ def test_what_cannot_be_cross_validated_is_refused() -> None:
     with pytest.raises(ValueError, match="two labeled images of each class or more"):
         fold_indices(torch.tensor([0, 0, 1]), seed=0)
     with pytest.raises(ValueError, match="selects an L2 penalty, and method knn has none"):
-        probe_subsets(SPLITS, SUBSETS, KnnProbe(), CONFIG, select="cross-validation", device=CPU)
+        probe_subsets(SPLITS, SUBSETS, KnnProbe(), select="cross-validation", device=CPU)
 
 
 def test_subsets_are_balanced_and_a_percentage_is_of_each_class_rounded_up() -> None:
     labels = torch.tensor([0] * 41 + [1] * 9 + [2] * 100)
-    drawn = LowDataProtocol((3, "5%"), 2).subsets(labels, seed=0)
+    drawn = label_subsets(labels, (3, "5%"), 2, seed=0)
     assert [labels[index].bincount().tolist() for index in drawn["5%"]] == [[3, 1, 5]] * 2
     assert [labels[index].bincount().tolist() for index in drawn[3]] == [[3, 3, 3]] * 2
     assert not torch.equal(*drawn[3])
@@ -132,13 +130,13 @@ def test_subsets_are_balanced_and_a_percentage_is_of_each_class_rounded_up() -> 
     [
         (("101%",), "labels is '101%'; allowed: a number of images of each class, or"),
         ((0,), "labels is 0; allowed: a number of images of each class"),
-        ((4, 4), "allowed: one or more, each number once"),
+        ((4, 4), "allowed: each number once"),
         ((10,), "10 images per class requested; class 1 has"),
     ],
 )
 def test_impossible_numbers_are_refused(counts: tuple[int | str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        LowDataProtocol(counts, 1).subsets(torch.tensor([0] * 41 + [1] * 9), seed=0)
+        label_subsets(torch.tensor([0] * 41 + [1] * 9), counts, 1, seed=0)
 
 
 def test_std_is_over_subsets_and_small_penalties_are_left_out() -> None:

@@ -12,8 +12,7 @@ from isopix.recipes.cost import activation_bytes, check_memory, recipe_cost, rec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
-CPU = torch.device("cpu")
-
+CPU, GIB = torch.device("cpu"), 2**30
 
 SMALL = {
     "igpt.digits": ["width=32"],
@@ -27,13 +26,17 @@ SMALL = {
 }
 
 
+def resolved(name: str, *words: str) -> Recipe:
+    return registry.resolve(name, assignments=words).recipe
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
     """The real step counts each storage that autograd saves once; the estimate allocates no weights."""
-    recipe = registry.resolve(name, assignments=SMALL[name]).recipe
+    recipe = resolved(name, *SMALL[name])
     found = recipe_memory(recipe)
     assert found.weight_bytes == 16 * recipe_cost(recipe).parameters
-    codec = recipe.model.codec.placeholder(recipe.grid)
+    codec, positions = recipe.model.codec.placeholder(recipe.grid), recipe.grid.positions
     model, images = PretrainModel(recipe.build(codec), recipe.objective), 24
     batch = model.make_batch(cases.images(recipe, images), generator(3, "mask"))
     saved: dict[int, int] = {}
@@ -52,63 +55,59 @@ def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
     own = {each.untyped_storage().data_ptr() for each in model.network.tensors().values()}
     real = sum(size for pointer, size in saved.items() if pointer not in own)
     estimated = found.step_bytes(images) - found.weight_bytes
-    gradient = (
-        images
-        * 4
-        * codec.num_codes
-        * codec.vocab_size
-        * round(
-            recipe.grid.positions * recipe.objective.decoded_fraction(recipe.grid.positions, codec.num_codes)
-        )
-    )
+    decoded = round(positions * recipe.objective.decoded_fraction(positions, codec.num_codes))
+    gradient = images * 4 * codec.num_codes * codec.vocab_size * decoded
     assert estimated - gradient == pytest.approx(real, rel=0.02)
 
 
 def test_a_patchformer_needs_most_memory_for_its_stem() -> None:
     """One real float32 image saves 588 MiB, including what is derived from the weights alone."""
-    whole, bare = (
-        recipe_memory(registry.resolve("patchformer.base", assignments=["precision=fp32", *words]).recipe)
-        for words in ([], ["stem=patch_embed"])
-    )
+    whole = recipe_memory(resolved("patchformer.base", "precision=fp32"))
+    bare = recipe_memory(resolved("patchformer.base", "precision=fp32", "stem=patch_embed"))
     assert (whole.copy_bytes + whole.activation_bytes) / 2**20 == pytest.approx(588, rel=0.03)
     assert bare.activation_bytes < 0.3 * whole.activation_bytes
-    assert whole.step_bytes(128) > 60 * 2**30
-
-
-def test_training_is_three_forward_passes() -> None:
-    found = recipe_cost(registry.find("igpt.digits"))
-    assert found.training_flops == 3 * found.forward_flops
 
 
 def test_flops_count_blocks_and_the_head_at_positions_in_the_loss() -> None:
     """Width 64, 4 blocks, 8x8: matrices take 24 D^2 per position, attention 4 D per attended position."""
     blocks = 4 * 64 * (24 * 64**2 + 4 * 64 * 64)
-    recipe = registry.resolve("igpt.digits_bert").recipe
-    assert recipe_cost(recipe).forward_flops == blocks + 2 * 64 * 17 * round(64 * 0.15)
-    causal = registry.resolve("igpt.digits").recipe
-    assert recipe_cost(causal).forward_flops == blocks - 4 * 64 * 4 * 64 * 31.5 + 2 * 64 * 17 * 64
+    assert recipe_cost(resolved("igpt.digits_bert")).forward_flops == blocks + 2 * 64 * 17 * round(64 * 0.15)
+    causal = recipe_cost(resolved("igpt.digits"))
+    assert causal.forward_flops == blocks - 4 * 64 * 4 * 64 * 31.5 + 2 * 64 * 17 * 64
+    assert causal.training_flops == 3 * causal.forward_flops
 
 
-def test_training_throughput_is_the_mfu_times_the_data_sheet_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "peak_flops", lambda device, precision: 1e15)
-    monkeypatch.setattr(cost, "matmul_throughput", lambda *given: pytest.fail("the peak is known"))
-    assert cost.training_throughput(CPU, "bf16", 64) == pytest.approx(4e14)
+def test_dropping_tying_and_recomputation_are_counted() -> None:
+    """Dropped positions are not computed; tied blocks run every time; recomputed blocks once more."""
+    whole = recipe_cost(resolved("patchformer.base", "objective.corruption=mask_token"))
+    dropped = recipe_cost(registry.find("patchformer.base"))
+    assert dropped.forward_flops / whole.forward_flops == pytest.approx(80 / 196, abs=0.05)
+    one, each = recipe_cost(resolved("vit.tiny", "tie_blocks=true")), recipe_cost(resolved("vit.tiny"))
+    assert each.parameters - one.parameters == 3 * (12 * 128**2 + 13 * 128)
+    assert each.forward_flops == one.forward_flops
+    plain, again = (
+        recipe_cost(resolved("igpt.tiny", f"train.recompute={given}")) for given in ("false", "true")
+    )
+    block = 1024 * (24 * 128**2 + 4 * (1024 + 1) / 2 * 128)
+    assert again.training_flops - plain.training_flops == int(4 * block)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_training_throughput_without_a_peak_is_measured(
-    monkeypatch: pytest.MonkeyPatch, precision: str
+def test_a_regression_s_cost_is_that_of_one_number_a_code() -> None:
+    """Of 64 patches 32 are decoded, to 192 means in place of 192 times 256 logits."""
+    whole = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
+    means = recipe_cost(resolved("vit.tiny", *whole))
+    logits = recipe_cost(resolved("vit.tiny", *whole, "head=linear"))
+    assert logits.parameters - means.parameters == 128 * 192 * 255
+    assert logits.forward_flops - means.forward_flops == 32 * 2 * 128 * 192 * 255
+
+
+@pytest.mark.parametrize(("peak", "throughput"), [(1e15, 4e14), (None, 4e8)])
+def test_training_throughput_is_the_mfu_times_the_peak_or_a_measured_one(
+    monkeypatch: pytest.MonkeyPatch, peak: float | None, throughput: float
 ) -> None:
-    given = []
-
-    def rate(*arguments: object) -> float:
-        given.append(arguments)
-        return 1e9
-
-    monkeypatch.setattr(cost, "peak_flops", lambda device, precision: None)
-    monkeypatch.setattr(cost, "matmul_throughput", rate)
-    assert cost.training_throughput(CPU, precision, 64) == pytest.approx(4e8)
-    assert given == [(CPU, precision, 64)]
+    monkeypatch.setattr(cost, "peak_flops", lambda device, precision: peak)
+    monkeypatch.setattr(cost, "matmul_throughput", lambda *given: 1e9)
+    assert cost.training_throughput(CPU, "bf16", 64) == pytest.approx(throughput)
 
 
 def test_matmul_throughput_counts_two_flops_per_multiply_add(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,24 +121,12 @@ def test_device_hours_are_flops_by_peak_and_utilization() -> None:
     costs = cost.device_costs(312e12 * 3600 * 100, "bf16", mfu=0.5, price_per_hour=2.5)
     a100 = next(each for each in costs if each.device == "A100")
     assert (a100.peak_flops, a100.hours, a100.price) == (312e12, pytest.approx(200), pytest.approx(500))
-    v100 = next(each for each in cost.device_costs(15.7e12 * 3600, "fp32", mfu=1.0) if each.device == "V100")
-    assert (v100.hours, v100.price) == (pytest.approx(1), None)
 
 
-def test_a_linear_layer_saves_its_input_and_a_sigmoid_its_output() -> None:
+def test_saved_activations_by_hand() -> None:
+    """A linear layer saves its input and a sigmoid its output; what shares memory counts once."""
     net = nn.Sequential(nn.Linear(6, 5), nn.Sigmoid(), nn.Linear(5, 3))
     assert activation_bytes(lambda: net(torch.ones(7, 6)), exclude=net.parameters()) == 4 * 7 * (6 + 5)
-
-
-def test_weights_count_unless_they_are_excluded() -> None:
-    net = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
-    more = activation_bytes(lambda: net(torch.ones(7, 6)), exclude=()) - activation_bytes(
-        lambda: net(torch.ones(7, 6)), exclude=net.parameters()
-    )
-    assert more == 4 * 5 * 3  # the second matrix: the first one's input needs no gradient
-
-
-def test_tensors_that_share_memory_count_once() -> None:
     given = torch.ones(8, 4, requires_grad=True)
 
     def forward() -> Tensor:
@@ -150,41 +137,33 @@ def test_tensors_that_share_memory_count_once() -> None:
     assert activation_bytes(forward, exclude=()) == 4 * 8 * 4
 
 
-GIB = 2**30
-
-
-def _recipe(*settings: str) -> Recipe:
-    return registry.resolve("igpt.tiny", assignments=settings).recipe
-
-
-def _refusal(*settings: str, gib: int = 8) -> str:
-    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
-        check_memory(_recipe(*settings), total=gib * GIB, free=gib * GIB)
-    return str(caught.value)
+def check(recipe: Recipe) -> str:
+    return check_memory(recipe, total=8 * GIB, free=8 * GIB)
 
 
 def test_a_batch_that_cannot_fit_is_refused_with_the_one_that_does() -> None:
-    message = _refusal("batch_size=1000000000")
-    assert message.startswith("training needs about ")
-    size = int(message.split("batch_size=")[1].split()[0])
-    chunks = int(message.split("accumulate=")[1])
-    memory = recipe_memory(_recipe())
+    with pytest.raises(ValueError, match=r"\Atraining needs about [^\n]*\Z") as caught:
+        check(resolved("igpt.tiny", "batch_size=1000000000"))
+    message, memory = str(caught.value), recipe_memory(resolved("igpt.tiny"))
+    size, chunks = (
+        int(message.split("batch_size=")[1].split(maxsplit=1)[0]),
+        int(message.split("accumulate=")[1]),
+    )
     assert memory.step_bytes(size) <= 0.8 * 8 * GIB < memory.step_bytes(size + 1)
     assert 10**9 % chunks == 0
     assert memory.step_bytes(10**9 // chunks) <= 0.8 * 8 * GIB
-    assert check_memory(_recipe(f"batch_size={size}"), total=8 * GIB, free=8 * GIB) == ""
-    at_once = _recipe("batch_size=1000000000", f"accumulate={chunks}")
-    assert check_memory(at_once, total=8 * GIB, free=8 * GIB) == ""
+    assert check(resolved("igpt.tiny", f"batch_size={size}")) == ""
+    assert check(resolved("igpt.tiny", "batch_size=1000000000", f"accumulate={chunks}")) == ""
 
 
 @pytest.mark.parametrize("setting", ["width=65536", "width=40000"])
 def test_a_network_that_cannot_fit_is_refused_before_it_is_built(setting: str) -> None:
-    message = _refusal(setting)
-    assert message.endswith(("a smaller depth or width is needed", "is too large for any memory"))
+    with pytest.raises(ValueError, match=r"a smaller depth or width is needed|is too large for any memory"):
+        check(resolved("igpt.tiny", setting))
 
 
 def test_the_estimate_for_a_depth_is_that_of_the_whole_network() -> None:
-    recipe = _recipe("depth=7", "batch_size=64")
+    recipe = resolved("igpt.tiny", "depth=7", "batch_size=64")
     needed = recipe_memory(recipe).step_bytes(64)
     with pytest.raises(ValueError, match=rf"needs about {needed / GIB:,.1f} GiB"):
         check_memory(recipe, total=needed - 1, free=needed)
@@ -194,15 +173,4 @@ def test_the_estimate_for_a_depth_is_that_of_the_whole_network() -> None:
 
 def test_small_recipes_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isopix.recipes.cost.recipe_memory", None)
-    assert check_memory(_recipe("batch_size=4", "data.size=8"), total=8 * GIB, free=8 * GIB) == ""
-
-
-def test_recomputed_blocks_cost_one_more_forward_pass_of_the_blocks() -> None:
-    plain, again = (
-        recipe_cost(registry.resolve("igpt.tiny", assignments=[f"train.recompute={given}"]).recipe)
-        for given in ("false", "true")
-    )
-    positions, width, keys = 1024, 128, (1024 + 1) / 2
-    block = positions * (24 * width**2 + 4 * keys * width)
-    assert again.training_flops - plain.training_flops == int(4 * block)
-    assert again.forward_flops == plain.forward_flops
+    assert check(resolved("igpt.tiny", "batch_size=4", "data.size=8")) == ""

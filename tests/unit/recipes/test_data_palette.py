@@ -33,7 +33,7 @@ def write(folder: Path, levels: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def resolved(how: str, source: Path, *words: str, recipe: str = "igpt.digits") -> Recipe:
-    sides = [f"data.rows={SIDE}", f"data.cols={SIDE}", f"data.source={source}"]
+    sides = [f"data.size={SIDE}", f"data.source={source}"]
     if how == "fine-tuned":
         return prepare_finetune(recipe, assignments=[*sides, *words]).recipe
     return registry.resolve(recipe, assignments=[*sides, *words]).recipe
@@ -63,7 +63,7 @@ def test_codes_of_the_network_are_those_of_the_files(
 
 
 @HOWS
-@pytest.mark.parametrize("given", ["num_colors=5", "model.codec.num_colors=16", "palette_file=null"])
+@pytest.mark.parametrize("given", ["model.codec.num_colors=16", "palette_file=null"])
 @pytest.mark.usefixtures("codes")
 def test_other_colors_can_be_given(tmp_path: Path, how: str, given: str) -> None:
     codec = resolved(how, tmp_path, given).model.codec
@@ -79,7 +79,7 @@ def test_other_codecs_and_other_data_are_as_ever_and_the_origin_is_shown(tmp_pat
         == patches.model.codec
     )
     assert registry.resolve("igpt.digits").recipe.model.codec == registry.find("igpt.digits").model.codec
-    words = [f"data.rows={SIDE}", f"data.cols={SIDE}", f"data.source={tmp_path}"]
+    words = [f"data.size={SIDE}", f"data.source={tmp_path}"]
     origins = registry.resolve("igpt.digits", assignments=words).origins
     assert origins["model.codec.palette_file"] == origins["model.codec.num_colors"] == "palette of the data"
 

@@ -1,14 +1,15 @@
 """Low-data evaluation of a run: the same subsets for probes and for fine-tuning, without test images."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
-from isopix.probing.config import ProbeConfig
+from isopix.probing.config import LowDataConfig, ProbeConfig
 from isopix.probing.linear import RidgeProbe
-from isopix.probing.low_data import LowDataProtocol, probe_low_data
+from isopix.probing.low_data import label_subsets, probe_low_data
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
@@ -16,6 +17,7 @@ from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
+from isopix.storage.run_folder import RunFolder
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -27,7 +29,7 @@ WORDS = [
     "num_test_images=30",
     "evaluate_images=30",
 ]
-PROTOCOL = LowDataProtocol((1, 3), 2)
+FEW = LowDataConfig(labels=(1, 3), subsets=2, finetune_steps=1)
 QUICK = ProbeConfig(num_resamples=10)
 RIDGE = RidgeProbe()
 
@@ -49,8 +51,8 @@ def loaded(run: Path) -> LoadedRun:
 
 
 def job_of(run: Path, loaded: LoadedRun, out: Path, *words: str) -> FineTuneJob:
-    settings = ("steps=1", "data.augment=none", *words)
-    return finetune_job(run, settings, images=loaded.recipe.data, num_test_images=180, out=out, device=CPU)
+    job = finetune_job(RunFolder(run), ("data.augment=none", *words), FEW, loaded.recipe.data, 180, CPU)
+    return job._replace(out=out)
 
 
 def folder_of(out: Path, labels: int, subset: int) -> Path:
@@ -61,7 +63,7 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
 def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) -> None:
     data = load_dataset(loaded.recipe.data)
     sources = loaded.feature_sources(data, QUICK, "fp32")
-    found = probe_low_data(sources, data, PROTOCOL, RIDGE, QUICK, seed=0, device=CPU)
+    found = probe_low_data(sources, data, FEW, RIDGE, seed=0, device=CPU)
     assert list(found) == ["trained", "untrained", "raw pixels", "raw pixels, PCA"]
     for each in found.values():
         assert [
@@ -73,9 +75,9 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) ->
 
 def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, tmp_path: Path) -> None:
     data = load_dataset(loaded.recipe.data)
-    subsets = PROTOCOL.subsets(data.train.labels, loaded.recipe.train.seed)
+    subsets = label_subsets(data.train.labels, (1, 3), 2, loaded.recipe.train.seed)
     job = job_of(run, loaded, tmp_path)
-    [one, three] = finetune_low_data(job, PROTOCOL)
+    [one, three] = finetune_low_data(job, FEW)
     assert (one.num_train_images, three.num_train_images) == (10, 30)
     assert one.num_test_images == len(data.test) == 180
     for count, drawn in subsets.items():
@@ -83,7 +85,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, 
             recipe = load_run(folder_of(tmp_path, count, number), device=CPU).recipe
             subset = load_dataset(recipe.data).train
             assert torch.equal(subset.images, data.train.images[index])
-    assert finetune_low_data(job, PROTOCOL) == (one, three)
+    assert finetune_low_data(job, FEW) == (one, three)
     kept = read_json(folder_of(tmp_path, 1, 0) / "environment.json")["pretrained"]
     assert kept == {"run": str(run), "step": 2}
 
@@ -91,7 +93,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, 
 def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
     run: Path, loaded: LoadedRun, tmp_path: Path
 ) -> None:
-    one = LowDataProtocol((1,), 1)
+    one = replace(FEW, labels=(1,), subsets=1)
     job = job_of(run, loaded, tmp_path)
     finetune_low_data(job, one)
     for other in (
@@ -106,7 +108,7 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
 def test_every_subset_starts_from_the_weights_of_the_run(
     run: Path, loaded: LoadedRun, tmp_path: Path
 ) -> None:
-    finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), PROTOCOL)
+    finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), FEW)
     weights = loaded.network.tensors()
     for folder in tmp_path.glob("*/labels-*"):
         first = checkpoint.load_checkpoint(folder / "checkpoints/step-00000000").tensors["model"]

@@ -13,7 +13,7 @@ from isopix.core.signals import STOPPED
 from isopix.core.verb import VERBS, check_job
 from isopix.runs.results import LRSearchResult, TrainingResult
 from isopix.runs.training import TrainingRun
-from tests.unit.api.conftest import LIMIT, TINY, cli
+from tests.tiny_runs import LIMIT, TINY, cli
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}

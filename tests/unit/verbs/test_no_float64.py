@@ -9,7 +9,7 @@ import torch
 
 import isopix
 from tests.fake_mps import MPS, FakeMPS, is_on_device
-from tests.unit.api.conftest import Copy
+from tests.tiny_runs import Copy
 
 CALLS: dict[str, Callable[[Path], Any]] = {
     "score": lambda run: isopix.score(run, limit=20, device="mps"),

@@ -1,4 +1,4 @@
-"""Measurements from Python are those of the command line, in the same files."""
+"""`isopix evaluate` and what measurements share: which images are read, and what is said of them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import isopix
+from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, load_dataset
-from tests.unit.api.conftest import LIMIT, Copy, cli
+from tests.tiny_runs import LIMIT, Copy
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -42,42 +43,34 @@ def test_evaluate(classes: Path, copy_of: Copy, masks: int) -> None:
     assert found.metrics.num_images == LIMIT
 
 
-def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
-    assert "is not fine-tuned" in refusal(isopix.evaluate, pristine / "ar")
-
-
-def test_verify(copy_of: Copy) -> None:
-    one, other = copy_of("ar", "one"), copy_of("ar", "other")
-    for path in (one, other):
-        for probe in (path / "probes").iterdir():
-            probe.unlink()
-    cli("verify", one, "--device", "cpu")
-    found = isopix.verify(other, **CPU)
-    (saved,), (ours,) = (list((path / "probes").iterdir()) for path in (one, other))
-    assert saved.name == ours.name
-    assert f'"loss_nats": {found.loss_nats}' in saved.read_text()
-    assert found.published is None
-    assert found.checkpoint == str(other / "checkpoints/step-00000004")
-    assert isopix.verify(found.checkpoint, **CPU).path is None
+def test_the_loss_is_the_mean_of_minus_ln_p_of_the_codes_masked_by_the_seed(
+    pristine: Path, tmp_path: Path
+) -> None:
+    model = isopix.load(pristine / "bert", **CPU).loaded.model
+    digits = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=100))
+    losses = []
+    for seed in (0, 1):
+        batch = model.make_batch(digits.test.balanced_sample(16).images, generator(seed, "evaluation", 0))
+        with torch.no_grad():
+            log_p = model.network(batch.inputs, batch.mask).log_softmax(-1)
+        of_codes = -log_p.gather(-1, batch.targets[..., None])[..., 0].double() * batch.loss_mask
+        losses.append((of_codes.sum((1, 2)) / batch.loss_mask.sum((1, 2))).mean().item())
+        found = isopix.verify(pristine / "bert", data=digits, limit=16, seed=seed, **CPU)
+        assert found.loss_nats == pytest.approx(losses[-1], rel=1e-6)
+    assert losses[0] != pytest.approx(losses[1], rel=1e-4)
 
 
 def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_seen(
-    pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pristine: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "classes"
-    isopix.finetune(
-        pristine / "ar", *FEW, "generative_weight=0", "patience=null", out=out, limit=LIMIT, **CPU
-    )
+    out, words = tmp_path / "classes", [*FEW, "generative_weight=0", "patience=null"]
+    isopix.finetune(pristine / "ar", *words, out=out, limit=LIMIT, **CPU)
     model, image = isopix.load(out), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
-    message = (
-        "needs the decoder, which does not fit this network: it was fine-tuned without the generative loss"
-    )
+    message = "needs the decoder, which does not fit this network: it was fine-tuned without the generative"
     for call in (
         lambda: isopix.sample(out, 1, **CPU),
-        lambda: isopix.complete(out, **CPU),
+        lambda: isopix.complete(out, data=tmp_path / "nowhere", **CPU),
         lambda: isopix.verify(out, **CPU),
-        lambda: model.sample(1),
-        lambda: model.complete(image),
         lambda: model.nll(image),
         lambda: model.logits(image),
         lambda: isopix.convert_to_huggingface(out, tmp_path / "exported"),

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import isopix
-from tests.unit.api.conftest import TINY
+from tests.tiny_runs import TINY
 
 UNIGRAM = "unigram_nats_per_code"
 

@@ -10,18 +10,20 @@ import torch
 
 import isopix
 from isopix.data.dataset import DataConfig
-from isopix.pretrained.run import RunMetrics, leakage_warning
-from tests.unit.api.conftest import Copy
+from isopix.pretrained.images import leakage_warning
+from isopix.pretrained.run import RunMetrics
+from tests.tiny_runs import Copy
 from tests.unit.data.refusal import refusal
 
 
-def test_metrics_are_the_latest_of_each_split(pristine: Path) -> None:
+def test_metrics_are_the_latest_of_each_split(pristine: Path, tmp_path: Path) -> None:
     run = isopix.Run(pristine / "ar")
     assert run.metrics.train["step"] == 4
     assert run.metrics.validation["step"] == 4
     assert run.metrics.test["loss_nats"] > 0
     assert [record["step"] for record in run.metrics.history if record["kind"] == "train"] == [1, 2, 3, 4]
     assert (run.recipe.train.steps, os.fspath(run)) == (4, str(pristine / "ar"))
+    assert "has no recipe.json" in refusal(isopix.Run, tmp_path)
 
 
 def test_a_run_without_a_log_has_no_metrics(copy_of: Copy) -> None:
@@ -34,10 +36,6 @@ def test_its_model_is_loaded_once(pristine: Path) -> None:
     run = isopix.Run(pristine / "ar", device="cpu")
     assert run.model is run.model
     assert torch.equal(run.model.sample(2), isopix.load(run, device="cpu").sample(2))
-
-
-def test_another_folder_is_refused(tmp_path: Path) -> None:
-    assert "has no recipe.json" in refusal(isopix.Run, tmp_path)
 
 
 def test_damaged_checkpoints_are_skipped_with_a_warning(

@@ -1,0 +1,139 @@
+"""Laws over the results of all verbs: what is printed as JSON is the record, and the record is read again."""
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+
+from isopix.cli import command
+from isopix.cli.main import main
+from isopix.storage.result import Result
+from isopix.verbs import VERBS
+from tests.smoke.conftest import known_throughput, quick_figures, quick_probes
+from tests.unit.interop import bundles, variables
+
+__all__ = ["known_throughput", "quick_figures", "quick_probes"]
+
+SMALL = "evaluate_images=16 num_test_images=16"
+QUICK = f"steps=2 depth=1 width=16 batch_size=8 log_every=1 data.limit=60 {SMALL}"
+TUNED = f"--limit 60 steps=2 batch_size=8 patience=null {SMALL}"
+STUDY = f"steps=2 width=8 batch_size=8 data.size=8 data.limit=60 {SMALL}"
+
+RUNS = [  # of which the calls below measure
+    f"pretrain igpt.digits --out ar {QUICK}",
+    f"pretrain igpt.digits_bert --out bert {QUICK}",
+    f"finetune ar --out tuned {TUNED}",
+    f"finetune ar --out other lr=0.1 {TUNED}",
+    "convert to-huggingface ar exported",
+]
+CALLS = {
+    "analyze": "ar --limit 4 --only attention_maps",
+    "compare": "tuned --baseline other",
+    "complete": "ar -n 2 --each 1",
+    "convert huggingface": "exported huggingface",
+    "convert openai": "model.ckpt-1 openai --palette levels.npz",
+    "convert to-huggingface": "ar again",
+    "data show": "digits --out shown",
+    "demo": f"{QUICK} --out demos",
+    "doctor": "",
+    "evaluate": "tuned",
+    "finetune": f"ar --out finetuned {TUNED}",
+    "low-data": "ar --labels 1 2 --subsets 2 --method ridge",
+    "models": "",
+    "neighbors": "ar --limit 20 --num-neighbors 2",
+    "palette fit": "--data digits --colors 4 --size 8 8 --out fitted.npz",
+    "palette import": "levels.npy --range -1 1 --out imported.npz",
+    "palette show": "levels.npz",
+    "plan": "igpt.digits",
+    "pretrain": f"igpt.digits --out pretrained {QUICK}",
+    "probe": "ar --method ridge --refit-on-validation",
+    "publish": "ar me/mine",
+    "recipe list": "",
+    "recipe show": "igpt.digits",
+    "reconstruct": "bert -n 2",
+    "report": "ar bert --out page.html",
+    "reproduce": f"igpt.figure2 --data digits --out protocols {QUICK}",
+    "reproduce list": "",
+    "reproduce plan": "igpt.figure2",
+    "resume": "ar",
+    "sample": "ar -n 2 --nearest",
+    "score": "ar --limit 10 --against digits --maps 1",
+    "search-lr": f"igpt.digits --out searched {QUICK} --max-lr 0.01 --min-lr 0.01",
+    "study inductive-bias": f"--data digits --trials conv-pix2vec-1 --seeds 1 --out bias {STUDY}",
+    "verify": "ar --limit 8",
+}
+READERS_OF_OTHERS = {"convert huggingface-vit", "convert mae", "convert timm"}  # one result, as of `openai`
+# What they write has records of its own: a run folder, or another's model.
+NO_RECORD = {"pretrain", "resume", "finetune", *(word for word in CALLS if word.startswith("convert"))}
+
+MARKS = {"demo": pytest.mark.integration, "study inductive-bias": pytest.mark.integration}
+
+Run = Callable[[str], tuple[Result, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs, and with files of others."""
+    folder = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
+        np.save("levels.npy", levels)
+        network = variables.draw(depth=1, width=16, heads=2, colors=27, positions=16)
+        bundles.write(Path("model.ckpt-1"), network)
+        for words in ["palette import levels.npy --range -1 1 --out levels.npz", *RUNS]:
+            patch.setattr(sys, "argv", ["isopix", *words.split()])
+            main()
+    return folder
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs a command, and returns its result and its JSON."""
+    hub = SimpleNamespace(create_repo=lambda name, **_: name, upload_folder=lambda **_: None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    monkeypatch.chdir(folder)
+
+    def call(words: str) -> tuple[Result, dict[str, Any]]:
+        results: list[Result] = []
+        show = command.print_result
+
+        def kept(result: Result, *, json: bool) -> None:
+            results.append(result)
+            show(result, json=json)
+
+        monkeypatch.setattr(command, "print_result", kept)
+        monkeypatch.setattr(sys, "argv", ["isopix", *words.split(), "--json"])
+        capsys.readouterr()
+        with suppress(SystemExit):  # without a result if the call is wrong
+            main()
+        [result] = results
+        return result, json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def test_every_verb_is_called() -> None:
+    assert set(CALLS) == set(VERBS) - READERS_OF_OTHERS - {"studio"}  # which returns no result
+
+
+@pytest.mark.usefixtures("quick_probes", "quick_figures", "known_throughput")
+@pytest.mark.parametrize("word", [pytest.param(each, marks=MARKS.get(each, ())) for each in CALLS])
+def test_json_is_the_record_and_the_record_is_read_again(run: Run, tmp_path: Path, word: str) -> None:
+    result, printed = run(f"{word} {CALLS[word]}")
+    assert type(result) is get_type_hints(VERBS[word].function)["return"]
+    saved = result.saved(tmp_path) if result.path is None or word in NO_RECORD else result
+    again = type(result).read(Path(saved.path or ""))
+    assert again.record() == result.record()
+    assert (again.path, again.title) == (saved.path, result.title)
+    assert [each.text() for each in again.tables()] == [each.text() for each in result.tables()]
+    path = None if result.path is None else str(result.path)
+    assert printed == {**json.loads(json.dumps(result.record())), "path": path}
+    assert "path" not in result.record()
+    assert repr(result)

@@ -1,0 +1,159 @@
+"""The recipes against their papers: sizes, parameters to the last one, FLOPs, and how they are trained."""
+
+import math
+
+import pytest
+
+from isopix.core.random import generator
+from isopix.recipes import isotropic, registry
+from isopix.recipes.cost import recipe_cost
+from isopix.recipes.recipe import Recipe
+
+# iGPT section 3, table 2 and table 5, and the released code: depth, width, heads, lr, and parameters with
+# positions of the stated resolution.
+IGPT = {
+    "igpt.s": (24, 512, 8, 0.003, 76_571_648),
+    "igpt.m": (36, 1024, 8, 0.003, 455_157_760),
+    "igpt.l": (48, 1536, 16, 0.001, 1_362_250_752),
+    "igpt.xl": (60, 3072, 24, 0.0003, 6_810_875_904),
+    "igpt.s_bert": (24, 512, 8, 0.01, 76_571_648 - 512),
+    "igpt.m_bert": (36, 1024, 8, 0.003, 455_157_760 - 1024),
+    "igpt.l_bert": (48, 1536, 16, 0.001, 1_362_250_752 - 1536),
+}
+
+
+def resolved(name: str, *words: str) -> Recipe:
+    return registry.resolve(name, assignments=words).recipe
+
+
+@pytest.mark.parametrize("name", IGPT)
+def test_image_gpts_are_the_published_ones(name: str) -> None:
+    recipe = registry.find(name)
+    model, train, data = recipe.model, recipe.train, recipe.data
+    sizes = (model.depth, model.width, model.block.heads, train.optimizer.lr)
+    assert (*sizes, recipe_cost(recipe).parameters) == IGPT[name]
+    big = name == "igpt.xl"
+    assert (train.steps, train.batch_size) == ((2_000_000, 64) if big else (1_000_000, 128))
+    assert data.rows == data.cols == (64 if big else 32)
+    assert (train.optimizer.beta1, train.optimizer.beta2) == (0.9, 0.95)
+    assert (train.schedule.kind, train.schedule.warmup_epochs) == ("warmup_cosine", 1.0)
+    assert (model.codec.num_colors, model.block.mlp.expansion) == (512, 4)
+    assert (data.source, data.augment.kind) == ("imagenet-1k", "scale_crop")
+    if name.endswith("_bert"):
+        assert (recipe.objective.kind, recipe.objective.mask.ratio) == ("masked", 0.15)
+    else:
+        assert recipe.objective.kind == "autoregressive"
+
+
+def test_parameters_and_flops_that_papers_print() -> None:
+    """XL at 32 x 32 as in table 2; S by 3 * (2 * 12 L d^2 + 2 V d + 2 L (n + 1) d) * n; ViT's table 1 without
+    the head of classes, where L's 307 million are 304 when they are counted.
+    """
+    assert recipe_cost(resolved("igpt.xl", "data.size=32")).parameters == 6_801_438_720
+    n, d, depth, colors = 1024, 512, 24, 512
+    flops = 3 * (24 * depth * d * d + 2 * colors * d + 2 * depth * (n + 1) * d) * n
+    assert recipe_cost(registry.find("igpt.s")).training_flops == flops
+    for name, millions in (("vit.l16", 304), ("vit.h14", 632)):
+        assert recipe_cost(registry.find(name)).parameters / 1e6 == pytest.approx(millions, rel=0.02)
+    d = 768
+    blocks, stem, positions, tokens = 12 * (12 * d * d + 13 * d), 768 * d + d, 196 * d, 2 * d
+    counted = blocks + stem + positions + tokens + 2 * d + 512 * d
+    assert recipe_cost(registry.find("vit.b16")).parameters == counted
+
+
+def test_patchformer_is_the_papers() -> None:
+    recipe = registry.find("patchformer.base")
+    model, train = recipe.model, recipe.train
+    mask = recipe.objective.mask.sample(1, recipe.grid, 64, generator(0, "mask"))
+    assert (recipe.grid.positions, int(mask.sum())) == (196, 116)
+    assert (model.depth, model.width, model.block.heads) == (10, 1024, 16)
+    assert (train.steps, train.batch_size, train.optimizer.lr) == (300_000, 128, 2e-4)
+    assert (recipe.objective.label_smoothing, train.optimizer.weight_decay) == (0.01, 0.001)
+    assert train.schedule.factor(299_999, steps=300_000, epoch=10_009) == 1.0
+
+
+@pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14", "vit.tiny"])
+def test_vits_mask_a_half_and_warm_up_for_a_hundredth(name: str) -> None:
+    """Appendix B.1.2: of the masked, eight tenths get the mask token, one is swapped and one kept."""
+    recipe = registry.find(name)
+    objective, factor = recipe.objective, registry.find("vit.b16").train.schedule.factor
+    assert (objective.mask.kind, objective.mask.ratio) == ("bernoulli", 0.5)
+    assert objective.corruption.kind == "mask_token"
+    assert (objective.random_rate, objective.keep_rate) == (0.1, 0.1)
+    assert factor(9_999, steps=1_000_000, epoch=301) == 1.0
+    assert factor(4_999, steps=1_000_000, epoch=301) == pytest.approx(0.5)
+
+
+WIDTH, POSITIONS = 128, 1024
+TRANSFORMERS = ("transformer-1", "transformer-4", "transformer-1-nopos")
+PARAMETERS = {"conv": 295_680, "mixer": 2_132_736, **dict.fromkeys(TRANSFORMERS, 99_584)}
+FLOPS = {"conv": 589_824, "mixer": 589_824, **dict.fromkeys(TRANSFORMERS, 720_896)}
+# Three tables; or a matrix over 3 x 128 features, or over 3 numbers, with a bias for each channel.
+STEMS = {
+    "pix2vec": 3 * 256 * WIDTH,
+    "fourier": 3 * 128 * WIDTH + 3 * WIDTH,
+    "continuous": 3 * WIDTH + 3 * WIDTH,
+}
+
+
+@pytest.mark.parametrize(("block", "encoding", "depth"), isotropic.CELLS)
+def test_isotropic_networks_are_counted_by_hand(block: str, encoding: str, depth: int) -> None:
+    """Blocks, encoding, a last norm, a head without a bias, and a transformer's positions."""
+    cost = recipe_cost(registry.find(f"isotropic.{block}-{encoding}-{depth}"))
+    positions = POSITIONS * WIDTH if block in ("transformer-1", "transformer-4") else 0
+    rest = STEMS[encoding] + 2 * WIDTH + WIDTH * 768 + positions
+    assert cost.parameters == depth * PARAMETERS[block] + rest
+    head = 2 * WIDTH * 768 * round(0.15 * POSITIONS)
+    assert cost.forward_flops == depth * POSITIONS * FLOPS[block] + head
+
+
+def test_isotropic_training_is_the_papers() -> None:
+    """Adam; one epoch of warmup to 0.01, 50 of cosine; batches of 128 of the 45,000 left of CIFAR-10."""
+    recipe = registry.find("isotropic.transformer-4-fourier-3")
+    train, epoch = recipe.train, math.ceil(45_000 / 128)
+    assert (train.batch_size, train.steps) == (128, 51 * epoch)
+    assert (train.optimizer.kind, train.optimizer.lr, recipe.model.block.heads) == ("adam", 0.01, 4)
+    for step, factor in ((0, 1 / epoch), (epoch - 1, 1.0), (26 * epoch, 0.5)):
+        assert train.schedule.factor(step, steps=train.steps, epoch=epoch) == pytest.approx(factor)
+    assert (recipe.data.source, recipe.data.rows, recipe.data.cols) == ("cifar10", 32, 32)
+    assert (recipe.objective.mask.kind, recipe.objective.mask.ratio) == ("bernoulli", 0.15)
+
+
+WHOLE = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["class_token=false", "objective.causal=true"],
+        ["objective.deterministic_mask=true"],
+        ["codec=downsampled_color", "codec.patch_size=8"],
+        WHOLE,
+        ["stem=conv_patch_embed"],
+        ["positions=factorized", "objective.mask=block", "objective.corruption=drop"],
+    ],
+    ids=" ".join,
+)
+def test_alternatives_of_the_papers_are_settings(words: list[str]) -> None:
+    assert recipe_cost(resolved("vit.tiny", *words)).parameters > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["class_token=true", "objective.causal=true"], "class_token needs a network that is not causal"),
+        (["block=axial"], "class_token is not possible with block axial, which needs the whole grid"),
+        (["compile=true", "objective.corruption=drop"], "compile=true is not possible with objective.corr"),
+        (["objective.mask=per_channel"], "objective: mask per_channel masks single codes, which corruption"),
+        (["data.rows=60"], "images of 60 x 64 pixels cannot be cut into patches of 8 x 8"),
+        (["stem=fourier_pixel_embedding"], "need positions of one pixel; this codec's are 8 x 8"),
+        (["objective.mask=block", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),
+        (["head=regression"], "head regression needs codes that are brightness levels; the 512 codes"),
+        ([*WHOLE, "objective.label_smoothing=0.01"], "head regression gives no probabilities of codes"),
+        ([*WHOLE, "head=upsampling"], "an upsampling head needs 4 x 4, 8 x 8, 16 x 16 .. codes"),
+        (["block.heads=3"], "width 128 is not a multiple of heads 3"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        recipe_cost(resolved("vit.tiny", *words))
