@@ -13,9 +13,10 @@ import torch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training import RunStatus
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.train.stopping import DivergedError
@@ -156,14 +157,14 @@ def test_training_goes_on_and_says_so(fault: Fault, policy: str, tmp_path: Path)
 
 def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batches that a rollback leaves out are left out after a stop, too."""
-    settings = recipe("train.on_nonfinite=rollback")
+    settings = recipe("train.on_nonfinite=rollback", "log_every=1")
     for name, stop_at in (("whole", None), ("stopped", 30)):
         found = Fault("batch", 14, math.nan)
         with monkeypatch.context() as patch:
             patch.setattr(TrainStep, "__call__", found.method())
             reached: list[int] = []
             observer = RunObserver(
-                watch=lambda step, losses, reached=reached: reached.append(step),
+                record=lambda record, reached=reached: record["kind"] == "train" and reached.append(1),
                 stop=lambda reached=reached, at=stop_at: at is not None and len(reached) >= at,
             )
             status = train_recipe(settings, tmp_path / name, device=CPU, observer=observer)
@@ -228,7 +229,7 @@ def test_evaluations_that_a_rollback_repeats_count_once(
     metrics = {"total_nats": 6.0, "accuracy": 0.5}
     monkeypatch.setattr("isopix.train.evaluator.evaluate_split", lambda *given, **options: metrics)
     words = [*WORDS, "steps=12", "evaluate_every=2", "patience=3", "train.on_nonfinite=rollback"]
-    start = prepare_finetune("igpt.digits", assignments=words)
+    start = prepare_finetune("igpt.digits", settings=words)
     assert train(start.recipe, out).finished
     assert batches == [1, 2, 3, 4, 5, 3, 4, 5, 6]
     evaluated = [each["step"] for each in read_log(out / "log.jsonl") if each.get("split") == "validation"]

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from isopix.recipes import registry
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.train.train_step import OutOfMemoryError, TrainStep
@@ -78,7 +78,7 @@ def test_parts_stay_small_after_a_resume_and_the_weights_equal(
     limited(monkeypatch, step=3, images=4, message=MESSAGES[0])
     train_recipe(recipe, tmp_path / "whole", device=CPU, observer=RunObserver())
     steps: list[int] = []
-    observer = RunObserver(watch=lambda step, _: steps.append(step), stop=lambda: len(steps) >= 6)
+    observer = RunObserver(record=lambda record: steps.append(record["step"]), stop=lambda: max(steps) >= 6)
     assert not train_recipe(recipe, tmp_path / "stopped", device=CPU, observer=observer).finished
     monkeypatch.undo()  # there is more memory now
     resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
