@@ -7,7 +7,7 @@ from torch import nn
 from isopix.codecs.patches import MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
-from isopix.model.conv_layers import GroupNormReLU, StdConv2d
+from isopix.model.blocks.convolution import GroupNormReLU, StdConv2d
 from isopix.model.stems.base import StemSpec
 from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec
 
