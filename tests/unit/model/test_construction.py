@@ -18,8 +18,8 @@ from isopix.model.network import parameters_on_meta, unsaved_tensors
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.training_log import RunObserver
 
 CPU = torch.device("cpu")
 WORDS = [
