@@ -17,7 +17,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import LbfgsProbe
 from isopix.probing.results import ProbeResult
 from isopix.recipes.recipe import Recipe
-from isopix.runs.verification import VerificationResult
+from isopix.runs.results import VerificationResult
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json

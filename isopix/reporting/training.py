@@ -13,9 +13,17 @@ from isopix.core.text import format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
-from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
-from isopix.runs.measurements import validation_measurement
-from isopix.runs.verification import VerificationResult
+from isopix.reporting.section import (
+    Chart,
+    Panel,
+    Section,
+    figure_chart,
+    join_words,
+    missing,
+    percent,
+)
+from isopix.runs.results import VerificationResult
+from isopix.runs.training_log import validation_measurement
 from isopix.train.stopping import best_evaluation
 
 JOULES, JOULES_PER_WH = "energy_joules", 3600

@@ -14,8 +14,8 @@ from isopix.finetuning.evaluate import ensemble_logits
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import build_network, find_checkpoint
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.training_log import RunObserver
 from tests.unit.data.refusal import refusal
 
 CPU = torch.device("cpu")
@@ -24,7 +24,7 @@ SETTINGS += ["data.limit=150", "lr=0.03", "head_bias=true"]
 
 
 def finetuned(folder: Path, name: str, *settings: str) -> Path:
-    recipe = prepare_finetune(name, assignments=[*SETTINGS, *settings]).recipe
+    recipe = prepare_finetune(name, settings=[*SETTINGS, *settings]).recipe
     train_recipe(recipe, folder, device=CPU, observer=RunObserver())
     return folder
 

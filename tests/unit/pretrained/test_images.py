@@ -10,8 +10,8 @@ import pytest
 import isopix
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.pretrained.images import select_split
+from isopix.runs.image_lists import load_seen
 from isopix.runs.load import LoadedRun
-from isopix.runs.seen import load_seen
 
 SETTINGS = ["steps=2", "depth=1", "width=16", "heads=2", "batch_size=8", "size=8", "holdout=0.2"]
 SETTINGS += ["data.augment=none", "evaluate_images=4"]

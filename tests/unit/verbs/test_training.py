@@ -86,8 +86,8 @@ def test_options_are_settings_of_the_recipe(
 ) -> None:
     found: list[Any] = []
 
-    def stop(prepare: Any, *_: object, **__: object) -> None:
-        found.append(prepare().recipe)
+    def stop(start: Any, *_: object, **__: object) -> None:
+        found.append(start.recipe)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("isopix.runs.processes.train_in_processes", stop)

@@ -15,11 +15,11 @@ import torch
 
 import isopix
 from isopix.recipes import registry
-from isopix.runs import metric_loggers
-from isopix.runs.metric_loggers import RunLoggers
-from isopix.runs.observer import RunObserver
+from isopix.runs import loggers as metric_loggers
+from isopix.runs.loggers import RunLoggers
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import TrainStep
