@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
 import pytest
 import torch
@@ -94,13 +94,9 @@ def test_a_mistake_is_found_after_correct_calls_with_the_same_arguments(
         (torch.zeros(2, 3), torch.zeros(3, 2)),
         (torch.zeros(2), torch.zeros(2).double()),
         (torch.zeros(2), torch.zeros(2).numpy()),
-        ([torch.zeros(2)], [torch.zeros(3)]),
         ([torch.zeros(2)], (torch.zeros(2),)),
         ({"a": torch.zeros(2)}, {"a": torch.zeros(3)}),
-        ({"a": 1}, {1: "a"}),
-        ("a", "b"),
         (1, True),
-        (int, str),
         ([0] * 1000, [0] * 1000),  # too long for a form
     ],
 )
@@ -112,23 +108,11 @@ def test_equal_forms_are_checked_once() -> None:
     assert typecheck.form([torch.zeros(2), 1, {"a": 2.0}]) == typecheck.form([torch.ones(2), 3, {"a": 4.0}])
 
 
-@pytest.mark.parametrize(
-    "hint",
-    [
-        Images,
-        list[Images],
-        Images | None,
-        Callable[[Images], int],
-        TypeVar("T", bound=Images),
-        "Codec",
-        list["Codec"],
-        Annotated[Images, "pixels"],
-    ],
-)
+@pytest.mark.parametrize("hint", [Images, Images | None, Callable[[Images], int], "Codec"])
 def test_functions_with_array_types_are_left_to_jaxtyping(hint: object) -> None:
     assert typecheck.has_shape(hint)
 
 
-@pytest.mark.parametrize("hint", [int, None, list[Path], Callable[[str], int], TypeVar("T", bound=Codec)])
+@pytest.mark.parametrize("hint", [int, None, list[Path], Callable[[str], int]])
 def test_others_are_not(hint: object) -> None:
     assert not typecheck.has_shape(hint)
