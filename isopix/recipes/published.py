@@ -91,7 +91,9 @@ _TABLE_2 = (
 )
 IGPT_TABLE_2 = (
     *(
-        row(method, IMAGENET, {IR: size, PARAMETERS: f"{millions:,}", FEATURES: f"{width:,}", ACCURACY: found})
+        row(
+            method, IMAGENET, {IR: size, PARAMETERS: f"{millions:,}", FEATURES: f"{width:,}", ACCURACY: found}
+        )
         for method, size, millions, width, found in _TABLE_2
     ),
     row("iGPT-S", IMAGENET, {IR: "32×32", ACCURACY: 41.9}, "section 4.4"),
