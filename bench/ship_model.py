@@ -21,8 +21,8 @@ from isopix.model.network import Network
 from isopix.probing.results import ProbeResult
 from isopix.reporting.card import model_card
 from isopix.reporting.run_record import read_run
+from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun, find_checkpoint, load_run
-from isopix.runs.seen import leave_out_seen
 from isopix.runs.shipped import FOLDER
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log

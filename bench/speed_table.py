@@ -1,34 +1,50 @@
 """The tables of docs/speed.md: times next to peers, and memory."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from cells import RESULTS, format_ratio, format_seconds, read, recorded_peak_memories, threads
 
 from isopix.core.text import format_bytes
 
+RATE = "at the measured rate"
 SIDES = ("isopix_seconds", "peer_seconds")
 
 
 def speed() -> str:
-    """Return one row per comparison on the machine that was measured last."""
+    """Return one row per task on the machine that was measured last, next to the fastest peer."""
     machine = results()[-1]["device"]
     found = [each for each in results() if each["device"] == machine]
-    rows = [row(each, item) for content in found for each, item in comparisons(content)]
-    head = ["| task | isopix | peer | time of the peer | ratio | n |", "|---|---|---|---|---|---|"]
-    title = f"On {machine}, {threads(found[-1])}, torch {found[-1]['torch']}:\n"
-    return "\n".join([title, *head, *rows, ""])
+    tasks: dict[str, list[tuple[dict[str, Any], str]]] = {}
+    for content in found:
+        for comparison, item in comparisons(content):
+            tasks.setdefault(comparison["task"], []).append((comparison, item))
+    head = [
+        "| task | isopix | fastest peer | its time | ratio | of the measured rate |",
+        "|---|---|---|---|---|---|",
+    ]
+    counts = {each["n"] for each, _ in chain.from_iterable(tasks.values())}
+    repeats = " to ".join(map(str, sorted({min(counts), max(counts)})))
+    title = f"On {machine}, {threads(found[-1])}, torch {found[-1]['torch']}, n = {repeats} repeats:\n"
+    return "\n".join([title, *head, *map(row, tasks.values()), ""])
 
 
 def memory() -> str:
-    """Return the peak memory of training steps, of each variant of both sides."""
-    rows = ["| task | machine | variant | memory |", "|---|---|---|---|"]
+    """Return the peak memory of training steps: the smallest of isopix and of its peer."""
+    rows, machines = ["| task | isopix | peer |", "|---|---|---|"], set()
     for found in results():
         for record in measured(found):
-            for variant, taken in recorded_peak_memories(record["values"]).items():
-                task = record["comparisons"][0]["task"]
-                rows.append(f"| {task} | {found['device']} | {variant} | {format_bytes(taken)} |")
-    return "\n".join(rows) + "\n"
+            if peaks := recorded_peak_memories(record["values"]):
+                cells = [smallest(peaks, own=own) for own in (True, False)]
+                rows.append(f"| {record['comparisons'][0]['task']} | {' | '.join(cells)} |")
+                machines.add(found["device"])
+    return "\n".join([*rows, "", f"On {', '.join(sorted(machines))}.", ""])
+
+
+def smallest(peaks: dict[str, float | int], *, own: bool) -> str:
+    taken, name = min((each, name) for name, each in peaks.items() if name.startswith("isopix") == own)
+    return f"{format_bytes(taken)} ({name.removeprefix('isopix, ')})"
 
 
 def results() -> list[dict[str, Any]]:
@@ -54,12 +70,15 @@ def comparisons(found: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
         yield from ((each, f"/{record['item']}") for each in record["comparisons"])
 
 
-def row(comparison: dict[str, Any], item: str) -> str:
-    own, peer = (f"{format_seconds(comparison[side]['median'])}{item}" for side in SIDES)
-    alternative = comparison.get("isopix_alternative")
+def row(of_task: list[tuple[dict[str, Any], str]]) -> str:
+    rates = [each for each, _ in of_task if RATE in each["peer"]]
+    peers = [each for each in of_task if RATE not in each[0]["peer"]]
+    fastest, item = min(peers, key=lambda each: each[0]["peer_seconds"]["median"])
+    own, peer = (f"{format_seconds(fastest[side]['median'])}{item}" for side in SIDES)
+    alternative = fastest.get("isopix_alternative")
     own += f" ({alternative})" if alternative else ""
-    cells = [comparison["task"], own, comparison["peer"], peer, ratio(comparison), str(comparison["n"])]
-    return f"| {' | '.join(cells)} |"
+    rate = f"{rates[0]['speedup']:.0%}" if rates else ""
+    return f"| {fastest['task']} | {own} | {fastest['peer']} | {peer} | {ratio(fastest)} | {rate} |"
 
 
 def ratio(comparison: dict[str, Any]) -> str:

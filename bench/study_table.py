@@ -4,6 +4,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from cells import RESULTS, mean_std, read
@@ -13,8 +14,11 @@ from isopix.studies.inductive_bias.results import TrialResult
 from isopix.studies.inductive_bias.write_up import evaluate_trials
 
 CIFAR10 = "study-tiny-cifar10"
-TINY = ("study-tiny", "study-tiny-repeated")
-INTERVAL = "Verdicts by 95 % intervals over seeds, kinds of networks and test images"
+PAIRS = {
+    "`tiny`, repeated on another CPU": ("study-tiny", "study-tiny-repeated"),
+    "`small`, bf16 and fp32": ("study-small", "study-small-fp32"),
+    "`tiny`, transformers with `init=keras` and `init=keras_mha`": ("study-tiny", "study-tiny-keras-mha"),
+}
 FALSE = ("does not hold", "holds")
 FALSE_COLUMNS = (
     "any refuted: no differences",
@@ -23,8 +27,8 @@ FALSE_COLUMNS = (
 
 
 def study_tiny() -> str:
-    """Return the blocks and claims of the tiny study, on translated digits."""
-    return "\n".join([blocks_table("study-tiny"), claims_table("study-tiny")])
+    """Return the blocks of the tiny study, on translated digits."""
+    return f"{blocks_table('study-tiny')}\n{sample('study-tiny')}\n"
 
 
 def study_time() -> str:
@@ -44,39 +48,54 @@ def study_time() -> str:
 
 
 def study_small() -> str:
-    """Return the blocks and claims of the small study, on CIFAR-10."""
-    return "\n".join([blocks_table("study-small"), claims_table("study-small")])
+    """Return the blocks of the small study, on CIFAR-10."""
+    return f"{blocks_table('study-small')}\n{sample('study-small')}\n"
 
 
-def study_precision() -> str:
-    """Return networks of the small study that were trained in both precisions."""
-    return paired_table({"bf16": "study-small", "fp32": "study-small-fp32"})
-
-
-def study_initialization() -> str:
-    """Return transformers of the tiny study with two initializations of their attention."""
-    return paired_table({"`keras`": "study-tiny", "`keras_mha`": "study-tiny-keras-mha"})
-
-
-def paired_table(names: dict[str, str]) -> str:
-    """Return the networks that two studies have, by the titles of the studies."""
-    studies = [
-        {(each.trial.architecture, each.trial.seed): each for each in finished(name)[1] if each.trial}
-        for name in names.values()
+def study_claims() -> str:
+    """Return the verdict of each claim in both studies, under both pools; contrasts are in a study's page."""
+    studies = {"digits": "study-tiny", "CIFAR-10": "study-small"}
+    columns = [f"{title}, `{pool}`" for title in studies for pool in STUDY_POOLS]
+    rows = [f"| claim of the paper | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    found = [
+        list(evaluate_trials(done, SCALES[study.plan.scale].effects).values())
+        for study, done in map(finished, studies.values())
     ]
-    keys = [key for key in studies[0] if key in studies[1]]
-    columns = ["loss (nats)", *(f"`{pool}`" for pool in STUDY_POOLS)]
-    heads = [f"{column}: {' | '.join(names)}" for column in columns]
-    rows = [f"| network | {' | '.join(heads)} |", "|---|" + "---|" * 2 * len(columns)]
-    for key in keys:
-        trials = [study[key].trial for study in studies]
-        cells = [f"{each.loss:.4f}" for each in trials if each]
+    for claims in zip(*chain.from_iterable(found), strict=True):
+        verdicts = " | ".join(claim.verdict for claim in claims)
+        rows.append(f"| ({claims[0].letter}) {claims[0].claim} | {verdicts} |")
+    return "\n".join([*rows, "", "By 95 % intervals over seeds, kinds of networks and test images."]) + "\n"
+
+
+def study_differences() -> str:
+    """Return how much networks of a study differ between machines, precisions and initializations."""
+    rows = [
+        "| studies | networks | loss (nats) | accuracy, pool `mean` | accuracy, pool `grid4` |",
+        "|---|---|---|---|---|",
+    ]
+    for title, names in PAIRS.items():
+        one, other = (
+            {
+                (each.trial.architecture, each.trial.seed): each.trial
+                for each in finished(name)[1]
+                if each.trial
+            }
+            for name in names
+        )
+        both = [(one[key], other[key]) for key in one if key in other]
+        losses = [abs(a.loss - b.loss) for a, b in both]
+        cells = [f"{statistics.mean(losses):.4f}, at most {max(losses):.4f}"]
         for pool in STUDY_POOLS:
-            cells += [f"{each.probes[pool].network.test_accuracy:.1%}" for each in trials if each]
-        rows.append(f"| {'-'.join(map(str, key[0]))}, seed {key[1]} | {' | '.join(cells)} |")
-    used = [machines([study[key] for key in keys]) for study in studies]
-    each = used[0] if used[0] == used[1] else " and on ".join(used)
-    return "\n".join([*rows, "", f"Each on {each}."]) + "\n"
+            accuracies = [[100 * each.probes[pool].network.test_accuracy for each in pair] for pair in both]
+            points = [abs(a - b) for a, b in accuracies]
+            cells.append(f"{statistics.mean(points):.1f}, at most {max(points):.1f} points")
+        rows.append(f"| {title} | {len(both)} | {' | '.join(cells)} |")
+    return (
+        "\n".join(
+            [*rows, "", "Mean and largest absolute difference between the same networks of the same seed."]
+        )
+        + "\n"
+    )
 
 
 def study_losses() -> str:
@@ -94,27 +113,8 @@ def study_losses() -> str:
             for name in names
         ]
         rows.append(f"| {encoding}, {depth} block{'s' * (depth > 1)} | {' | '.join(cells)} |")
-    note = sample(CIFAR10, "Mean ± standard deviation over seeds")
+    note = f"Mean ± standard deviation over seeds. {sample(CIFAR10)}"
     return "\n".join([*rows, "", note, "", blocks_table(CIFAR10)])
-
-
-def study_repeated() -> str:
-    """Return what differs between two runs of the tiny study, on different machines."""
-    studies = [finished(name)[1] for name in TINY]
-    verdicts = [
-        {(pool, claim.letter): claim.verdict for pool, claims in found.items() for claim in claims}
-        for found in (evaluate_trials(done, SCALES["tiny"].effects) for done in studies)
-    ]
-    changed = [key for key, verdict in verdicts[0].items() if verdicts[1][key] != verdict]
-    rows = [f"| verdict | {' | '.join(map(machines, studies))} |", "|---|---|---|"]
-    for pool, letter in changed:
-        both = " | ".join(each[pool, letter] for each in verdicts)
-        rows.append(f"| claim {letter}, pool `{pool}` | {both} |")
-    trials = [[each.trial for each in done if each.trial is not None] for done in studies]
-    losses = [first.loss - second.loss for first, second in zip(*trials, strict=True)]
-    note = f"All other {len(verdicts[0]) - len(changed)} verdicts are the same. Networks differ by"
-    spread = f"{statistics.mean(map(abs, losses)):.3f} nats on average, {max(map(abs, losses)):.3f} at most"
-    return "\n".join([*rows, "", f"{note} {spread} (n = {len(losses)})."]) + "\n"
 
 
 @cache
@@ -146,20 +146,8 @@ def blocks_table(name: str) -> str:
     return "\n".join([*rows, "", note]) + "\n"
 
 
-def claims_table(name: str) -> str:
-    """Return the verdict of each claim under both pools; the contrasts are in the page of the study."""
-    study, done = finished(name)
-    found = evaluate_trials(done, SCALES[study.plan.scale].effects)
-    columns = " | ".join(f"pool `{pool}`" for pool in STUDY_POOLS)
-    rows = [f"| claim of the paper | {columns} |", "|---|" + "---|" * len(STUDY_POOLS)]
-    for claims in zip(*found.values(), strict=True):
-        verdicts = " | ".join(claim.verdict for claim in claims)
-        rows.append(f"| ({claims[0].letter}) {claims[0].claim} | {verdicts} |")
-    return "\n".join([*rows, "", sample(name, INTERVAL)]) + "\n"
-
-
-def sample(name: str, statistic: str) -> str:
-    """Return what the numbers are of: networks, seeds, images, probe, time and machine; and the statistic."""
+def sample(name: str) -> str:
+    """Return what the numbers are of: networks, seeds, images, probe, time and machine."""
     study, done = finished(name)
     recipe, images, first = study.specs[0].recipe, done[0].metrics["images"], done[0]
     data = first.metrics["measurement"]["data"]
@@ -171,8 +159,7 @@ def sample(name: str, statistic: str) -> str:
     return (
         f"{len(done)} networks, {seeds} seeds; {data} at {recipe.data.rows}×{recipe.data.cols}, width "
         f"{recipe.model.width}, {recipe.train.steps:,} steps of {recipe.train.batch_size} images. "
-        f"{statistic}. Probe: "
-        f"{study.specs[0].probe.label()}, {probed} images. {hours:.1f} hours of one thread: "
+        f"Probe: {study.specs[0].probe.label()}, {probed} images. {hours:.1f} hours of one thread: "
         f"{machines(done)}; torch {first.environment['torch']}, isopix {first.environment['isopix']}."
     )
 

@@ -1,16 +1,15 @@
-"""What each rank of a real training step holds and sends, counted: prints it as JSON, one line a rank.
+"""What each rank of a real training step holds, counted: prints it as JSON, one line a rank.
 
     torchrun --nproc-per-node=2 tests/counted_step.py "igpt.digits parallel=fsdp accumulate=2" ...
 
 Bytes of the weights, gradients and moments that the rank holds after a step, and of its gradients before the
-last of several chunks; and of all messages of a step that are larger than a few numbers.
+last of several chunks.
 """
 
 import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -19,7 +18,6 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from isopix.core import ranks
 from isopix.core.random import generator
@@ -29,26 +27,6 @@ from isopix.train.parallel import OneDevice, process_group, whole_weights
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
 from tests.laws import cases
-
-NUMBERS = 16  # bytes: a loss, a norm
-
-
-class Messages(TorchDispatchMode):
-    """Counts the bytes of the whole tensors that collectives gather or sum."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes: Counter[str] = Counter()
-        self.calls: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace == "c10d":
-            name = func.__name__.partition(".")[0].strip("_")
-            size = max(map(nbytes, tensors(args)))  # the whole of what is gathered or scattered
-            if size > NUMBERS:
-                self.bytes[name] += size
-                self.calls[name] += 1
-        return func(*args, **(kwargs or {}))
 
 
 class HeldGradients:
@@ -70,14 +48,6 @@ class HeldGradients:
         for module in self.parallel.task.module.modules():
             if isinstance(module, FSDPModule):
                 yield from module._get_fsdp_state()._fsdp_param_group.fsdp_params
-
-
-def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    for each in values:
-        if isinstance(each, Tensor):
-            yield each
-        elif isinstance(each, list | tuple):
-            yield from tensors(each)
 
 
 def nbytes(tensor: Tensor) -> int:
@@ -109,8 +79,7 @@ def count(words: str) -> dict[str, Any]:
         step(batch, step=number, lr_factor=1.0)
     weights = list(task.module.parameters())
     held = HeldGradients(step.parallel, weights)
-    with Messages() as messages:
-        step(batch, step=3, lr_factor=1.0)
+    step(batch, step=3, lr_factor=1.0)
     return {
         "words": words,
         "rank": dist.get_rank(),
@@ -118,8 +87,6 @@ def count(words: str) -> dict[str, Any]:
         "gradients": sum(nbytes(each.grad) for each in weights if each.grad is not None),
         "before_last_chunk": held.bytes,
         "optimizer": sum(nbytes(each) for s in step.optimizer.state.values() for each in s.values()),
-        "bytes": messages.bytes,
-        "calls": messages.calls,
     }
 
 

@@ -21,7 +21,7 @@ from isopix.core.registry import register
 from isopix.core.table import Table
 from isopix.core.types import Grid, Images, Tokens
 from isopix.model.network import Network
-from isopix.plots.inductive_biases import plot_inductive_biases
+from isopix.plots.biases import plot_inductive_biases
 from isopix.plots.style import Figure
 
 RADIUS_FRACTION = 0.95  # fraction of the change within the radius of a receptive field

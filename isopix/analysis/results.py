@@ -83,6 +83,10 @@ class ScoreResult(Result):
     against: ScoredImages | None = None
     auroc: Mapping[str, AUROC] = field(default_factory=dict)
 
+    @property
+    def caption(self) -> str:
+        return "Images with their surprise maps: nats per pixel, brighter for less likely, all on one scale."
+
     def tables(self) -> list[Table]:
         """Return the means of both datasets, their least likely images, and the AUROC."""
         both = [self.images, *([] if self.against is None else [self.against])]
@@ -150,6 +154,11 @@ class NeighborsResult(Result):
     first_outliers: tuple[Outlier, ...]
     duplicates: Unsaved[Any] = unsaved()  # DuplicatePair
     outliers: Unsaved[Any] = unsaved()  # Outlier
+
+    @property
+    def caption(self) -> str:
+        pairs = "Near-duplicates" if self.num_duplicates else "Outliers, each beside its nearest image"
+        return f"{pairs}, by the features of layer {self.layer}."
 
     def tables(self) -> list[Table]:
         """Return the first of both lists."""

@@ -14,7 +14,7 @@ from isopix.core.types import Images, Labels, Mask, Scalar
 from isopix.data.patch_augment import PatchAugmentSpec
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.backbone import HiddenState
-from isopix.model.conv_layers import Bottleneck
+from isopix.model.blocks.convolution import Bottleneck
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialize
 from isopix.model.pool import pool_tokens, pooled_width, require_pool

@@ -28,8 +28,7 @@ from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
 from isopix.generate.config import SamplingConfig
 from isopix.model.kv_cache import AttentionCache, KVCache
-from isopix.model.network import Network, evaluation_mode
-from isopix.model.rounded_matrices import with_rounded_matrices
+from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
 from isopix.model.stems.base import Inputs
 from isopix.objectives.base import PretrainModel
 

@@ -15,7 +15,7 @@ from isopix.codecs.base import Codec
 from isopix.core.choices import Size
 from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
-from isopix.model.conv_layers import EXPANSION, Bottleneck, UpsampleBlock, activation, count_flops
+from isopix.model.blocks.convolution import EXPANSION, Bottleneck, UpsampleBlock, activation, count_flops
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Zeros
 from isopix.model.pool import Pooled
 

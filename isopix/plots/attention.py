@@ -27,8 +27,9 @@ Weights = Float[np.ndarray, "..."]
 PositionLabel = Sequence[int] | str  # row and column, or a name for the class token
 
 MAX_LAYERS, MAX_HEADS = 12, 16  # of a figure; evenly spaced ones are shown of more
-MAX_SIDE, GAP, MARGIN, TOP, BAR_SPACE = 1.3, 0.05, 0.04, 0.42, 0.6  # inches
-BELOW = 0.14  # inches, of the number below a map
+MAX_SIDE, GAP, MARGIN, BAR_SPACE = 1.3, 0.05, 0.04, 0.6  # inches
+TITLE_HEIGHT, EXTRA_LINE = 0.26, 0.13  # inches, of a title, and of its second line
+NAME_WIDTH, BELOW = 0.26, 0.14  # inches, of the name of a head, and of the number below a map
 TICK_HEIGHT = 0.15  # inches, of a number of the color bar
 QUANTILE = 0.99  # of all values of a figure, at which its color scale ends, rounded up to a power of two
 MAX_RATIO, MAX_ROLLOUT_RATIO = 256, 16  # where color scales end at the latest
@@ -48,13 +49,10 @@ def plot_attention_maps(numbers: Numbers) -> Figure:
     ratios = [_ratio(np.array(query["heads"]), np.array(query["uniform"])[:, None]) for query in queries]
     layers = _evenly_spaced(ratios[0].shape[0], MAX_LAYERS)
     heads = _evenly_spaced(ratios[0].shape[1], MAX_HEADS)
-    figure, panels = _panels(len(queries) * len(heads), len(layers) + 1, numbers, below=BELOW)
+    titles = ["image", *("layer " + numbers["layer_names"][layer].replace(" ", "\n") for layer in layers)]
+    figure, panels = _panels(len(queries) * len(heads), titles, numbers, heads=True)
     image, end = _decode_png(numbers["image"]), _scale_end(ratios, MAX_RATIO)
     norm = FuncNorm((np.log1p, np.expm1), 0, end)
-    panels[0, 0].set_title("image", fontsize=8, fontweight="normal")
-    for axes, layer in zip(panels[0, 1:], layers, strict=True):
-        title = "layer " + numbers["layer_names"][layer].replace(" ", "\n")
-        axes.set_title(title, fontsize=8, fontweight="normal")
     for number, (query, values) in enumerate(zip(queries, ratios, strict=True)):
         rows, entropies = panels[number * len(heads) :], _relative_entropies(query)
         _show_image(rows[0, 0], image, query["position"], numbers["patch_size"])
@@ -75,13 +73,11 @@ def plot_attention_rollout(numbers: Numbers) -> Figure:
     """
     queries = numbers["queries"]
     ratios = [_ratio(np.array(query["rollout"]), np.array(query["uniform"])) for query in queries]
-    figure, panels = _panels(len(queries), 3, numbers)
+    figure, panels = _panels(len(queries), ("image", "rollout", "image × rollout"), numbers)
     image, patch_size = _decode_png(numbers["image"]), numbers["patch_size"]
     away = [np.ma.maximum(values, 1 / np.ma.maximum(values, 1e-12)) for values in ratios]
     end = _scale_end(away, MAX_ROLLOUT_RATIO)
     colors, norm = style.DIVERGING.with_extremes(bad=style.GRID_COLOR), LogNorm(1 / end, end)
-    for axes, title in zip(panels[0], ("image", "rollout", "image × rollout"), strict=True):
-        axes.set_title(title, fontsize=8, fontweight="normal")
     for row, query, values in zip(panels, queries, ratios, strict=True):
         weights = np.asarray(norm(np.clip(values.filled(1 / end), 1 / end, end)))
         brightness = MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * np.kron(weights, np.ones([patch_size] * 2))
@@ -109,16 +105,14 @@ def plot_attention_distance(numbers: Numbers) -> Figure:
     _plot_heads(left, distances, uniform, digits=1)
     left.set(title="Mean attention distance", ylabel="Pixels")
     entropies = _by_attention(
-        numbers["layers"],
-        lambda head, layer: (
-            head["relative_entropy"],
-            head["entropy_std"] / (layer["uniform_entropy"] or 1.0),  # 0 for a single position
-        ),
+        numbers["layers"],  # the entropy of a single position is 0
+        lambda head, layer: (head["relative_entropy"], head["entropy_std"] / (layer["uniform_entropy"] or 1)),
     )
     _plot_heads(right, entropies, {"": 1.0}, digits=2)
     right.set(title="Entropy", ylabel="Relative to uniform attention")
-    key = "marker: one head; bar: ± one standard deviation over images; line: mean of the heads"
-    style.add_key(figure, key)
+    style.add_key(
+        figure, "marker: one head; bar: ± one standard deviation over images; line: mean of the heads"
+    )
     return figure
 
 
@@ -186,40 +180,43 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
     return sorted(set(np.linspace(0, count - 1, min(count, limit)).round().astype(int).tolist()))
 
 
-def _panels(rows: int, cols: int, numbers: Numbers, *, below: float = 0.0) -> tuple[Figure, Any]:
-    """Return a figure and its dense grid of empty panels, with `below` inches under each, and with room for
-    titles, for a key at the bottom and for a color bar at the right.
+def _panels(rows: int, titles: Sequence[str], numbers: Numbers, *, heads: bool = False) -> tuple[Figure, Any]:
+    """Return a figure and its dense grid of empty panels under the titles of its columns, with room for a
+    color bar at the right and, for maps of `heads`, for their names, numbers and a key at the bottom.
     """
     map_rows, map_cols = numbers["grid"]
-    gap = 5 * GAP if below else GAP  # for the names of heads
-    side = min(MAX_SIDE, (style.PAGE_WIDTH - MARGIN - BAR_SPACE - gap) / cols - GAP)
+    top = TITLE_HEIGHT + EXTRA_LINE * any("\n" in title for title in titles)
+    gap, below = (NAME_WIDTH, BELOW) if heads else (0.0, 0.0)
+    side = min(MAX_SIDE, (style.PAGE_WIDTH - MARGIN - BAR_SPACE - gap) / len(titles) - GAP)
     height = side * map_rows / map_cols
-    total_width = MARGIN + cols * (side + GAP) + gap + BAR_SPACE
-    total_height = TOP + rows * (height + GAP + below) + 2 * below
+    total_width = MARGIN + len(titles) * (side + GAP) + gap + BAR_SPACE
+    total_height = top + rows * (height + GAP + below) + 2 * below
     figure = style.new_figure(total_height, total_width)
     figure.set_layout_engine("none")
-    panels = np.empty((rows, cols), dtype=object)
-    for row, col in product(range(rows), range(cols)):
+    panels = np.empty((rows, len(titles)), dtype=object)
+    for row, col in np.ndindex(panels.shape):
         left = MARGIN + col * (side + GAP) + gap * (col > 0)
-        bottom = total_height - TOP - row * (height + GAP + below) - height
+        bottom = total_height - top - row * (height + GAP + below) - height
         place = (left / total_width, bottom / total_height, side / total_width, height / total_height)
-        panels[row, col] = figure.add_axes(place, xticks=[], yticks=[])
-        panels[row, col].grid(visible=False)
-        panels[row, col].spines[:].set_visible(False)
+        panels[row, col] = axes = figure.add_axes(place, xticks=[], yticks=[])
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        if row == 0:
+            axes.set_title(titles[col], fontsize=8, fontweight="normal")
     return figure, panels
 
 
 def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequence[float]) -> None:
     """Draw the color bar of multiples of uniform attention at the right, with a line at 1."""
     width, height = figure.get_size_inches()
-    length = min(2.4, height - TOP - 0.07)
-    left, bottom = width - BAR_SPACE + GAP, height - TOP - length
-    axes = figure.add_axes((left / width, bottom / height, 0.1 / width, length / height))
+    top = figure.axes[0].get_position().y1
+    length = min(2.4, height * top - 0.07)
+    left = 1 - (BAR_SPACE - GAP) / width
+    axes = figure.add_axes((left, top - length / height, 0.1 / width, length / height))
     every = math.ceil((len(ticks) - 1) * TICK_HEIGHT / length)
     shown = [tick for index, tick in enumerate(ticks) if (index - ticks.index(1.0)) % every == 0]
-    bar = figure.colorbar(
-        ScalarMappable(norm, colors), cax=axes, ticks=shown, format=FuncFormatter(_fraction)
-    )
+    scale, as_fraction = ScalarMappable(norm, colors), FuncFormatter(_fraction)
+    bar = figure.colorbar(scale, cax=axes, ticks=shown, format=as_fraction)
     bar.minorticks_off()
     bar.outline.set_visible(False)
     axes.axhline(1, color=style.TEXT_COLOR, linewidth=0.8)
@@ -253,6 +250,4 @@ def _mark_position(axes: Axes, position: PositionLabel, patch_size: int = 1) -> 
 
 
 def _decode_png(text: str) -> UInt8[np.ndarray, "H W 3"]:
-    """Return the pixels of a base64-encoded PNG. Raises ValueError or OSError for anything else."""
-    with Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=("PNG",)) as image:
-        return np.asarray(image.convert("RGB"))
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(text))).convert("RGB"))

@@ -1,8 +1,7 @@
-"""Loss and accuracy over training steps; probe accuracy over layers and against the loss."""
+"""Loss and accuracy over training steps; probe accuracy over layers, against the loss, and as bars."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
-from isopix.core.stats import Correlation, spearman
+from isopix.core.stats import spearman
 from isopix.plots import style
 
 LogRecord = Mapping[str, Any]  # a line of a run's log
@@ -22,7 +21,7 @@ Probe = Any  # a result of `probe`: `network` and `baselines`, with `layers`, `b
 WIDTH, HEIGHT = 5.6, 3.7  # inches: half a page on a screen, a column in print
 SMOOTHING = 0.04  # window of the running mean, as a fraction of all points
 LABEL_HEIGHT = 0.062  # of a line of text, as a fraction of the height of the axes
-BITS_PER_NAT = 1 / math.log(2)
+BAR_WIDTH = 0.36
 RAW_PIXELS = "raw pixels"  # the name of this baseline in a probe's result
 
 
@@ -44,6 +43,14 @@ class ProbePoint(NamedTuple):
     high: float
 
 
+class Bar(NamedTuple):
+    """An accuracy, a fraction of images, and that of an ensemble, if there is one."""
+
+    name: str
+    accuracy: float
+    ensemble: float | None = None
+
+
 @style.figure_style()
 def plot_loss(
     records: Sequence[LogRecord],
@@ -60,28 +67,26 @@ def plot_loss(
     """
     figure, axes = _new_axes()
     if vocab_size is not None:
-        nats = math.log(vocab_size)
-        axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DOTTED)
-        look: Any = {"color": style.MUTED_COLOR, "fontsize": 8.5, "ha": "right", "va": "bottom"}
-        text = f"untrained: ln {vocab_size} = {nats:.2f}"
-        axes.text(0.99, nats, text, transform=axes.get_yaxis_transform(), **look)
+        nats, color = math.log(vocab_size), style.MUTED_COLOR
+        axes.axhline(nats, color=color, linewidth=1, linestyle=style.DOTTED)
+        look: Any = {"fontsize": 8.5, "ha": "right", "va": "bottom", "transform": axes.get_yaxis_transform()}
+        axes.text(0.99, nats, f"untrained: ln {vocab_size} = {nats:.2f}", color=color, **look)
     train = _points(records, "train", None, loss_key)
     if len(train):
         axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4, label="training, as logged")
-        smooth = running_mean(train[:, 1])
-        axes.plot(train[:, 0], smooth, color=style.COLORS[0], label="training, smoothed")
+        axes.plot(train[:, 0], running_mean(train[:, 1]), color=style.COLORS[0], label="training, smoothed")
     for split, color, marker in (("validation", style.COLORS[1], "o"), ("test", style.TEXT_COLOR, "D")):
         points = _points(records, "evaluation", split, loss_key)
         if len(points):
             label = f"{split} {points[-1, 1]:.2f}"
             axes.plot(*points.T, marker, color=color, ls="-", lw=0.8, clip_on=False, zorder=3, label=label)
     for (name, nats), linestyle in zip((baselines or {}).items(), cycle((style.DASHED, "-."))):
-        label = f"{name} {nats:.2f}"
-        axes.axhline(nats, color=style.TEXT_COLOR, linewidth=1, linestyle=linestyle, label=label)
+        look = {"linewidth": 1, "linestyle": linestyle, "label": f"{name} {nats:.2f}"}
+        axes.axhline(nats, color=style.TEXT_COLOR, **look)
     axes.set(xlabel="Step", ylabel=f"Loss (nats per {unit})")
     axes.margins(x=0.02, y=0.12)
-    to_bits, to_nats = partial(np.multiply, BITS_PER_NAT), partial(np.multiply, 1 / BITS_PER_NAT)
-    bits = axes.secondary_yaxis("right", functions=(to_bits, to_nats))
+    to_bits_and_back = (lambda nats: nats / math.log(2), lambda bits: bits * math.log(2))
+    bits = axes.secondary_yaxis("right", functions=to_bits_and_back)
     bits.set_ylabel(f"Loss (bits per {unit})")
     bits.spines["right"].set_visible(True)
     if axes.get_legend_handles_labels()[0]:
@@ -98,12 +103,12 @@ def plot_probe_accuracy(probes: Mapping[str, Probe]) -> Figure:
     figure, axes = _new_axes()
     labels: dict[CurveLabel, None] = {}
     for (name, probe), color in zip(probes.items(), cycle(style.COLORS), strict=False):
-        curves = dict.fromkeys(_probe_curves(axes, probe, name, color, alone=len(probes) == 1))
-        labels |= curves  # levels that runs share are there once
+        curves = _probe_curves(axes, probe, name, color, alone=len(probes) == 1)
+        labels |= dict.fromkeys(curves)  # levels that runs share are there once
     axes.set(xlabel="Layer (0 = embedding)", ylabel="Probe test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0.03)
-    _label_accuracies(axes, list(labels), max(axes.dataLim.y1, *(label.y for label in labels)))
+    _label_accuracies(axes, list(labels))
     return figure
 
 
@@ -115,7 +120,7 @@ def _probe_curves(axes: Axes, probe: Probe, name: str, color: str, *, alone: boo
     axes.plot(layers, test, color=color, marker="o")
     best = probe.network.best
     _ring_point(axes, best.layer, best.test_accuracy, color)
-    yield _percent_label(name, best.test_accuracy, color)._replace(y=test[-1])
+    yield _percent_label(name, best.test_accuracy, color, at=test[-1])
     prefix, baseline_color = ("", style.MUTED_COLOR) if alone else (f"{name}, ", color)
     for baseline, result in probe.baselines.items():
         if len(result.layers) > 1:
@@ -143,7 +148,7 @@ def plot_finetuning_accuracy(
         color, last = style.COLORS[1], validation[-1][1]
         axes.plot(*zip(*validation, strict=True), color=color, marker="o")
         reported = last if best is None else best["accuracy"]
-        labels.append(_percent_label("validation", reported, color)._replace(y=last))
+        labels.append(_percent_label("validation", reported, color, at=last))
     if best:
         _ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
     for each in records:
@@ -156,8 +161,7 @@ def plot_finetuning_accuracy(
     axes.set(xlabel="Step", ylabel="Accuracy")
     axes.margins(x=0.03)
     axes.set_xlim(left=min(0, axes.get_xlim()[0]))  # shows step 0 even for a single point
-    accuracies = [*(label.y for label in labels), *(accuracy for _, accuracy in validation)]
-    _label_accuracies(axes, labels, max(accuracies, default=1))
+    _label_accuracies(axes, labels)
     return figure
 
 
@@ -167,18 +171,21 @@ def plot_accuracy_vs_loss(runs: Mapping[str, Sequence[ProbePoint]], *, unit: str
     (iGPT figure 3).
 
     The loss decreases to the right, as in the paper. The untrained network, whose loss is far higher, is a
-    horizontal line. Labels show the last accuracy and the rank correlation of each run.
+    horizontal line. Labels show the last accuracy of each run, and Spearman's correlation of its trained
+    points with an interval that is too narrow, as they are not independent.
     """
     figure, axes = _new_axes()
     labels: list[CurveLabel] = []
     for (name, points), color in zip(runs.items(), cycle(style.COLORS), strict=False):
-        _, losses, accuracies, low, high = zip(*(each for each in points if each.step > 0), strict=True)
+        trained = np.array([each for each in points if each.step > 0])
+        _, losses, accuracies, low, high = trained.T
         axes.vlines(losses, low, high, color=color, alpha=0.28, linewidth=2.2)
         look: Any = {"markeredgecolor": style.BACKGROUND, "markeredgewidth": 0.6}
         axes.plot(losses, accuracies, "o-", color=color, **look)
         _ring_point(axes, losses[-1], accuracies[-1], color)
-        if found := loss_accuracy_correlation(points):
-            labels.append(CurveLabel(accuracies[-1], format_correlation(found), color))
+        if found := spearman(losses, accuracies):
+            rho, *bounds = (style.decimal(value, 2) for value in found[:3])
+            labels.append(CurveLabel(accuracies[-1], f"ρ {rho} ({' to '.join(bounds)})", color))
         labels.append(_percent_label(name, accuracies[-1], color))  # above the correlation
         for each in points:
             if each.step == 0:
@@ -195,27 +202,33 @@ def plot_accuracy_vs_loss(runs: Mapping[str, Sequence[ProbePoint]], *, unit: str
     return figure
 
 
+@style.figure_style()
+def plot_accuracy_bars(groups: Mapping[str, Sequence[Bar]]) -> Figure:
+    """Plot a group of bars for each key, a color for each name; ensembles are outlines (iGPT figure 4)."""
+    figure, axes = _new_axes()
+    names = list(dict.fromkeys(bar.name for bars in groups.values() for bar in bars))
+    for place, bars in enumerate(groups.values()):
+        for bar in bars:
+            index = names.index(bar.name)
+            x = place + (index - (len(names) - 1) / 2) * BAR_WIDTH
+            label = bar.name if place == 0 else None
+            axes.bar(x, bar.accuracy, 0.9 * BAR_WIDTH, color=style.COLORS[index], label=label)
+            if bar.ensemble is not None:
+                axes.bar(x, bar.ensemble, 0.9 * BAR_WIDTH, fill=False, edgecolor=style.TEXT_COLOR)
+            top = max(bar.accuracy, bar.ensemble or 0)
+            axes.text(x, top, f"{100 * bar.accuracy:.1f} %", ha="center", va="bottom", fontsize=8)
+    axes.set_xticks(range(len(groups)), [style.wrap_title(name) for name in groups])
+    axes.set_ylabel("Test accuracy")
+    axes.margins(y=0.12)
+    style.percent_ticks(axes.yaxis)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=len(names))
+    return figure
+
+
 def probe_points(records: Iterable[LogRecord]) -> list[ProbePoint]:
     """Return the steps of a run's log that have both a validation loss and a probe, in order."""
     names = ("step", "loss_nats", "probe_accuracy", "probe_low", "probe_high")
     return sorted(ProbePoint(*map(each.__getitem__, names)) for each in records if set(names) <= each.keys())
-
-
-def loss_accuracy_correlation(points: Sequence[ProbePoint]) -> Correlation | None:
-    """Return Spearman's correlation of loss and accuracy after step 0: -1 if every lower loss has a higher
-    accuracy. None for fewer than five points, and for constant losses or accuracies.
-
-    The interval assumes independent points. Those of one run are not, so that it is too narrow.
-    """
-    trained = [point for point in points if point.step > 0]
-    losses, accuracies = ([getattr(point, name) for point in trained] for name in ("loss", "accuracy"))
-    return spearman(np.array(losses), np.array(accuracies))
-
-
-def format_correlation(correlation: Correlation) -> str:
-    """Return a rank correlation with its interval to two decimals: `ρ −0.93 (−0.99 to −0.61)`."""
-    rho, low, high = (f"{value:.2f}".replace("-", "−") for value in correlation[:3])
-    return f"ρ {rho} ({low} to {high})"
 
 
 def running_mean(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -255,21 +268,22 @@ def _points(records: Sequence[LogRecord], kind: str, split: str | None, key: str
     return np.array([(each["step"], each[key]) for each in found], dtype=float).reshape(-1, 2)
 
 
-def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel], highest: float) -> None:
+def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel]) -> None:
     """Show accuracies from 0 to some space above the highest."""
+    highest = max([axes.dataLim.y1, *(label.y for label in labels)])
     style.percent_ticks(axes.yaxis)
     axes.set_ylim(0, min(1.04, 1.2 * highest))
     label_curves(axes, labels)
 
 
-def _percent_label(name: str, accuracy: float, color: str) -> CurveLabel:
-    return CurveLabel(accuracy, f"{name} {100 * accuracy:.1f} %", color)
+def _percent_label(name: str, accuracy: float, color: str, *, at: float | None = None) -> CurveLabel:
+    return CurveLabel(accuracy if at is None else at, f"{name} {100 * accuracy:.1f} %", color)
 
 
 def _ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:
-    """Mark the point that is reported."""
     axes.plot(x, y, "o", color=color, markersize=11, markerfacecolor="none")
 
 
-def _by_layer(result: Any) -> tuple[list[int], list[float]]:
-    return [score.layer for score in result.layers], [score.test_accuracy for score in result.layers]
+def _by_layer(scores: Any) -> Float[np.ndarray, "2 layers"]:
+    """Return layers and test accuracies."""
+    return np.array([(each.layer, each.test_accuracy) for each in scores.layers]).T

@@ -1,7 +1,6 @@
 """Principal components of filters and tables, and similarity of positions and of pixel values."""
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ Numbers = Mapping[str, Any]
 SimilarityMatrix = Float[np.ndarray, "K K"]
 
 FILTERS_PER_ROW, ENCODINGS_PER_ROW, MAX_LEVEL_PANELS = 7, 4, 4
+SIMILARITY: Any = {"cmap": style.DIVERGING, "vmin": -1, "vmax": 1}  # 1 is dark blue, 0 white, -1 red
 CHANNELS = ("Red", "Green", "Blue")
 CHANNEL_COLORS = (style.COLORS[1], style.COLORS[2], style.COLORS[0])
-SIMILARITY_COLORS = style.DIVERGING  # 1 is dark blue, 0 white, -1 red
 TEXT_HEIGHT = 1.3  # inches for the title and the label of an encoding
 MOSAIC_SIDE = 5.2  # inches, of the longer side
 MAP_GAP = 0.07  # between maps of positions, as a fraction of a map's side
@@ -92,7 +91,7 @@ def plot_position_similarity(numbers: Numbers) -> Figure:
     scale = MOSAIC_SIDE / max(height, width)
     figure = style.new_figure(height * scale + 0.5, width * scale + 1.5)
     axes = figure.add_subplot()
-    image = axes.imshow(mosaic, cmap=SIMILARITY_COLORS, vmin=-1, vmax=1, interpolation="nearest")
+    image = axes.imshow(mosaic, **SIMILARITY, interpolation="nearest")
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
@@ -115,14 +114,12 @@ def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float,
     side = (style.PAGE_WIDTH - 0.9) / cols
     figure = style.new_figure(rows * (side + TEXT_HEIGHT), style.PAGE_WIDTH)
     panels = figure.subplots(rows, cols, squeeze=False)
-    image = None
-    for axes, item in zip_longest(panels.flat, encodings.items()):
-        if item is None:
-            axes.set_axis_off()
-            continue
-        name, (similarity, distance_preservation, effective_rank) = item
+    for axes in panels.flat[len(encodings) :]:
+        axes.set_axis_off()
+    for axes, (name, found) in zip(panels.flat, encodings.items(), strict=False):
+        similarity, distance_preservation, effective_rank = found
         last = len(similarity) - 1
-        image = axes.imshow(similarity, cmap=SIMILARITY_COLORS, vmin=-1, vmax=1, interpolation="none")
+        axes.imshow(similarity, **SIMILARITY, interpolation="none")
         axes.set_title(style.wrap_title(name), fontsize=style.PRINT_SIZE, loc="left", fontweight="bold")
         rho, rank = style.decimal(distance_preservation, 2), style.decimal(effective_rank, 0)
         axes.set_xlabel(f"Level\nρ = {rho}\nrank {rank}", fontsize=style.PRINT_SIZE)
@@ -131,8 +128,7 @@ def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float,
         axes.grid(visible=False)
     for axes in panels[:, 0]:
         axes.set_ylabel("Level", fontsize=style.PRINT_SIZE)
-    assert image is not None, "at least one encoding"
-    bar = figure.colorbar(image, ax=panels, ticks=[-1, 0, 1], shrink=0.75, aspect=18)
+    bar = figure.colorbar(panels[0, 0].images[0], ax=panels, ticks=[-1, 0, 1], shrink=0.75, aspect=18)
     bar.set_label("Similarity", fontsize=style.PRINT_SIZE)
     bar.outline.set_visible(False)
     style.enlarge_ticks(figure)

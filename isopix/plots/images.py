@@ -4,7 +4,6 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
@@ -17,10 +16,10 @@ from torch import Tensor
 
 from isopix.core.types import Images
 
-ImageBatch = UInt8[Tensor, "count 3 H W"]
 Tiles = UInt8[np.ndarray, "B height width 4"]  # RGBA
 Maps = Float[np.ndarray, "B R S"]
 PixelMask = Bool[Tensor, "B H W"]
+End = Literal["start", "end"]
 
 TARGET_WIDTH = 2240  # pixels, where no scale is given: a page on a high-resolution screen
 MAX_TILE_SIDE = 512  # pixels, up to which an image is enlarged
@@ -33,7 +32,6 @@ CAPTION_COLOR = (0x76, 0x7C, 0x85)  # legible on white and on black
 MAX_FONT_SIZE, MIN_FONT_SIZE = 32, 15
 LABEL_SIZE, LABEL_HEIGHT = 20, 32  # pixels, of the text below a tile and of its line
 FONT = Path(mpl.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")  # most scripts; Pillow's has Latin only
-ELLIPSIS = "…"
 MAP_QUANTILE = 0.995  # of all nats, which has the brightest color: single pixels would leave the rest dark
 MAP_OPACITY = 0.85  # of a surprise map over its image
 
@@ -44,7 +42,7 @@ class Group(NamedTuple):
     caption: str
     columns: Sequence[Tiles]
     labels: Sequence[str] = ()
-    keep: Literal["start", "end"] = "end"  # of labels that are too wide; names of files differ at their ends
+    keep: End = "end"  # of labels that are too wide; names of files differ at their ends
 
 
 class MappedImages(NamedTuple):
@@ -73,39 +71,21 @@ def sample_grid(images: Images, *, columns: int | None = None, scale: int | None
     return image_grid([Group("", [tiles[i::columns] for i in range(columns)])], blocks=1)
 
 
-def nearest_grid(images: Images, nearest: Images, *, scale: int | None = None) -> Image.Image:
-    """Return each image beside the nearest training image."""
-    return _side_by_side({"sample": [images], "nearest": [nearest]}, scale)
-
-
-def completion_grid(
-    originals: Images,
-    pixel_mask: PixelMask,
-    completions: UInt8[Tensor, "B each 3 H W"],
-    *,
-    baselines: Mapping[str, Images] = MappingProxyType({}),
-    scale: int | None = None,
-) -> Image.Image:
-    """Return for each image the original, the masked image, completions without learning by name, and those
-    of the model.
-
-    The masked image is that of the completions: as the network reads it, in the colors of its codec.
-    """
-    made = list(completions.unbind(1))
-    learned = {"completion" if len(made) == 1 else "completions": made}
-    others = {name: [images] for name, images in baselines.items()}
-    return _side_by_side(
-        {"original": [originals], "masked": [made[0]], **others, **learned}, scale, pixel_mask
-    )
+def side_by_side(parts: Mapping[str, Sequence[Images]], mask: PixelMask | None = None) -> Image.Image:
+    """Return columns of images under their captions; the mask covers those of the caption `masked`."""
+    columns, first = sum(map(len, parts.values())), next(iter(parts.values()))[0]
+    blocks = _num_blocks(len(first), columns)
+    scale, groups = fit_scale(first, blocks * columns), []
+    for name, images in parts.items():
+        tiles = [enlarge(each, scale) for each in images]
+        if mask is not None and name == "masked":
+            tiles = [_cover_masked(each, mask, scale) for each in tiles]
+        groups.append(Group(name, tiles))
+    return image_grid(groups, blocks=blocks)
 
 
 def reconstruction_grid(
-    originals: Images,
-    pixel_mask: PixelMask,
-    predictions: Mapping[str, Images],
-    targets: Images,
-    *,
-    scale: int | None = None,
+    originals: Images, mask: PixelMask, predictions: Mapping[str, Images], targets: Images
 ) -> Image.Image:
     """Return for each image the original, the masked image, predictions by name, of models (inductive biases
     of small isotropic nets, figure 1) or without learning, and the target where it differs from the original.
@@ -113,23 +93,7 @@ def reconstruction_grid(
     others = {name: [images] for name, images in predictions.items()}
     if not torch.equal(targets, originals):
         others["target"] = [targets]
-    return _side_by_side({"original": [originals], "masked": [originals], **others}, scale, pixel_mask)
-
-
-def _side_by_side(
-    parts: Mapping[str, Sequence[Images]], scale: int | None, mask: PixelMask | None = None
-) -> Image.Image:
-    """Return the grid of columns of images by their caption; the mask covers those under `masked`."""
-    columns, first = sum(map(len, parts.values())), next(iter(parts.values()))[0]
-    blocks = _num_blocks(len(first), columns)
-    scale = scale or fit_scale(first, blocks * columns)
-    groups = []
-    for name, images in parts.items():
-        tiles = [enlarge(each, scale) for each in images]
-        if mask is not None and name == "masked":
-            tiles = [_cover_masked(each, mask, scale) for each in tiles]
-        groups.append(Group(name, tiles))
-    return image_grid(groups, blocks=blocks)
+    return side_by_side({"original": [originals], "masked": [originals], **others}, mask)
 
 
 def surprise_grid(columns: Sequence[MappedImages]) -> Image.Image:
@@ -141,18 +105,18 @@ def surprise_grid(columns: Sequence[MappedImages]) -> Image.Image:
     blocks = 2 if len(columns[0].images) > 2 else 1
     scale, groups = fit_scale(columns[0].images, 2 * blocks * len(columns)), []
     for each in columns:
-        maps = overlay_maps(each, top or 1.0, scale)
+        maps = overlay_maps(each.images, each.maps, top or 1.0, scale)
         groups.append(Group(each.caption, [enlarge(each.images, scale)], each.names))
         groups.append(Group(f"0 to {top:.1f} nats", [maps], each.scores, "start"))
     return image_grid(groups, blocks=blocks)
 
 
-def overlay_maps(mapped: MappedImages, top: float, scale: int) -> Tiles:
+def overlay_maps(images: Images, maps: Maps, top: float, scale: int = 1) -> Tiles:
     """Return the maps in color, 0 to `top`, over the images in gray; pixels without a number are gray."""
-    pixels = rearrange(mapped.images.cpu().numpy(), "b c h w -> b h w c")
+    pixels = rearrange(images.cpu().numpy(), "b c h w -> b h w c")
     gray = (pixels @ np.array([0.299, 0.587, 0.114]))[..., None].repeat(3, 3)
-    side = pixels.shape[1] // mapped.maps.shape[1]
-    maps = mapped.maps.repeat(side, 1).repeat(side, 2)
+    side = pixels.shape[1] // maps.shape[1]
+    maps = maps.repeat(side, 1).repeat(side, 2)
     heat = mpl.colormaps["inferno"](np.nan_to_num(maps / top).clip(0, 1))[..., :3] * 255
     mixed = np.where(np.isnan(maps)[..., None], gray, MAP_OPACITY * heat + (1 - MAP_OPACITY) * gray)
     return _tiles(mixed.round().astype(np.uint8), scale)
@@ -179,38 +143,38 @@ def fit_scale(images: Images, columns: int) -> int:
     return max(1, min(TARGET_WIDTH // (columns * width), MAX_TILE_SIDE // max(height, width)))
 
 
-def enlarge(images: ImageBatch, scale: int) -> Tiles:
+def enlarge(images: Images, scale: int) -> Tiles:
     """Return images as tiles, every pixel a square of `scale` pixels."""
     return _tiles(rearrange(images.cpu().numpy(), "b c h w -> b h w c"), scale)
 
 
 def _tiles(pixels: UInt8[np.ndarray, "B H W 3"], scale: int) -> Tiles:
-    enlarged = pixels.repeat(scale, 1).repeat(scale, 2)
-    return np.concatenate([enlarged, np.full_like(enlarged[..., :1], 255)], axis=-1)
+    opaque = np.pad(pixels, [(0, 0)] * 3 + [(0, 1)], constant_values=255)
+    return opaque.repeat(scale, 1).repeat(scale, 2)
 
 
-def fitted_text(
-    draw: ImageDraw.ImageDraw, text: str, width: int, size: int, *, keep: Literal["start", "end"] = "start"
-) -> str:
-    """Return the text, with an ellipsis for its end, or its start, where it is too wide."""
-    font = load_font(size)
-    if draw.textlength(text, font) <= width:
-        return text
-    for length in range(len(text) - 1, 0, -1):
-        shorter = text[:length] + ELLIPSIS if keep == "start" else ELLIPSIS + text[-length:]
-        if draw.textlength(shorter, font) <= width:
-            return shorter
-    return ELLIPSIS
-
-
-def load_font(size: int) -> ImageFont.FreeTypeFont:
-    """Return the font of names, of this size in pixels."""
-    return ImageFont.truetype(FONT, size)
+def write_text(
+    draw: ImageDraw.ImageDraw,
+    place: tuple[int, int],
+    text: str,
+    width: int,
+    *,
+    size: int = LABEL_SIZE,
+    color: tuple[int, ...] = CAPTION_COLOR,
+    keep: End = "start",
+) -> None:
+    """Write text of at most this width, with an ellipsis for its end, or its start, where it is too wide."""
+    font = ImageFont.truetype(FONT, size)
+    shown, length = text, len(text)
+    while length and draw.textlength(shown, font) > width:
+        length -= 1
+        shown = text[:length] + "…" if keep == "start" else "…" + text[len(text) - length :]
+    draw.text(place, shown, color, font)
 
 
 def _cover_masked(tiles: Tiles, mask: PixelMask, scale: int) -> Tiles:
     """Cover masked pixels with a dotted square, which no image contains."""
-    square = np.array([*MASK_COLOR, 255], dtype=np.uint8) + np.zeros((scale, scale, 1), dtype=np.uint8)
+    square = np.full((scale, scale, 4), [*MASK_COLOR, 255], dtype=np.uint8)
     side = scale // 4
     first = (scale - side) // 2
     square[first : first + side, first : first + side] = [*MASK_DOT_COLOR, 255]
@@ -237,15 +201,13 @@ def image_grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
         left = block * block_width
         for group in groups:
             if font is not None:
-                draw.text((left, 0), group.caption, (*CAPTION_COLOR, 255), font)
+                draw.text((left, 0), group.caption, CAPTION_COLOR, font)
             for line, label in enumerate(group.labels[block::blocks]):
-                text = fitted_text(draw, label, width, LABEL_SIZE, keep=group.keep)
-                place = (left, header + line * step + height)
-                draw.text(place, text, (*CAPTION_COLOR, 255), load_font(LABEL_SIZE))
+                write_text(draw, (left, header + line * step + height), label, width, keep=group.keep)
             for column in group.columns:
                 for line, tile in enumerate(column[block::blocks]):
                     top = header + line * step
-                    draw.rectangle((left, top, left + width - 1, top + height - 1), (*FRAME_COLOR, 255))
+                    draw.rectangle((left, top, left + width - 1, top + height - 1), FRAME_COLOR)
                     image.paste(Image.fromarray(tile), (left + FRAME, top + FRAME))
                 left += width
             left += GROUP_GUTTER

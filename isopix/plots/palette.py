@@ -1,10 +1,11 @@
 """Color palettes: their colors, how often they are used, and images before and after quantization."""
 
 import math
+from typing import Any
 
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -25,29 +26,26 @@ def plot_palette(
     colors: PaletteColors, counts: Int[Tensor, " K"] | None = None, *, title: str = "Palette"
 ) -> Figure:
     """Plot all colors by hue and lightness, and in OKLab; areas are proportional to the number of pixels."""
-    figure = style.new_figure(6.9 if counts is not None else 6.5)
-    ratios = [3.3, 2.9, 0.35] if counts is not None else [3.3, 2.9]
-    grid = figure.add_gridspec(len(ratios), 2, height_ratios=ratios)
+    rows: Any = [["mosaic"] * 2, ["hue", "light"], ["usage"] * 2][: 2 if counts is None else 3]
+    figure = style.new_figure(6.5 if counts is None else 6.9)
+    panels = figure.subplot_mosaic(rows, height_ratios=[3.3, 2.9, 0.35][: len(rows)])
     lab = oklab(colors)
-    mosaic = figure.add_subplot(grid[0, :])
-    _tiles(mosaic, arrange_colors(colors, lab))
-    mosaic.set_title(title)
+    _tiles(panels["mosaic"], arrange_colors(colors, lab))
+    panels["mosaic"].set_title(title)
     lightness, green_red, blue_yellow = lab.unbind(1)
     chroma = lab[:, 1:].norm(dim=1)
-    limit = max(0.1, 1.08 * float(chroma.max()))
-    areas = _marker_areas(len(colors), counts)
-    hue = figure.add_subplot(grid[1, 0])
+    limit, areas = max(0.1, 1.08 * float(chroma.max())), _marker_areas(len(colors), counts)
+    hue, light = panels["hue"], panels["light"]
     _scatter(hue, (green_red, blue_yellow), colors, areas)
     hue.set(title="Hue", xlabel="OKLab a (green to red)", ylabel="OKLab b (blue to yellow)")
     hue.set(xlim=(-limit, limit), ylim=(-limit, limit))
-    light = figure.add_subplot(grid[1, 1])
     _scatter(light, (chroma, lightness), colors, areas)
     light.set(title="Lightness", xlabel="OKLab chroma", ylabel="OKLab L (black to white)")
     light.set(xlim=(-0.08 * limit, limit), ylim=(-0.05, 1.06))
     if counts is not None:
         for axes in (hue, light):
             axes.set_title("dot area: number of pixels", loc="right", fontsize=7.5, fontweight="normal")
-        _usage_bar(figure.add_subplot(grid[2, :]), colors, counts, lightness)
+        _usage_bar(panels["usage"], colors, counts, lightness)
     return figure
 
 
@@ -84,7 +82,7 @@ def arrange_colors(colors: PaletteColors, lab: Float[Tensor, "K 3"]) -> Float[Te
     rows = 1 if len(colors) <= MAX_SINGLE_ROW else round(math.sqrt(len(colors) / 2))
     cols = math.ceil(len(colors) / rows)
     hue = torch.atan2(lab[:, 2], lab[:, 1])
-    hue[_near_gray(lab)] = -4.0  # before every angle
+    hue[lab[:, 1:].norm(dim=1) < GRAY_CHROMA] = -4.0  # before every angle
     order = torch.stack([hue, lab[:, 0]], dim=1).tolist()
     ranked = sorted(range(len(colors)), key=lambda i: order[i])
     tiles = torch.full((cols, rows, 3), 255.0)
@@ -92,15 +90,6 @@ def arrange_colors(colors: PaletteColors, lab: Float[Tensor, "K 3"]) -> Float[Te
         part = sorted(ranked[column * rows : (column + 1) * rows], key=lambda i: -order[i][1])
         tiles[column, : len(part)] = colors[part].round()
     return rearrange(tiles, "cols rows c -> rows cols c")
-
-
-def is_gray(lab: Float[Tensor, "K 3"]) -> bool:
-    """Return whether all colors of a palette, in OKLab, are near gray."""
-    return bool(_near_gray(lab).all())
-
-
-def _near_gray(lab: Float[Tensor, "K 3"]) -> Bool[Tensor, " K"]:
-    return lab[:, 1:].norm(dim=1) < GRAY_CHROMA
 
 
 def oklab(colors: PaletteColors) -> Float[Tensor, "K 3"]:
@@ -134,9 +123,8 @@ def _scatter(axes: Axes, coordinates: tuple[Tensor, Tensor], colors: PaletteColo
     largest_first = areas.argsort(descending=True)
     across, up = (values[largest_first].numpy() for values in coordinates)
     faces = (colors[largest_first] / 255).numpy()
-    axes.scatter(
-        across, up, s=areas[largest_first].numpy(), c=faces, edgecolors=style.MUTED_COLOR, linewidths=0.25
-    )
+    look: Any = {"edgecolors": style.MUTED_COLOR, "linewidths": 0.25}
+    axes.scatter(across, up, s=areas[largest_first].numpy(), c=faces, **look)
     axes.grid(True, axis="both")
     axes.locator_params(nbins=5)
 

@@ -1,18 +1,16 @@
 """Sheets of pictures with labels: a line for each class, pairs of images, and histograms of their sizes."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image, ImageDraw
 
 from isopix.core.types import Images
 from isopix.plots import style
-from isopix.plots.images import FRAME_COLOR, fitted_text, load_font
+from isopix.plots.images import FRAME_COLOR, write_text
 
 CELL, GAP, MARGIN = 96, 6, 16  # pixels: the side of the place of a picture
 LABEL_WIDTH, COLUMNS = 220, 10  # of a sheet of classes
@@ -33,19 +31,6 @@ class SheetLine(NamedTuple):
     pictures: Sequence[Image.Image]
 
 
-class PairLabel(NamedTuple):
-    """What is written under a pair: a number, and the names of its images."""
-
-    value: str
-    first: str
-    second: str
-
-
-def class_lines(pictures: Mapping[str, Sequence[Image.Image]], counts: Mapping[str, int]) -> list[SheetLine]:
-    """Return a line for each class, in the order of `pictures`."""
-    return [SheetLine(name, f"{counts[name]:,} images", found) for name, found in pictures.items()]
-
-
 def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
     """Return the sheet: `title`, then each line with its label on the left, broken after `COLUMNS` pictures.
 
@@ -57,10 +42,10 @@ def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
     sheet, draw = _new_sheet(title, width, TOP + sum(rows) * (CELL + GAP) - GAP + MARGIN)
     top = TOP
     for line, count in zip(lines, rows, strict=True):
-        if line.title:
-            name = fitted_text(draw, line.title, LABEL_WIDTH - 2 * GAP, FONT_SIZE)
-            draw.text((MARGIN, top + CELL // 2 - FONT_SIZE - 2), name, TEXT, load_font(FONT_SIZE))
-            draw.text((MARGIN, top + CELL // 2 + 4), line.note, MUTED, load_font(SMALL))
+        middle, label_width = top + CELL // 2, LABEL_WIDTH - 2 * GAP
+        place = (MARGIN, middle - FONT_SIZE - 2)
+        write_text(draw, place, line.title, label_width, size=FONT_SIZE, color=TEXT)
+        write_text(draw, (MARGIN, middle + 4), line.note, label_width, size=SMALL, color=MUTED)
         for i, picture in enumerate(line.pictures):
             corner = (left + i % COLUMNS * (CELL + GAP), top + i // COLUMNS * (CELL + GAP))
             _place(sheet, draw, picture, corner)
@@ -68,61 +53,55 @@ def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
     return sheet
 
 
-def plot_pairs(title: str, first: Images, second: Images, labels: Sequence[PairLabel]) -> Image.Image:
-    """Return the images of each pair side by side, in reading order, with its label below them."""
+def plot_pairs(
+    title: str, first: Images, second: Images, labels: Sequence[tuple[str, str, str]]
+) -> Image.Image:
+    """Return the images of each pair side by side, in reading order; labels are a number and both names."""
     lines = -(-len(labels) // PAIR_COLUMNS)
     width = 2 * MARGIN + PAIR_COLUMNS * (PAIR_WIDTH + GUTTER) - GUTTER
     sheet, draw = _new_sheet(title, width, TOP + lines * PAIR_HEIGHT + MARGIN)
-    for i, label in enumerate(labels):
+    for i, (value, *names) in enumerate(labels):
         left, top = MARGIN + i % PAIR_COLUMNS * (PAIR_WIDTH + GUTTER), TOP + i // PAIR_COLUMNS * PAIR_HEIGHT
         _place(sheet, draw, _picture(first, i), (left, top))
         _place(sheet, draw, _picture(second, i), (left + CELL + GAP, top))
         top += CELL + GAP
-        value = fitted_text(draw, label.value, PAIR_WIDTH, FONT_SIZE)
-        draw.text((left, top), value, TEXT, load_font(FONT_SIZE))
+        write_text(draw, (left, top), value, PAIR_WIDTH, size=FONT_SIZE, color=TEXT)
         top += FONT_SIZE + GAP
-        for name in (label.first, label.second):
-            shown = fitted_text(draw, name, PAIR_WIDTH, SMALL, keep="end")
-            draw.text((left, top), shown, MUTED, load_font(SMALL))
+        for name in names:
+            write_text(draw, (left, top), name, PAIR_WIDTH, size=SMALL, color=MUTED, keep="end")
             top += SMALL + GAP // 2
     return sheet
 
 
 @style.figure_style()
 def plot_image_sizes(sizes: Mapping[tuple[int, int], int]) -> Figure:
-    """Plot the numbers of images by width and by height, in pixels, from those of each (width, height)."""
+    """Plot the numbers of images by width and by height, in pixels, from those of each (width, height).
+
+    Bins are of equal width of whole pixels; one bar is where there is one value.
+    """
     figure = style.new_figure(2.6)
-    panels = figure.subplots(1, 2, sharey=True)
-    for place, (axes, name) in enumerate(zip(panels, ("Width (pixels)", "Height (pixels)"), strict=True)):
-        counts: Counter[int] = Counter()
-        for size, count in sizes.items():
-            counts[size[place]] += count
-        _histogram(axes, counts, style.COLORS[place])
-        axes.set_xlabel(name)
+    panels, counts = figure.subplots(1, 2, sharey=True), list(sizes.values())
+    for axes, name, color, values in zip(
+        panels, ("Width", "Height"), style.COLORS, zip(*sizes, strict=True), strict=False
+    ):
+        low, high = min(values), max(values)
+        width = max(1, -(-(high - low + 1) // MAX_BINS))
+        edges = np.arange(low, high + width + 1, width) - 0.5
+        axes.hist(values, edges, weights=counts, color=color, edgecolor=style.BACKGROUND, linewidth=0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        if low == high:
+            axes.set(xlim=(low - 5, high + 5), xticks=[low])
+        axes.set_xlabel(f"{name} (pixels)")
     panels[0].set_ylabel("Images")
     panels[0].yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
     panels[0].yaxis.set_major_locator(MaxNLocator(5, integer=True))
     return figure
 
 
-def _histogram(axes: Axes, counts: Mapping[int, int], color: str) -> None:
-    """Plot bins of equal width of whole pixels; one bar where there is one value."""
-    values, weights = np.array(list(counts)), np.array(list(counts.values()))
-    low, high = int(values.min()), int(values.max())
-    width = max(1, -(-(high - low + 1) // MAX_BINS))
-    edges = np.arange(low, high + width + 1, width) - 0.5
-    axes.hist(values, edges.tolist(), weights=weights, color=color, edgecolor=style.BACKGROUND, linewidth=0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    if low == high:
-        axes.set_xlim(low - 5, high + 5)
-        axes.set_xticks([low])
-
-
 def _new_sheet(title: str, width: int, height: int) -> tuple[Image.Image, ImageDraw.ImageDraw]:
     sheet = Image.new("RGB", (width, height), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
-    heading = fitted_text(draw, title, width - 2 * MARGIN, FONT_SIZE)
-    draw.text((MARGIN, MARGIN - GAP), heading, TEXT, load_font(FONT_SIZE))
+    write_text(draw, (MARGIN, MARGIN - GAP), title, width - 2 * MARGIN, size=FONT_SIZE, color=TEXT)
     return sheet, draw
 
 

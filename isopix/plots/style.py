@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from cycler import cycler
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
@@ -17,61 +16,22 @@ from matplotlib.ticker import FuncFormatter
 from isopix.storage.atomic import replace_file, write_json
 
 PAGE_WIDTH = 7.0  # inches, of the text of a page
-TEXT_COLOR = "#22252A"
-MUTED_COLOR = "#8A9099"  # axes and reference lines
-GRID_COLOR = "#E4E7EB"
-BACKGROUND = "#FFFFFF"
-# Paul Tol's bright scheme, which is color-blind safe, in an order that maximizes the contrast of neighbors.
-COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
+PRINT_SIZE = 11.2  # points, of all text of figures for print: 5 points where the page is printed 8 cm wide
+DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
 
+_RC_PARAMS: Any = mpl.rc_params_from_file(
+    Path(__file__).with_name("isopix.mplstyle"), use_default_template=False
+)
+TEXT_COLOR, BACKGROUND = _RC_PARAMS["text.color"], _RC_PARAMS["figure.facecolor"]
+MUTED_COLOR = _RC_PARAMS["axes.edgecolor"]  # of axes and reference lines
+GRID_COLOR = _RC_PARAMS["grid.color"]
+COLORS = tuple(_RC_PARAMS["axes.prop_cycle"].by_key()["color"])
 SEQUENTIAL = LinearSegmentedColormap.from_list(
     "sequential", [BACKGROUND, "#9DBEDD", COLORS[0], "#1D3557"]
 ).with_extremes(bad=GRID_COLOR)
 DIVERGING = LinearSegmentedColormap.from_list(
     "diverging", ["#8C2D3B", COLORS[1], BACKGROUND, COLORS[0], "#1D3557"]
 )
-DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
-PRINT_SIZE = 11.2  # points, of all text of figures for print: 5 points where the page is printed 8 cm wide
-
-_RC_PARAMS: Any = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": MUTED_COLOR,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.labelcolor": TEXT_COLOR,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.8,
-    "axes.prop_cycle": cycler(color=COLORS),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": TEXT_COLOR,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "figure.constrained_layout.use": True,
-    "figure.dpi": 150,
-    "figure.facecolor": BACKGROUND,
-    "figure.figsize": (PAGE_WIDTH, 0.6 * PAGE_WIDTH),
-    "font.family": "DejaVu Sans",  # bundled with matplotlib, so that figures are identical on all machines
-    "font.size": 9,
-    "grid.color": GRID_COLOR,
-    "grid.linewidth": 0.7,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 4.5,
-    "savefig.dpi": 200,
-    "savefig.facecolor": BACKGROUND,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "isopix",  # makes files reproducible
-    "text.color": TEXT_COLOR,
-    "xtick.color": MUTED_COLOR,
-    "xtick.labelcolor": TEXT_COLOR,
-    "xtick.labelsize": 8,
-    "ytick.color": MUTED_COLOR,
-    "ytick.labelcolor": TEXT_COLOR,
-    "ytick.labelsize": 8,
-}
 
 
 def figure_style() -> ContextDecorator:
@@ -120,19 +80,13 @@ def percent_ticks(axis: Axis) -> None:
 
 
 @figure_style()
-def write_figure(figure: Figure, stem: Path, numbers: Mapping[str, Any] | None = None) -> list[Path]:
+def write_figure(figure: Figure, stem: Path, numbers: Mapping[str, Any] | None = None) -> None:
     """Write `stem` + .png and .svg, and numbers that no record has as .json. Raises ValueError for NaN."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    png, svg, values = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg", ".json"))
     if numbers is not None:
-        write_json(values, numbers)
-    replace_file(png, _drawn(figure, "png", {"Software": None}))
-    figure.set_layout_engine("none")  # the panels stay where they are
-    replace_file(svg, _drawn(figure, "svg", {"Date": None}))
-    return [png, svg, *([] if numbers is None else [values])]
-
-
-def _drawn(figure: Figure, format: str, metadata: Mapping[str, None]) -> bytes:
-    content = io.BytesIO()
-    figure.savefig(content, format=format, metadata=metadata)
-    return content.getvalue()
+        write_json(stem.with_name(f"{stem.name}.json"), numbers)
+    for suffix, undated in (("png", "Software"), ("svg", "Date")):  # files of equal figures are equal
+        content = io.BytesIO()
+        figure.savefig(content, format=suffix, metadata={undated: None})
+        replace_file(stem.with_name(f"{stem.name}.{suffix}"), content.getvalue())
+        figure.set_layout_engine("none")  # the panels stay where they are

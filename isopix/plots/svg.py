@@ -23,7 +23,10 @@ def svg_markup(figure: Figure, numbers: Any, *, name: str, alt: str) -> Markup:
     """Return `inline_svg` as markup that a template does not escape, and links to download the figure as an
     SVG file and its numbers as a CSV file, `name` with a suffix.
     """
-    files = {"svg": ("image/svg+xml", standalone_svg(figure)), "csv": ("text/csv", numbers_csv(numbers))}
+    files = {
+        "svg": ("image/svg+xml", _render(figure, transparent=False)),
+        "csv": ("text/csv", numbers_csv(numbers)),
+    }
     links = [
         Markup('<a download="{}.{}" href="data:{};base64,{}">{}</a>').format(
             name, suffix, media_type, base64.b64encode(content.encode()).decode(), suffix.upper()
@@ -57,13 +60,6 @@ def _leaves(numbers: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple
         yield from _leaves(part, (*path, name))
 
 
-@style.figure_style()
-def standalone_svg(figure: Figure) -> str:
-    """Return the content of an SVG file, on white and with the fonts of the figure or similar ones."""
-    return _render(figure, transparent=False)
-
-
-@style.figure_style()
 def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     """Return the `<svg>` element of a figure; `name` makes its ids unique on the page.
 
@@ -96,6 +92,7 @@ def _least_width(text: str, width: float) -> int:
     return math.ceil(width * SMALLEST_TEXT / min(sizes)) if sizes else 0
 
 
+@style.figure_style()
 def _render(figure: Figure, *, transparent: bool) -> str:
     content = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():

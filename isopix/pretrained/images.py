@@ -27,8 +27,8 @@ from isopix.generate.results import NearestTraining, PictureResult
 from isopix.plots.images import png_bytes, sample_grid
 from isopix.pretrained.inputs import ArrayLike, ImagesLike, as_images, require_images
 from isopix.pretrained.run import logger, require_writable
+from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
-from isopix.runs.seen import leave_out_seen
 from isopix.storage.atomic import replace_file
 from isopix.storage.run_folder import RunFolder
 
@@ -126,7 +126,7 @@ def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
 
 def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
     """Return a warning if a network was trained on labels, or if that is not known."""
-    seen = loaded.labels_seen
+    seen = loaded.state.labels_seen
     count = "an unknown number of labels" if seen is None else f"the labels of {seen:,} different images"
     text = (
         f"the network was trained on {count} before: these are not errors of few labels; for those, use the "

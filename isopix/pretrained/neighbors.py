@@ -17,7 +17,7 @@ from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.sources.base import SPLIT_NAMES
 from isopix.plots.images import png_bytes
-from isopix.plots.sheets import PairLabel, plot_pairs
+from isopix.plots.sheets import plot_pairs
 from isopix.pretrained.images import DataLike, Splits, named_images, opened_images, sample_of_each
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.features import iter_features
@@ -109,7 +109,7 @@ def save_neighbors(path: Path, result: NeighborsResult, splits: Splits, count: i
 
 def _picture(title: str, values: Sequence[str], pairs: Sequence[Pair], splits: Splits) -> bytes:
     labels = [
-        PairLabel(value, first.short_name, second.short_name)
+        (value, first.short_name, second.short_name)
         for value, (first, second) in zip(values, pairs, strict=True)
     ]
     return png_bytes(plot_pairs(title, *_pixels(splits, pairs), labels))

@@ -20,9 +20,9 @@ from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run, saved_recipe
-from isopix.runs.observer import RunStatus
 from isopix.runs.results import TrainingResult
 from isopix.runs.shipped import check_model_name, find_model, writable_model
+from isopix.runs.training import RunStatus
 from isopix.storage import hub
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder, reject_huggingface_model

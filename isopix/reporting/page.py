@@ -6,10 +6,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from isopix.core.text import printable_lines
-from isopix.core.version import __version__
 from isopix.reporting.run_record import Kinds, RunRecord, read_run
 from isopix.reporting.run_sections import (
     color_strip,
@@ -20,7 +16,7 @@ from isopix.reporting.run_sections import (
     palette_section,
     settings_section,
 )
-from isopix.reporting.section import Panel, Section, join_words, missing, result_panel, result_picture
+from isopix.reporting.section import Panel, Section, join_words, missing, render, result_panel, result_picture
 from isopix.reporting.summary import headline, summary_section
 from isopix.reporting.training import finetuning_section, loss_section, num_steps, probe_curve, training_cost
 from isopix.storage.run_folder import RunFolder
@@ -51,15 +47,7 @@ class Page(NamedTuple):
 
     def html(self) -> str:
         """Return the page; text is escaped and made printable."""
-        environment = Environment(
-            loader=FileSystemLoader(Path(__file__).parent),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        values = {**self._asdict(), "command": shlex.join(self.command), "version": __version__}
-        return printable_lines(environment.get_template("page.html.j2").render(values))
+        return render("page.html.j2", **{**self._asdict(), "command": shlex.join(self.command)})
 
 
 def read_runs(runs: Sequence[RunFolder], kinds: Kinds) -> dict[str, RunRecord]:

@@ -1,5 +1,6 @@
 """The result of `isopix report`: the summary of runs, with their baselines."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,10 @@ class SummaryRow:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def bits(self) -> float | None:
+        return None if self.loss is None else self.loss / math.log(2)
+
 
 class ReportResult(Result):
     """An HTML page about runs; `path` is its file."""
@@ -35,11 +40,10 @@ class ReportResult(Result):
     def tables(self) -> list[Table]:
         columns = ["name", "network", "loss", "layer", "accuracy"]
         title = "Runs and baselines: test loss in nats, test accuracy with 95 % interval"
-        return [Table(title, columns, [_cells(row) for row in self.summary])]
+        return [Table(title, columns, [_cells(row) for row in self.summary])] if self.summary else []
 
 
 def _cells(row: SummaryRow) -> tuple[str, ...]:
-    """Return the cells of a row; what was not measured is empty."""
     accuracy = "" if row.accuracy is None else f"{row.accuracy:.1%}"
     if row.accuracy is not None and row.low is not None and row.high is not None:
         accuracy = percent_with_interval(row.accuracy, row.low, row.high)

@@ -1,6 +1,6 @@
 """A run folder as a typed record: its settings, log, weights, and the results of verbs in it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -11,13 +11,13 @@ from torch import Tensor
 
 from isopix.codecs.palette import stored_colors
 from isopix.core.config import from_dict, to_dict
-from isopix.core.text import printable
+from isopix.core.text import error_line, printable
 from isopix.core.types import Images
 from isopix.probing.config import ProbeConfig
 from isopix.probing.linear import LbfgsProbe
 from isopix.probing.results import ProbeResult
 from isopix.recipes.recipe import Recipe
-from isopix.runs.verification import VerificationResult
+from isopix.runs.results import VerificationResult
 from isopix.storage import checkpoint, log
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import read_json
@@ -59,7 +59,7 @@ class Weights:
 class RunRecord:
     """A run; its results are in the order of their steps, then of the time of writing.
 
-    `settings` is recipe.json as it was written; `recipe` is None where this version cannot read it.
+    `settings` is recipe.json, of paths the last part; `recipe` is None where this version cannot read it.
     `problems` lists files that could not be read, with the reason.
     """
 
@@ -106,18 +106,34 @@ class RunRecord:
 
 def read_run(run: RunFolder, kinds: Kinds = NUMBERS) -> RunRecord:
     """Read a run folder, and its results of these kinds. Raises ValueError if its recipe is not JSON."""
-    reader = _Reader(run.path)
-    settings = read_json(run.recipe)
+    problems: list[str] = []
+
+    def read(path: Path, parse: Callable[[Path], T]) -> T | None:
+        try:
+            return parse(path) if path.exists() else None
+        except (ValueError, LookupError, TypeError, OSError) as error:
+            problems.append(f"{path.name}: {error_line(error)}".replace(f"{run.path}/", ""))
+            return None
+
+    settings = public(read_json(run.recipe))
+    records, bad = read(run.log, log.read_valid_records) or ([], [])
+    if bad:
+        problems.append(f"{run.log.name}: not a record: line {', '.join(map(str, bad))}")
+    results: list[Result] = []
+    for path in (*sorted(run.path.glob("*/*.json")), *sorted(run.path.glob("*/*/*.json"))):
+        verb = (read(path, read_json) or {}).get("call", {}).get("verb")
+        if verb in kinds and (result := read(path, kinds[verb].read)):
+            results.append(result)
     return RunRecord(
         path=run.path,
         settings=settings,
-        recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
-        environment=reader.read(run.environment, read_json) or {},
-        log=reader.records(run.log),
-        weights=reader.read(run.checkpoints, _weights),
-        data=reader.read(run.data_sample, _data_sample),
-        results=list(reader.results(kinds)),
-        problems=reader.problems,
+        recipe=read(run.recipe, lambda path: from_dict(Recipe, settings)),
+        environment=read(run.environment, lambda path: public(read_json(path))) or {},
+        log=records,
+        weights=read(run.checkpoints, _weights),
+        data=read(run.data_sample, _data_sample),
+        results=sorted(results, key=lambda each: (getattr(each, "step", 0), each.call["written"])),
+        problems=problems,
     )
 
 
@@ -127,46 +143,26 @@ def read_run_or_model(path: Path) -> RunRecord:
         return read_run(RunFolder.open(path))
     found = checkpoint.load_checkpoint(path, ("model",))
     imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
+    settings = public(found.records["recipe"])
     return RunRecord(
         path=path,
-        settings=found.records["recipe"],
-        recipe=from_dict(Recipe, found.records["recipe"]),
-        environment={**found.records.get("environment", {}), **imported},
+        settings=settings,
+        recipe=from_dict(Recipe, settings),
+        environment=public({**found.records.get("environment", {}), **imported}),
         weights=_weights_of(found),
     )
 
 
-class _Reader:
-    """Reads files of a folder and collects the problems."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.problems = folder, list[str]()
-
-    def read(self, path: Path, parse: Callable[[Path], T]) -> T | None:
-        """Return what `parse` makes of a file; None if it is missing or cannot be read."""
-        try:
-            return parse(path) if path.exists() else None
-        except (ValueError, LookupError, TypeError, OSError) as error:
-            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            self.problems.append(f"{path.name}: {' '.join(reason.split())}".replace(f"{self.folder}/", ""))
-            return None
-
-    def records(self, path: Path) -> list[Values]:
-        """Return the lines of a log that can be read."""
-        records, bad = self.read(path, log.read_valid_records) or ([], [])
-        if bad:
-            lines = f"line {bad[0]} is" if len(bad) == 1 else f"{len(bad)} lines, the first is {bad[0]}, are"
-            self.problems.append(f"{path.name}: {lines} not a record")
-        return records
-
-    def results(self, kinds: Kinds) -> Iterator[Result]:
-        """Yield the results of these kinds in order; files without a call are of others."""
-        found: list[Result] = []
-        for path in (*sorted(self.folder.glob("*/*.json")), *sorted(self.folder.glob("*/*/*.json"))):
-            verb = (self.read(path, read_json) or {}).get("call", {}).get("verb")
-            if verb in kinds and (result := self.read(path, kinds[verb].read)):
-                found.append(result)
-        yield from sorted(found, key=lambda each: (getattr(each, "step", 0), each.call["written"]))
+def public(values: Any) -> Any:
+    """Return values without the folders of absolute paths, alone or as `setting=path`."""
+    if isinstance(values, Mapping):
+        return {key: public(value) for key, value in values.items()}
+    if isinstance(values, list):
+        return list(map(public, values))
+    if not isinstance(values, str):
+        return values
+    before, equals, path = values.rpartition("=")
+    return before + equals + (PurePath(path).name if path.startswith("/") else path)
 
 
 def _data_sample(path: Path) -> DataSample:
@@ -182,15 +178,7 @@ def _weights(checkpoints: Path) -> Weights | None:
 
 
 def _weights_of(found: Checkpoint) -> Weights:
-    tensors = found.tensors["model"]
-    trained = [
-        each
-        for name, each in tensors.items()
-        if each.is_floating_point() and not name.endswith(FIXED_TENSORS)
-    ]
-    return Weights(
-        step=int(found.records["state"]["step"]),
-        parameters=sum(tensor.numel() for tensor in trained),
-        colors=stored_colors(tensors),
-        classes=len(found.records["state"].get("classes", ())),
-    )
+    tensors, state = found.tensors["model"], found.records["state"]
+    trained = [each for name, each in tensors.items() if not name.endswith(FIXED_TENSORS)]
+    parameters = sum(each.numel() for each in trained if each.is_floating_point())
+    return Weights(int(state["step"]), parameters, stored_colors(tensors), len(state.get("classes", ())))

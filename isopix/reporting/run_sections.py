@@ -3,7 +3,6 @@
 import dataclasses
 import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
 from typing import Any
 
 from jaxtyping import Float, UInt8
@@ -15,19 +14,15 @@ from isopix.core.registry import Part
 from isopix.core.table import Table
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
-from isopix.recipes.recipe import Recipe
-from isopix.reporting.run_record import DataSample, RunRecord
+from isopix.reporting.run_record import DataSample, RunRecord, public
 from isopix.reporting.section import (
     Chart,
-    PageTable,
     Panel,
-    Row,
     Section,
     Settings,
     embed,
     image_tag,
     missing,
-    page_table,
     percent,
 )
 from isopix.reporting.training import images_seen, num_steps
@@ -35,7 +30,6 @@ from isopix.reporting.training import images_seen, num_steps
 GROUPS = ("model", "objective", "data", "train", "finetune")
 # What the files of an imported model state; the rest of its recipe is filled in by us.
 STATED = ("codec", "block", "depth", "width", "objective", "rows", "cols")
-PATHS = ("source", "palette_file", "file", "run", "trained_on")  # settings and records that may be paths
 MAX_COLUMNS = 12  # of images; with more classes, images are not grouped by class
 ENVIRONMENT_NAMES = {"data": "data (hash of images and splits)"}
 UNSHOWN = ("command", "folder", "majority", "images")
@@ -54,14 +48,13 @@ def data_section(run: RunRecord) -> Section | None:
         " the model, before augmentation and codec."
     )
     tag = image_tag(png_bytes(picture), f"Training images. {caption}")
-    rows = [
-        (name, *(f"{n:,}" for n in counts)) for name, counts in zip(data.classes, data.counts, strict=True)
-    ]
-    rows.append(("all", *(f"{sum(column):,}" for column in zip(*data.counts, strict=True))))
-    table = Table(
-        f"Images of {len(data.classes):,} classes", ["class", "training", "validation", "test"], rows
-    )
-    tables = [page_table(table)] if len(data.classes) > 1 else []
+    counts = {
+        **dict(zip(data.classes, data.counts, strict=True)),
+        "all": map(sum, zip(*data.counts, strict=True)),
+    }
+    rows = [(name, *map("{:,}".format, each)) for name, each in counts.items()]
+    title = f"Images of {len(data.classes):,} classes"
+    tables = [Table(title, ["class", "training", "validation", "test"], rows)] if len(rows) > 2 else []
     return Section("Data", [Panel([Chart(tag, caption, "pixels")], tables)])
 
 
@@ -100,34 +93,35 @@ def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:
 
 def settings_section(run: RunRecord) -> Section:
     """Return the settings by group, a part by its own `label()`, and all of recipe.json on request."""
-    groups = [Settings(name, items) for name, items in grouped_settings(run).items()]
-    panels = [Panel(settings=groups)]
+    panels = [Panel(settings=[Settings(name, items) for name, items in grouped_settings(run).items()])]
     if not run.imported_from:
-        flat = flatten(without_private_paths(run.settings))
-        everything = [(name, "–" if value is None else str(value)) for name, value in flat.items()]
+        everything = [(name, _shown(value)) for name, value in flatten(run.settings).items()]
         panels.append(Panel(settings=[Settings("Every setting", everything, folded=True)]))
     return Section("Settings", panels, "grid")
 
 
 def differences_section(runs: Mapping[str, RunRecord]) -> Section:
     """Return the settings in which runs differ, a column for each run."""
-    flat = [flatten(without_private_paths(run.settings)) for run in runs.values()]
+    flat = [flatten(run.settings) for run in runs.values()]
     names = dict.fromkeys(name for settings in flat for name in settings if name != "name")
-    lines = [[name, *("–" if (x := each.get(name)) is None else str(x) for each in flat)] for name in names]
-    rows = [Row(line) for line in lines if len(set(line[1:])) > 1]
+    lines = [[name, *(_shown(settings.get(name)) for settings in flat)] for name in names]
+    rows = [line for line in lines if len(set(line[1:])) > 1]
     if not rows:
         return Section("Differences", [Panel(notes=["All settings of these runs are equal."])])
-    columns = [("setting", ""), *((name, "") for name in runs)]
-    return Section("Differences", [Panel(tables=[PageTable(columns, rows, "wrapped")])])
+    return Section("Differences", [Panel(tables=[Table("", ["setting", *runs], rows)])], css="wrapped")
+
+
+def _shown(value: object) -> str:
+    return "–" if value is None else str(value)
 
 
 def grouped_settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:
     """Return (setting, value) pairs by group; of an imported model those that its files state."""
     if run.recipe is None:
         return {}
-    groups = {name: list(_group(run.recipe, name)) for name in GROUPS}
+    groups = {name: list(_group(getattr(run.recipe, name), name)) for name in GROUPS}
     if run.imported_from:
-        step, data = run.weights.step if run.weights else 0, last_path_part(run.environment.get("trained_on"))
+        step, data = run.weights.step if run.weights else 0, run.environment.get("trained_on")
         groups = {group: [each for each in found if each[0] in STATED] for group, found in groups.items()}
         groups["train"] = [
             ("imported from", run.imported_from),
@@ -135,31 +129,23 @@ def grouped_settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:
             ("trained on", f"{data} (as stated at import)" if data else "not known"),
         ]
     elif origin := run.environment.get("pretrained"):
-        groups["train"].append(
-            ("initialized from", f"{last_path_part(origin['run'])}, step {origin['step']:,}")
-        )
+        groups["train"].append(("initialized from", f"{origin['run']}, step {origin['step']:,}"))
     if num_steps(run) and not run.imported_from:
         groups["train"].append(("images seen", f"{images_seen(run):,}"))
     return {name: found for name, found in groups.items() if found}
 
 
-def _group(recipe: Recipe, name: str) -> Iterator[tuple[str, str]]:
-    group = getattr(recipe, name)
-    if group is None:
-        return
+def _group(group: Any, name: str) -> Iterator[tuple[str, str]]:
     if isinstance(group, Part):
         yield name, group.label()
-    for each in dataclasses.fields(group):
-        value = getattr(group, each.name)
-        if value not in (None, ()):
-            yield each.name, _text(last_path_part(value) if each.name in PATHS else value)
+    for each in dataclasses.fields(group) if group else ():
+        if (value := getattr(group, each.name)) not in (None, ()):
+            yield each.name, _text(value)
 
 
 def environment_section(run: RunRecord) -> Section:
     """Return versions and device of a run, notes of its training, and files that could not be read."""
-    shown = without_private_paths(
-        {key: run.environment[key] for key in run.environment if key not in UNSHOWN}
-    )
+    shown = {key: value for key, value in run.environment.items() if key not in UNSHOWN}
     items = [(ENVIRONMENT_NAMES.get(key, key), _text(value)) for key, value in shown.items()]
     if (majority := run.environment.get("majority")) is not None:
         items.append(("majority class of train", f"{percent(majority)} of the test images"))
@@ -172,18 +158,17 @@ def environment_section(run: RunRecord) -> Section:
 
 def commands_section(run: RunRecord) -> Section:
     """Return the commands of all that is shown, each once and under the name of its working directory."""
-    commit, palette = run.environment.get("commit"), run.environment.get("palette")
+    commit, palette, here = run.environment.get("commit"), run.environment.get("palette"), None
     lines = [f"# isopix at commit {commit}"] if commit else []
-    if palette:
-        lines.append(f"# palette {last_path_part(palette.get('file'))}: {palette.get('source')}")
-    here = None
-    made = [run.environment, *(each.call for each in run.results)]
-    for command, folder in dict.fromkeys(
-        (_text(x["command"]), x.get("folder")) for x in made if x.get("command")
-    ):
+    lines += [f"# palette {palette.get('file')}: {palette.get('source')}"] if palette else []
+    made = [run.environment, *(public(each.call) for each in run.results)]
+    calls = dict.fromkeys(
+        (_text(each["command"]), each.get("folder")) for each in made if each.get("command")
+    )
+    for command, folder in calls:
         if folder and folder != here:
             here = folder
-            lines.append(f"cd {shlex.quote(PurePath(folder).name)}")
+            lines.append(f"cd {shlex.quote(folder)}")
         lines.append(command)
     return Section("Reproduce", [Panel(code="\n".join(lines) or "The command of this run was not recorded.")])
 
@@ -195,26 +180,9 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         return "; ".join(map(_text, value))
     if isinstance(value, list):
-        return shlex.join(str(last_path_part(str(word))) for word in value)
+        return shlex.join(map(str, value))
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "not recorded" if value is None else str(value)
-
-
-def without_private_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same settings with file paths cut to their last part."""
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        cut = last_path_part(value) if key in PATHS else value
-        found[key] = without_private_paths(value) if isinstance(value, Mapping) else cut
-    return found
-
-
-def last_path_part(value: Any) -> Any:
-    """Return the name of an absolute path, alone or as `setting=path`; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    before, equals, path = value.rpartition("=")
-    return before + equals + (PurePath(path).name if path.startswith("/") else path)

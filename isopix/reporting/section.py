@@ -2,46 +2,33 @@
 
 import base64
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from PIL import Image
 
-from isopix.core import table
-from isopix.plots import svg
+from isopix.core.table import Table
+from isopix.core.text import printable_lines
+from isopix.core.version import __version__
+from isopix.plots.style import Figure
+from isopix.plots.svg import svg_markup
+from isopix.reporting.results import SummaryRow
 from isopix.storage.result import Result
 
 Text = str | Markup
-NUMBER = "n"  # CSS class of a right-aligned column
-FOLDED = 20  # rows, above which a table is shown on request
+ChartKind = Literal["chart", "chart wide-chart", "pixels", "pixels palette"]
 
 
 class Chart(NamedTuple):
-    """A figure with its caption; `kind` is its CSS class, `title` a heading above it."""
+    """A figure with its caption; `kind` is its CSS class."""
 
     drawing: Markup
-    caption: str = ""
-    kind: Literal["chart", "chart wide-chart", "pixels", "pixels palette"] = "chart"
-    title: str = ""
-
-
-class Row(NamedTuple):
-    """The cells of a table's line, the row's header first, and its CSS class."""
-
-    cells: Sequence[Text]
-    css: str = ""
-
-
-class PageTable(NamedTuple):
-    """`columns` are (title, CSS classes) pairs; a `folded` table is shown on request, under that title."""
-
-    columns: Sequence[tuple[Text, str]]
-    rows: Sequence[Row]
-    css: str = ""
-    folded: str = ""
-    caption: str = ""
+    caption: str
+    kind: ChartKind = "chart"
 
 
 class Settings(NamedTuple):
@@ -53,43 +40,56 @@ class Settings(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Charts, and then notes (lines of text), tables, settings and code."""
+    """Charts, and then notes (lines of text), the summary of runs, tables, settings and code."""
 
     charts: Sequence[Chart] = ()
-    tables: Sequence[PageTable] = ()
+    tables: Sequence[Table] = ()
     notes: Sequence[Text] = ()
     settings: Sequence[Settings] = ()
     code: str = ""
+    summary: Sequence[SummaryRow] = ()
 
 
 class Section(NamedTuple):
-    """A titled part of a page; `layout` `pair` places the charts of a panel to the left of the rest."""
+    """A titled part of a page; `layout` `pair` places the charts of a panel to the left of the rest; `css` is
+    the class of its tables.
+    """
 
     title: str
     panels: Sequence[Panel]
     layout: Literal["stack", "pair", "grid"] = "stack"
+    css: Literal["", "wrapped"] = ""
 
 
-def page_table(shown: table.Table) -> PageTable:
-    """Return a result's table for a page: the row of what was chosen, which ends with `*`, is bold."""
-    columns = [(name, NUMBER * shown.is_numeric(place)) for place, name in enumerate(shown.columns)]
-    rows = [Row(list(map(str, row)), "run" * str(row[0]).endswith("*")) for row in shown.rows]
-    folded = shown.caption if len(rows) > FOLDED else ""
-    return PageTable(columns, rows, folded=folded, caption="" if folded else shown.caption)
+def render(template: str, **values: Any) -> str:
+    """Return a template of this folder with these values; in HTML, text is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "count": "{:,}".format, "markdown": escape_markdown}
+    return printable_lines(environment.get_template(template).render(version=__version__, **values))
+
+
+def figure_chart(figure: Figure, numbers: Any, name: str, caption: str, kind: ChartKind = "chart") -> Chart:
+    """Return a figure with links to download it and its numbers as files of this name."""
+    return Chart(svg_markup(figure, numbers, name=name, alt=caption), caption, kind)
 
 
 def result_panel(result: Result, name: str) -> Panel:
     """Return what a result shows of itself; `name` starts the names of its figures."""
     record = result.record()
     charts = [
-        Chart(svg.svg_markup(figure, record, name=f"{name}-{number}", alt=caption), caption)
+        figure_chart(figure, record, f"{name}-{number}", caption)
         for number, (caption, figure) in enumerate(result.figures())
     ]
     if not charts and (picture := result_picture(result)):
         tag = image_tag(picture.read_bytes(), f"{result.title}: {result.caption}")
         charts.append(Chart(tag, result.caption, "pixels"))
-    notes = [f"Note: {each}." for each in result.warnings]
-    return Panel(charts, [page_table(each) for each in result.tables()], notes)
+    return Panel(charts, result.tables(), [f"Note: {each}." for each in result.warnings])
 
 
 def result_picture(result: Result) -> Path | None:
@@ -101,6 +101,11 @@ def result_picture(result: Result) -> Path | None:
         return path.with_suffix(".png")
     folder = path.parent if path.stem == result.call["verb"] else path
     return next(iter(sorted(folder.glob("*.png"))), None)
+
+
+def escape_markdown(text: str) -> str:
+    """Return text in one line, without Markdown and HTML markup."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))
 
 
 def embed(png: bytes) -> str:

@@ -1,20 +1,17 @@
 """The summary of runs: the main metric, a row for each with its baselines, and what cannot be compared."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
-from markupsafe import Markup
-
 from isopix.core.text import signed_points
 from isopix.data.measurement import differences
-from isopix.plots import curves, svg
+from isopix.plots import curves
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, LayerScores, ProbeResult, baseline_title
 from isopix.reporting.results import SummaryRow
 from isopix.reporting.run_record import RunRecord
-from isopix.reporting.section import NUMBER, Chart, PageTable, Panel, Row, Section, Text, join_words, percent
+from isopix.reporting.section import Panel, Section, figure_chart, join_words, percent
 from isopix.reporting.training import (
     baseline_losses,
     finetune_accuracy,
@@ -25,49 +22,33 @@ from isopix.reporting.training import (
 
 # They move a score within its interval, or not at all.
 UNCOMPARED = {"seed", "num_resamples", "refit_on_validation", "concat"}
-SCALE = Markup('<span class="ends"><span>0</span><span>100\u00a0%</span></span>')  # of the bars below it
-COLUMNS = (
-    ("run or baseline", ""),
-    ("description", "minor"),
-    ("loss, nats", NUMBER),
-    ("bits", "n minor"),
-    ("layer", "n minor"),
-    ("accuracy", NUMBER),
-    ("95\u00a0% interval", NUMBER),
-    (SCALE, "wide"),
-)
 
 
 def headline(runs: Mapping[str, RunRecord]) -> str:
     """Return the main metric of a run, or of the best of several by their names: value, gain and interval."""
-    probes = {name: run.probe for name, run in runs.items() if run.probe}
     if different := incomparable(runs):
         return f"{len(runs)} runs that cannot be compared: {different}."
-    parts = []
+    probes = {name: run.probe for name, run in runs.items() if run.probe}
+    parts, alone = list[str](), len(runs) == 1
     if probes:
         best = max(probes, key=lambda name: probes[name].accuracy)
-        parts.append(
-            _probed(probes[best], "" if len(runs) == 1 else f" ({best}, the highest of {len(probes)})")
-        )
-    tuned = {name: found for name, run in runs.items() if (found := finetune_accuracy(run))}
-    for name, found in tuned.items():
-        of = "" if len(runs) == 1 else f" ({name})"
-        bounds = f"95\u00a0% interval {percent(found.low)} to {percent(found.high)}"
-        parts.append(f"Test accuracy after fine-tuning{of}: {percent(found.accuracy)}, {bounds}.")
-    if len(runs) == 1:
-        [run] = runs.values()
-        if loss := held_out_loss(run):
+        parts.append(_probed(probes[best], "" if alone else f" ({best}, the highest of {len(probes)})"))
+    for name, run in runs.items():
+        if found := finetune_accuracy(run):
+            bounds = f"95\u00a0% interval {percent(found.low)} to {percent(found.high)}"
+            of = "" if alone else f" ({name})"
+            parts.append(f"Test accuracy after fine-tuning{of}: {percent(found.accuracy)}, {bounds}.")
+        if alone and (loss := held_out_loss(run)):
             parts.append(f"{loss.split.capitalize()} loss: {loss.nats:.2f} nats per {loss_unit(run)}.")
     return " ".join(parts) or "Not evaluated yet."
 
 
 def _probed(probe: ProbeResult, of: str) -> str:
-    """Return `Probe test accuracy: 54.0 % at layer 3, +22.3 points (+19.1 to +25.6) over untrained.`"""
     text = f"Probe test accuracy{of}: {percent(probe.accuracy)} at layer {probe.best.layer}"
     if probe.gain is None:
         return f"{text}."
-    low, high = map(signed_points, probe.gain.interval)
-    gained = f"{signed_points(probe.gain.difference)} points (95\u00a0% interval {low} to {high})"
+    gain, low, high = map(signed_points, (probe.gain.difference, *probe.gain.interval))
+    gained = f"{gain} points (95\u00a0% interval {low} to {high})"
     return f"{text}, {gained} relative to the best baseline, {probe.gain.baseline}."
 
 
@@ -83,13 +64,9 @@ def incomparable(runs: Mapping[str, RunRecord]) -> str:
 def probe_differences(probes: Sequence[ProbeResult]) -> list[str]:
     """Return the settings in which probes differ and which their scores depend on."""
     names = [each.name for each in fields(ProbeConfig) if each.name not in UNCOMPARED]
-    found = [name for name in names if _differ([getattr(each.config, name) for each in probes])]
-    methods = ["settings of the method"] if _differ([dict(each.method) for each in probes]) else []
+    found = [name for name in names if len({str(getattr(each.config, name)) for each in probes}) > 1]
+    methods = ["settings of the method"] * (len({str(each.method) for each in probes}) > 1)
     return [*differences([each.measurement for each in probes]), *found, *methods]
-
-
-def _differ(values: Sequence[object]) -> bool:
-    return len({json.dumps(value, sort_keys=True, default=repr) for value in values}) > 1
 
 
 def summary_rows(runs: Mapping[str, RunRecord]) -> list[SummaryRow]:
@@ -153,44 +130,21 @@ def _scored(row: SummaryRow, scores: LayerScores) -> SummaryRow:
 
 def summary_section(runs: Mapping[str, RunRecord], name: str) -> Section:
     """Return the table of runs and baselines, and the probes of several runs in one figure."""
-    table = PageTable(COLUMNS, [_cells(row) for row in summary_rows(runs)], "summary")
     units = dict.fromkeys(loss_unit(run) for run in runs.values() if run.predicts_codes)
     notes = [
         "Accuracy: test accuracy of a probe of frozen features, or of the fine-tuned network, with its"
         f" 95\u00a0% interval. Loss: per {' or '.join(units) or 'predicted code'}."
     ]
     losses = [loss for run in runs.values() if run.predicts_codes and (loss := held_out_loss(run))]
-    if len({each.images_hash for each in losses if each.images_hash}) > 1:
+    if len({each.measurement.images_hash for each in losses}) > 1:
         notes.append("The losses cannot be compared, as they are of different images.")
     if different := incomparable(runs):
         notes.append(f"The accuracies cannot be compared: {different}.")
-    panels = [Panel(tables=[table], notes=notes)]
+    panels = [Panel(summary=summary_rows(runs), notes=notes)]
     probes = {run: record.probe for run, record in runs.items() if record.probe}
     if len(probes) > 1 and not different:
         caption = "Test accuracy by layer. Bands: 95\u00a0% intervals; rings: best layers on validation."
-        figure = curves.plot_probe_accuracy(probes)
         numbers = {run: probe.record() for run, probe in probes.items()}
-        panels.append(Panel([Chart(svg.svg_markup(figure, numbers, name=name, alt=caption), caption)]))
+        figure = curves.plot_probe_accuracy(probes)
+        panels.append(Panel([figure_chart(figure, numbers, name, caption)]))
     return Section("Runs and baselines", panels)
-
-
-def _cells(row: SummaryRow) -> Row:
-    nats: list[Text] = ["", ""] if row.loss is None else [f"{row.loss:.3f}", f"{row.loss / math.log(2):.3f}"]
-    scored: list[Text] = ["not probed" if row.kind == "run" else "", "", ""]
-    if row.accuracy is not None:
-        bounds = "" if row.low is None or row.high is None else f"{100 * row.low:.1f}–{100 * row.high:.1f}"
-        quiet = Markup('<span class="quiet">{}</span>').format(bounds)
-        scored = [percent(row.accuracy), quiet, _bar(row.accuracy, row.low, row.high)]
-    layer = "" if row.layer is None else str(row.layer)
-    return Row([row.name, row.description, *nats, layer, *scored], row.kind)
-
-
-def _bar(value: float, low: float | None, high: float | None) -> Markup:
-    """Return a bar from 0 to 100 % with a mark at `value` and its interval."""
-    bounded = low is not None and high is not None
-    whisker = f'<path class="whisker" d="M{100 * (low or 0)} 4H{100 * (high or 0)}"/>' if bounded else ""
-    return Markup(
-        '<svg class="range" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        f'<path class="ground" d="M0 4H100M0 1V7M50 1V7M100 1V7"/>{whisker}'
-        f'<path class="point" d="M{100 * value} 0V8"/></svg>'
-    )

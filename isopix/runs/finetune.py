@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -22,20 +22,13 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
 from isopix.runs.load import find_checkpoint, load_run, saved_recipe
-from isopix.runs.measurements import validation_measurement
-from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import codec_provenance, train_recipe
 from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs, resume_run, train_or_resume
 from isopix.runs.shipped import find_copy
-from isopix.runs.start import (
-    InitialWeights,
-    Prepare,
-    TrainingStart,
-    changed_settings,
-    initial_weights,
-    start_settings,
-)
+from isopix.runs.start import InitialWeights, TrainingStart, changed_settings, initial_weights
 from isopix.runs.state import MODEL, codec_of
+from isopix.runs.training import RunStatus
+from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import is_temporary
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
@@ -50,10 +43,10 @@ FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
 
 def prepare_finetune(
     source: str,
+    settings: Sequence[str] = (),
     *,
     file: Path | None = None,
     options: Mapping[str, Any] | None = None,
-    assignments: Sequence[str] = (),
 ) -> TrainingStart:
     """Return how to fine-tune the run folder `source`, or the recipe of that name from scratch.
 
@@ -64,23 +57,30 @@ def prepare_finetune(
     folder = find_copy(Path(source))
     loaded = load_run(folder, device=torch.device("cpu")) if folder.exists() else None
     base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
-    layers = [changes for _, changes in registry.layers(file, options, assignments)]
-    given = [changes[path] for changes in layers for path in SOURCE if path in changes]
-    if loaded and not given:
+    layers = [changes for _, changes in registry.layers(file, options, settings)]
+    given = [path for changes in layers for path in changes]
+    images = [changes[path] for changes in layers for path in SOURCE if path in changes]
+    if loaded and not images:
         require_known_source(base.data.source)
-    *_, images = base.data.source, *given
-    recipe = finetune_recipe(base, str(images), from_scratch=loaded is None)
+    recipe = finetune_recipe(base, str([base.data.source, *images][-1]), from_scratch=loaded is None)
     for changes in layers:
         recipe = _override(recipe, changes)
     if loaded is None:
-        recipe = with_palette_of_data(recipe, [path for changes in layers for path in changes])
+        recipe = with_palette_of_data(recipe, given)
     else:
-        _check_same_network(recipe, loaded.recipe)
+        for path, (own, _) in changed_settings(NETWORK, recipe, loaded.recipe).items():
+            raise ValueError(
+                f"{path.removesuffix('.kind')} cannot be changed: the pre-trained network has "
+                f"{json.dumps(own)}; fine-tune a recipe by its name to start from scratch"
+            )
     # All test images, so that runs of any length can be compared image by image.
-    keep = ["num_test_images", *(path for changes in layers for path in changes)]
-    recipe = with_affordable_evaluation(recipe, keep)
-    _check_parts(recipe)
-    return TrainingStart(recipe, None if loaded is None else initial_weights(source, recipe, loaded))
+    recipe = with_affordable_evaluation(recipe, ["num_test_images", *given])
+    assert recipe.finetune is not None
+    model = PretrainModel(recipe.outline(), recipe.objective)
+    FineTuneModel(
+        model, recipe.model.width, 2, recipe.finetune
+    )  # raises ValueError for parts that do not fit
+    return TrainingStart(recipe, initial_weights(source, recipe, loaded) if loaded else None)
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
@@ -131,33 +131,8 @@ def _full_path(path: str, recipe: Recipe) -> str:
     return f"finetune.{path}" if own else path
 
 
-def _check_same_network(recipe: Recipe, pretrained: Recipe) -> None:
-    """Raises ValueError for a changed setting of the pre-trained network."""
-    for path, (own, _) in changed_settings(NETWORK, recipe, pretrained).items():
-        raise ValueError(
-            f"{path.removesuffix('.kind')} cannot be changed: the pre-trained network has {json.dumps(own)}; "
-            "fine-tune a recipe by its name to start from scratch"
-        )
-
-
-def _check_parts(recipe: Recipe) -> None:
-    """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
-    network = recipe.outline()
-    if recipe.finetune is not None:
-        FineTuneModel(PretrainModel(network, recipe.objective), recipe.model.width, 2, recipe.finetune)
-
-
-class SelectedStep(NamedTuple):
-    """The step with the best validation accuracy, and the measurement record of that accuracy."""
-
-    step: int
-    accuracy: float
-    run: Path
-    measurement: Mapping[str, Any]
-
-
 def finetune_and_refit(
-    prepare: Prepare, out: Path, *, device: torch.device, observer_for: Callable[[Recipe], RunObserver]
+    start: TrainingStart, out: Path, *, device: torch.device, observer_for: Callable[[Recipe], RunObserver]
 ) -> RunStatus:
     """Fine-tune with a refit on train and validation (iGPT section 3.1); `out` becomes an ordinary run.
 
@@ -167,52 +142,35 @@ def finetune_and_refit(
     returned is unfinished if a run was asked to stop. Raises ValueError for settings without a selection, or
     other than those that `out` was started with; RuntimeError if no step is better than step 0.
     """
-    recipe, initial = prepare()
-    check_selects_step(recipe)
-    run, selecting = RunFolder(out), recipe.updated(num_test_images=0)
-    with folder_of_runs(out, start_settings(TrainingStart(selecting, initial)), "fine-tuning with a refit"):
+    check_selects_step(start.recipe)
+    run, selecting = RunFolder(out), start.recipe.updated(num_test_images=0)
+    settings = start._replace(recipe=selecting).settings()
+    with folder_of_runs(out, settings, "fine-tuning with a refit"):
         if run.has_checkpoints:
             return resume_run(out, device=device, observer=observer_for(saved_recipe(out)))
-        status = train_or_resume(
-            selecting, run.selection, device=device, observer=observer_for(selecting), initial=initial
-        )
+        observer, initial = observer_for(selecting), start.again()
+        status = train_or_resume(selecting, run.selection, device=device, observer=observer, initial=initial)
         if not status.finished:
             return status
-        selected = selected_step(run)
-        recipe, initial = prepare()
-        refitted = refit_recipe(recipe, selected.step)
-        return train_recipe(
-            refitted,
-            out,
-            device=device,
-            observer=observer_for(refitted),
-            initial=_initial_weights(TrainingStart(recipe, initial), selected),
-            allowed={run.selection.name, FOLDER_LOCK, SETTINGS, *_temporary(out)},
-        )
-
-
-def _temporary(folder: Path) -> list[str]:
-    """Return the names of files that a killed process has left."""
-    return [path.name for path in folder.iterdir() if is_temporary(path)]
+        initial = _selected_weights(start, RunFolder(run.selection))
+        recipe = refit_recipe(start.recipe, initial.provenance["selected"]["step"])
+        left = {path.name for path in out.iterdir() if is_temporary(path)}  # by a process that was killed
+        allowed = {run.selection.name, FOLDER_LOCK, SETTINGS, *left}
+        observer = observer_for(recipe)
+        return train_recipe(recipe, out, device=device, observer=observer, initial=initial, allowed=allowed)
 
 
 def check_selects_step(recipe: Recipe) -> None:
     """Raises ValueError for settings under which validation selects no step, or cannot be trained on."""
-    if recipe.data.train_on_validation:
-        raise ValueError(
-            "--refit-on-validation selects a step on validation images, and data.train_on_validation=true "
-            "leaves none; give one of the two"
-        )
-    if recipe.data.labels_per_class is not None:
-        raise ValueError(
-            "--refit-on-validation trains on all labels, and data.labels_per_class="
-            f"{recipe.data.labels_per_class} on a subset; give one of the two"
-        )
-    if recipe.finetune is None or not recipe.finetune.early_stops:
-        raise ValueError(
-            "--refit-on-validation selects a step by validation accuracy; patience=null and "
-            "generative_weight=inf select none"
-        )
+    why, data = "", recipe.data
+    if data.train_on_validation:
+        why = "selects a step on validation images, and data.train_on_validation=true leaves none"
+    elif data.labels_per_class is not None:
+        why = f"trains on all labels, and data.labels_per_class={data.labels_per_class} on a subset"
+    elif recipe.finetune is None or not recipe.finetune.early_stops:
+        why = "selects a step by accuracy, and patience=null or generative_weight=inf selects none"
+    if why:
+        raise ValueError(f"--refit-on-validation {why}; give one of the two")
 
 
 def refit_recipe(recipe: Recipe, steps: int) -> Recipe:
@@ -222,31 +180,26 @@ def refit_recipe(recipe: Recipe, steps: int) -> Recipe:
     return recipe.updated(data=data, finetune=finetune, steps=steps, probe_every=0)
 
 
-def selected_step(run: RunFolder) -> SelectedStep:
-    """Return what the finished run in `selection` selected. Raises RuntimeError for step 0."""
-    selection = RunFolder(run.selection)
-    records = read_log(selection.log)
+def _selected_weights(start: TrainingStart, selection: RunFolder) -> InitialWeights:
+    """Return the weights that a finished selection started from, with the palette fitted to training images
+    only, and the record of the step that it selected. Raises RuntimeError for step 0.
+    """
+    records, run = read_log(selection.log), selection.path.resolve()
     best = best_evaluation(records)
     assert best is not None, "the run was checked to have validation images"
-    if best["step"] == 0:
+    step, accuracy = best["step"], best["accuracy"]
+    if step == 0:
         raise RuntimeError(
-            f"no step has a better validation accuracy than step 0 ({best['accuracy']:.1%}, see "
-            f"{selection.path}), so that there is nothing to refit and nothing was tested; likely causes: "
-            f"{CAUSES}"
+            f"no step has a better validation accuracy than step 0 ({accuracy:.1%}, see {selection.path}), "
+            f"so that there is nothing to refit and nothing was tested; likely causes: {CAUSES}"
         )
-    measurement = validation_measurement(records)
-    return SelectedStep(best["step"], best["accuracy"], selection.path.resolve(), measurement)
-
-
-def _initial_weights(start: TrainingStart, selected: SelectedStep) -> InitialWeights:
-    """Return the weights that the selection started from, with the palette fitted to training images only."""
     text = (
-        f"step {selected.step} selected on validation, accuracy {selected.accuracy:.1%} ({selected.run}); "
-        "this run trains on train and validation for that many steps"
+        f"step {step} selected on validation, accuracy {accuracy:.1%} ({run}); this run trains on train and "
+        "validation for that many steps"
     )
-    record = {"step": selected.step, "validation_accuracy": selected.accuracy, "run": str(selected.run)}
-    provenance = {"selected": record | {"measurement": selected.measurement}}
+    record = {"step": step, "validation_accuracy": accuracy, "run": str(run)}
+    provenance = {"selected": {**record, "measurement": validation_measurement(records)}}
     if start.initial:
         return start.initial._replace(provenance=start.initial.provenance | provenance, notes=(text,))
-    codec = codec_of(find_checkpoint(selected.run, (MODEL,))[0])
+    codec = codec_of(find_checkpoint(run, (MODEL,))[0])
     return InitialWeights(start.recipe.build(codec), codec_provenance(start.recipe) | provenance, (text,))

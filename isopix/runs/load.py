@@ -12,7 +12,7 @@ from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
 from isopix.core.text import command_line
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.known_sources import require_known_source
 from isopix.data.measurement import (
     majority_baseline,
@@ -30,7 +30,7 @@ from isopix.probing.baselines import feature_sources
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, NetworkFeatures
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.runs.seen import load_labeled, load_seen
+from isopix.runs.image_lists import load_labeled, load_seen, run_folders
 from isopix.runs.state import (
     CLASSIFIER,
     MODEL,
@@ -74,26 +74,9 @@ class LoadedRun:
         return self.state.step
 
     @property
-    def labels_seen(self) -> int | None:
-        """The number of labels that the network was trained on; None where it is not known."""
-        return self.state.labels_seen
-
-    @property
     def seen_known(self) -> bool:
         """Whether `seen` has all images: not of an imported model, nor of one fine-tuned from it."""
         return self.seen is not None and self.state.seen_known
-
-    @property
-    def selection(self) -> str:
-        """What was chosen in training, and by which images; empty for the last step."""
-        return self.state.selection
-
-    @property
-    def decoder_valid(self) -> bool:
-        """Whether the decoder fits the backbone: not after fine-tuning on classes alone, and then only when
-        the validation loss of the codes was below their unigram baseline again.
-        """
-        return self.state.decoder_valid
 
     @property
     def model(self) -> PretrainModel:
@@ -118,16 +101,17 @@ class LoadedRun:
     def measured(self, measurement: Measurement) -> Measurement:
         """Return a record with what is known of this network."""
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
-        return replace(measurement, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
+        return replace(
+            measurement, labels_seen=self.state.labels_seen, selection=self.state.selection, seeds=seeds
+        )
 
     def require_decoder(self, verb: str) -> None:
         """Raise ValueError if the backbone has changed since the decoder was trained."""
-        if not self.decoder_valid:
+        if not self.state.decoder_valid:
             raise ValueError(
                 f"{verb} needs the decoder, which does not fit this network: it was fine-tuned without the "
-                "generative loss (generative_weight=0), and not since then with it until the validation loss "
-                "was below the unigram baseline; use the pre-trained run, or fine-tune with "
-                "generative_weight above 0"
+                "generative loss (generative_weight=0); use the pre-trained run, or fine-tune with "
+                "generative_weight above 0 until the validation loss is below the unigram baseline"
             )
 
     def finetuned(self, path: Path | str | None = None) -> FineTuneModel:
@@ -168,7 +152,9 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     Raises ValueError if there is none, if a file of it is damaged, if a plugin of it is not loaded, or if the
     palette is not the one whose hash the checkpoint records.
     """
-    found, damaged = find_checkpoint(checkpoint_to_use(path), (MODEL, CLASSIFIER), (CLASSIFIER,))
+    best = RunFolder(path).best
+    chosen = best if (best / checkpoint.MANIFEST).is_file() else path
+    found, damaged = find_checkpoint(chosen, (MODEL, CLASSIFIER), (CLASSIFIER,))
     head, state = class_head_of(found), state_of(found)
     return LoadedRun(
         recipe_of(found),
@@ -189,18 +175,12 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
     """Return the most frequent value of each channel, from the log of a run folder or of the one that a
     checkpoint is in.
     """
-    for folder in (path, path.parent, path.parent.parent):
+    for folder in run_folders(path):
         log = RunFolder(folder).log
         for record in read_log(log) if log.is_file() else ():
             if record["kind"] == "baselines":
                 return tuple(record["modes"])
     return ()
-
-
-def checkpoint_to_use(path: Path) -> Path:
-    """Return the best checkpoint of a fine-tuned run; the path itself where there is none."""
-    best = RunFolder(path).best
-    return best if (best / checkpoint.MANIFEST).is_file() else path
 
 
 def find_checkpoint(
@@ -252,35 +232,23 @@ def training_images(loaded: LoadedRun) -> Split:
 
     Raises ValueError, with the reason, if not all of them can be had, and what `load_dataset` raises.
     """
-    config = loaded.recipe.data
+    config, seen = loaded.recipe.data, loaded.seen
     if loaded.imported:
         raise ValueError("of an imported model they are not known")
     require_known_source(config.source)
     data = load_dataset(config)
     if data.fingerprint == loaded.state.data:
         return _distinct(data.train)
-    return _listed(config, loaded.seen)
-
-
-def _listed(config: DataConfig, seen: Hashes | None) -> Split:
-    """Return the images of a dataset that has changed that are in the list of the run."""
     changed = f"dataset '{config.source}' has changed since the run was trained"
-    if seen is None:
-        raise ValueError(f"{changed}, which has no list of them")
-    if config.crop == "random":
-        raise ValueError(f"{changed}, and their random crops depend on all files")
-    if config.labels_per_class is not None:
-        raise ValueError(f"{changed}, and the choice of labels_per_class depends on all files")
+    if seen is None or config.crop == "random" or config.labels_per_class is not None:
+        raise ValueError(f"{changed}, and its training images cannot be found by their content")
     # A limit and `train_on_validation` depend on all images, the split of each image on its content alone.
     data = load_dataset(replace(config, limit=None, train_on_validation=False))
     train = data.train.concat(data.validation) if config.train_on_validation else data.train
-    assert train.hashes is not None, "the cache has them"
-    assert data.validation.hashes is not None, "the cache has them"
-    in_list = np.isin(train.hashes.numpy(), seen.numpy())
-    found = _distinct(train.select(torch.from_numpy(in_list.nonzero()[0])))
+    found = _distinct(train.select(torch.isin(_hashes(train), seen).nonzero()[:, 0]))
     # Validation images that selected the step are in the list and are no training images.
-    others = 0 if config.train_on_validation else np.isin(seen.numpy(), data.validation.hashes.numpy()).sum()
-    missing = len(seen) - len(found) - int(others)
+    others = 0 if config.train_on_validation else int(torch.isin(seen, _hashes(data.validation)).sum())
+    missing = len(seen) - len(found) - others
     if missing or not len(found):
         raise ValueError(f"{changed}, and {missing:,} of its {len(seen):,} images are not there any more")
     return found
@@ -288,6 +256,10 @@ def _listed(config: DataConfig, seen: Hashes | None) -> Split:
 
 def _distinct(split: Split) -> Split:
     """Return the first image of each content."""
-    assert split.hashes is not None, "the cache has them"
-    first = np.unique(split.hashes.numpy(), return_index=True)[1]
+    first = np.unique(_hashes(split).numpy(), return_index=True)[1]
     return split if len(first) == len(split) else split.select(torch.from_numpy(np.sort(first)))
+
+
+def _hashes(split: Split) -> Hashes:
+    assert split.hashes is not None, "the cache has them"
+    return split.hashes

@@ -14,15 +14,14 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.device import check_compiler, runtime_environment
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import missing_class_notes, missing_classes, unknown_images_warning
-from isopix.data.splits import Hashes, Split, majority_accuracy
+from isopix.data.splits import Hashes, majority_accuracy
 from isopix.recipes.recipe import Recipe
 from isopix.runs.codec_cache import fit_codec
-from isopix.runs.measurements import evaluator_specs
-from isopix.runs.observer import RunObserver, RunStatus
-from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
+from isopix.runs.image_lists import leave_out_seen, save_hashes, union
 from isopix.runs.start import InitialWeights, with_absolute_paths
 from isopix.runs.state import Origin, RunEnvironment, write_environment
-from isopix.runs.training import TrainingRun
+from isopix.runs.training import RunStatus, TrainingRun
+from isopix.runs.training_log import RunObserver, evaluator_specs
 from isopix.storage.arrays import npz_bytes
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
@@ -30,6 +29,9 @@ from isopix.storage.run_folder import RunFolder, start_run
 from isopix.train.parallel import barrier
 
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
+SPLITS = ("train", "validation", "test")
+MAX_IMAGES = 60  # in the sample of the data
+MAX_BYTES = 2**21  # of their pixels: 14 images of 224x224
 
 
 def train_recipe(
@@ -54,12 +56,17 @@ def train_recipe(
         check_data(recipe, data)
         if initial is None:
             initial = _from_scratch(recipe, data)
-        seen = seen_images(data, initial.seen, _selecting(recipe, data))
+        selects = recipe.finetune is not None and recipe.finetune.early_stops
+        selecting = data.validation.sample(recipe.train.evaluate_images if selects else 0)
+        seen = union(data.train.hashes, initial.seen, selecting.hashes)
         data, left_out = leave_out_seen(data, seen, known=initial.seen_known)
         recipe = with_absolute_paths(recipe)
-        labeled = labeled_images(recipe, data, initial.labeled)
+        classifies = recipe.finetune is not None and recipe.finetune.has_class_loss
+        own = union(data.train.hashes) if classifies else None
+        labeled = union(own, initial.labeled)
+        labels_seen = _labels_seen(initial, own, labeled)
         origin = Origin(
-            labels_seen=_labels_seen(recipe, data, initial, labeled),
+            labels_seen=labels_seen,
             initial_labels_seen=initial.labels_seen,
             decoder_valid=initial.decoder_valid,
         )
@@ -73,8 +80,8 @@ def train_recipe(
             **plugin_records(),
             **_records(training),
             **initial.provenance,
+            "precision": training.precision,
         }
-        facts["precision"] = training.precision
         write_environment(folder, from_dict(RunEnvironment, facts))
         if data.bad_files_csv:
             replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
@@ -114,11 +121,6 @@ def check_data(recipe: Recipe, data: ImageDataset) -> None:
 def require_validation(recipe: Recipe, data: ImageDataset, selection: str) -> None:
     """Raises ValueError unless the run evaluates validation images; `selection` is what they select."""
     data.require_validation(selection)
-    require_evaluations(recipe, selection)
-
-
-def require_evaluations(recipe: Recipe, selection: str) -> None:
-    """Raises ValueError for settings without validation images in evaluations."""
     if recipe.train.evaluate_images == 0:
         raise ValueError(f"{selection} is selected on validation images; set evaluate_images above 0")
 
@@ -140,7 +142,7 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     of train, and in fine-tuning the number of trained parameters.
     """
     data = training.data
-    counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
+    counts = {name: len(getattr(data, name)) for name in SPLITS}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
     labels = data.test.sample(training.recipe.train.num_test_images).labels
     if labels is not None and len(labels) and data.train.labels is not None:
@@ -152,29 +154,14 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     return records
 
 
-def _selecting(recipe: Recipe, data: ImageDataset) -> Split:
-    """Return the validation images that select the step of the weights; none where the last one is kept."""
-    selects = recipe.finetune is not None and recipe.finetune.early_stops
-    return data.validation.sample(recipe.train.evaluate_images if selects else 0)
-
-
-def labeled_images(recipe: Recipe, data: ImageDataset, earlier: Hashes | None) -> Hashes | None:
-    """Return the sorted hashes of the images whose labels the loss depends on, and of those `earlier`."""
-    trained = data.train if recipe.finetune is not None and recipe.finetune.has_class_loss else None
-    return union(None if trained is None else trained.hashes, earlier)
-
-
-def _labels_seen(
-    recipe: Recipe, data: ImageDataset, initial: InitialWeights, labeled: Hashes | None
-) -> int | None:
+def _labels_seen(initial: InitialWeights, own: Hashes | None, labeled: Hashes | None) -> int | None:
     """Return the number of labels seen: an upper bound where the images of the initial ones are not known,
     None where their number is not.
     """
+    if initial.labels_seen and initial.labeled is None:
+        return initial.labels_seen + (0 if own is None else len(own))
     if initial.labels_seen is None:
         return None
-    if initial.labels_seen and initial.labeled is None:
-        own = labeled_images(recipe, data, None)
-        return initial.labels_seen + (0 if own is None else len(own))
     return 0 if labeled is None else len(labeled)
 
 
@@ -191,23 +178,13 @@ def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
             f"{count:,} labeled validation images select the step, besides {len(data.train):,} labeled "
             "training images; patience=null trains for a fixed number of steps without them"
         )
-    return [*notes, *_missing_test(data)]
-
-
-def _missing_test(data: ImageDataset) -> list[str]:
-    """Return a note if there are no test images."""
-    if len(data.test):
-        return []
-    splits = "test" if len(data.validation) else "validation or test"
-    return [
-        f"there will be no {splits} accuracy: dataset '{data.name}' has no {splits} images; set "
-        f"data.holdout above 0, or use data with {splits} images of its own"
-    ]
-
-
-MAX_IMAGES = 60
-MAX_BYTES = 2**21  # of their pixels: 14 images of 224x224
-SPLITS = ("train", "validation", "test")
+    if not len(data.test):
+        splits = "test" if len(data.validation) else "validation or test"
+        notes.append(
+            f"there will be no {splits} accuracy: dataset '{data.name}' has no {splits} images; set "
+            f"data.holdout above 0, or use data with {splits} images of its own"
+        )
+    return notes
 
 
 def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:

@@ -20,14 +20,15 @@ from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import check_selects_step, finetune_and_refit
 from isopix.runs.load import saved_recipe
+from isopix.runs.loggers import check_loggers
 from isopix.runs.lr_search import lr_grid, run_lr_search, trial_recipe
-from isopix.runs.metric_loggers import check_loggers
-from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.results import LRSearchResult
 from isopix.runs.resume import FOLDER_LOCK, resume_run
 from isopix.runs.shipped import shipped_copy
-from isopix.runs.start import InitialWeights, Prepare
+from isopix.runs.start import InitialWeights, TrainingStart
+from isopix.runs.training import RunStatus
+from isopix.runs.training_log import RunObserver
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.parallel import process_group
 
@@ -37,17 +38,17 @@ logger = logging.getLogger("isopix")
 
 
 def train_in_processes(
-    prepare: Prepare, out: Path, *, device: DeviceLike, loggers: Sequence[str], refit: bool = False
+    start: TrainingStart, out: Path, *, device: DeviceLike, loggers: Sequence[str], refit: bool = False
 ) -> RunStatus:
     """Train in the new run folder `out`, or resume the run there if torchrun or SLURM has started this call
     again; a `refit` may continue the one in its folder.
 
     Raises ValueError for wrong settings, data or folders before any work.
     """
-    check_loggers(loggers)
     if ranks.num_restarts() > 0 and RunFolder(out).has_checkpoints and not refit:
         return resume_in_processes(out, device=device, loggers=loggers)
-    recipe, initial = prepare()
+    recipe, initial = start
+    check_loggers(loggers)
     recipe.outline()  # raises ValueError for parts that do not fit together
     if refit:
         check_selects_step(recipe)
@@ -65,7 +66,7 @@ def train_in_processes(
             return RunObserver(_title(trained, initial, where), loggers=loggers)
 
         if refit:
-            return finetune_and_refit(prepare, out, device=where, observer_for=observer_for)
+            return finetune_and_refit(start, out, device=where, observer_for=observer_for)
         return train_recipe(recipe, out, device=where, observer=observer_for(recipe), initial=initial)
 
 
@@ -81,16 +82,22 @@ def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]
 
 
 def search_in_process(
-    prepare: Prepare, out: Path, max_lr: float, min_lr: float, *, device: DeviceLike, words: tuple[str, ...]
+    start: TrainingStart,
+    out: Path,
+    max_lr: float,
+    min_lr: float,
+    *,
+    device: DeviceLike,
+    words: tuple[str, ...],
 ) -> LRSearchResult:
     """Search for a learning rate in the folder `out`, or continue the search there."""
-    rates, recipe, where = lr_grid(max_lr, min_lr), prepare().recipe, select_device(device)
+    rates, where = lr_grid(max_lr, min_lr), select_device(device)
     if not (out / FOLDER_LOCK).is_file():
         require_new(out)
-    trial_recipe(recipe)
-    begin_work(recipe.train.check_ranks)
-    _check_memory(recipe, where)
-    return run_lr_search(prepare, out, rates, device=where, words=words)
+    trial_recipe(start.recipe)
+    begin_work(start.recipe.train.check_ranks)
+    _check_memory(start.recipe, where)
+    return run_lr_search(start, out, rates, device=where, words=words)
 
 
 def require_no_lr(recipe: Recipe, settings: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""Results of the verbs that train: a run, and a search for a learning rate."""
+"""Results: a training, a search for a learning rate, and a verification."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -61,13 +61,8 @@ class TrainingResult(Result):
             rows += [(name, "", _percent(each)) for name, each in self.measurement.baselines.items()]
         if self.uniform is not None and "test" in self.losses:
             rows.append(("uniform prediction", _number(self.uniform), ""))
-        return [
-            Table(
-                f"{self.recipe}, weights of step {self.weights_step:,}",
-                ["images", "loss (nats)", "accuracy"],
-                rows,
-            )
-        ]
+        caption = f"{self.recipe}, weights of step {self.weights_step:,}"
+        return [Table(caption, ["images", "loss (nats)", "accuracy"], rows)]
 
     def notes(self) -> list[str]:
         """Return where the run is, and the commands to continue with."""
@@ -100,42 +95,19 @@ class LRTrial:
         return None if self.loss is None else -self.loss
 
 
-@dataclass(frozen=True)
-class LRSearch:
-    """Learning rates in decreasing order, and the trials of the first of them (iGPT, appendix)."""
+def best_trial(trials: Sequence[LRTrial]) -> LRTrial | None:
+    """Return the completed trial with the highest score, the largest learning rate of equals."""
+    scores = {each: each.score for each in trials if each.status == "completed" and each.score is not None}
+    return max(scores, key=scores.__getitem__, default=None)
 
-    lrs: tuple[float, ...]
-    trials: tuple[LRTrial, ...] = ()
 
-    @property
-    def scores(self) -> dict[LRTrial, float]:
-        """The scores of the completed trials."""
-        scored = {trial: trial.score for trial in self.trials if trial.status == "completed"}
-        return {trial: score for trial, score in scored.items() if score is not None}
-
-    @property
-    def worsened(self) -> bool:
-        """Whether a trial after a completed one has failed, or has a lower score."""
-        scored = [trial for trial in self.trials if trial.score is not None]
-        scores = {**dict.fromkeys(scored, -math.inf), **self.scores}  # without those that failed
-        return any(scores[later] < scores[earlier] for earlier, later in pairwise(scored))
-
-    @property
-    def finished(self) -> bool:
-        """Whether a trial was worse than the one before, or all learning rates have been tried."""
-        return self.worsened or len(self.trials) == len(self.lrs)
-
-    @property
-    def remaining(self) -> tuple[float, ...]:
-        """The learning rates that have not been tried."""
-        return self.lrs[len(self.trials) :]
-
-    @property
-    def best(self) -> LRTrial | None:
-        """The completed trial with the highest score, the largest learning rate of equals; None before the
-        end, and if there is none.
-        """
-        return max(self.scores, key=self.scores.__getitem__, default=None) if self.finished else None
+def worsened(trials: Sequence[LRTrial]) -> bool:
+    """Return whether a trial after a completed one has failed, or has a lower score; one that diverged does
+    not count.
+    """
+    scored = [(each.score, each.status) for each in trials if each.score is not None]
+    scores = [score if status == "completed" else -math.inf for score, status in scored]
+    return any(later < earlier for earlier, later in pairwise(scores))
 
 
 class LRSearchResult(Result):
@@ -150,14 +122,14 @@ class LRSearchResult(Result):
     """The command that trains with the best learning rate."""
 
     @property
-    def search(self) -> LRSearch:
-        """The learning rates and their trials."""
-        return LRSearch(self.lrs, self.trials)
+    def best(self) -> LRTrial | None:
+        """The trial with the best learning rate; None before the end, and if there is none."""
+        return best_trial(self.trials) if self.finished else None
 
     @property
-    def best(self) -> LRTrial | None:
-        """The trial with the best learning rate."""
-        return self.search.best
+    def remaining(self) -> tuple[float, ...]:
+        """The learning rates that have not been tried."""
+        return self.lrs[len(self.trials) :]
 
     @property
     def failure(self) -> str:
@@ -170,7 +142,7 @@ class LRSearchResult(Result):
         """Return a row for each trial, and for each learning rate that was not tried."""
         rows = [_trial_row(trial, chosen=trial == self.best) for trial in self.trials]
         status = "not needed" if self.finished else "pending"
-        rows += [(str(lr), status, "", "", "") for lr in self.search.remaining]
+        rows += [(str(lr), status, "", "", "") for lr in self.remaining]
         result = "validation accuracy" if self._tuned else "validation loss (nats)"
         step = "step" if self._tuned else "steps"
         return [Table("Learning-rate search; * best", ["lr", "status", result, step, "time"], rows)]
@@ -183,7 +155,7 @@ class LRSearchResult(Result):
         best = self.best
         if best is None:
             return notes
-        if not self.search.worsened:
+        if not worsened(self.trials):
             trend = "accuracy was still rising" if self._tuned else "loss was still falling"
             notes.append(f"note: the {trend} at the smallest learning rate; continue with a smaller --min-lr")
         if best == self.trials[0]:
@@ -215,3 +187,72 @@ def _number(value: float | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
+
+
+@dataclass(frozen=True)
+class PublishedLoss:
+    """A loss in nats per predicted code, published in `source` after `step` steps, measured by `protocol`."""
+
+    nats: float
+    source: str
+    protocol: str
+    step: int
+
+
+class VerificationResult(Result):
+    """The test loss of a model in nats per predicted code, next to the published one, if there is one for
+    this network and palette. The hashes of all `files` of `checkpoint` match its manifest.
+
+    `imported` is what a converted model was read from; one without a step in its name has step 0.
+    `uniform_nats` is the loss of a uniform prediction, None for a regression.
+    """
+
+    recipe: str
+    step: int
+    imported: str | None
+    checkpoint: str
+    files: tuple[str, ...]
+    palette: str
+    palette_is_openai: bool
+    data: str
+    images: int
+    precision: str
+    loss_nats: float
+    uniform_nats: float | None
+    published: PublishedLoss | None
+
+    def tables(self) -> list[Table]:
+        """Return the losses in nats and bits."""
+        assert self.measurement
+        rows = [(f"this model, {self.measurement.line}", self.loss_nats)]
+        if self.published:
+            published = self.published
+            rows.append((f"published ({published.source}): {published.protocol}", published.nats))
+        if self.uniform_nats is not None:
+            rows.append(("uniform prediction", self.uniform_nats))
+        bits = [(name, f"{nats:.4f}", f"{nats / math.log(2):.4f}") for name, nats in rows]
+        origin = f", imported from {self.imported}" if self.imported else ""
+        caption = f"Loss per predicted code: {self.recipe}, step {self._step}{origin}"
+        return [Table(caption, ["model", "nats", "bits"], bits)]
+
+    def notes(self) -> list[str]:
+        """Return what was checked, and the difference from the published loss."""
+        owner = "OpenAI's" if self.palette_is_openai else "custom"
+        lines = [
+            f"{self.checkpoint}: all {len(self.files)} files match the hashes of the manifest",
+            f"palette: {owner}, fingerprint {self.palette[:12]}",
+        ]
+        if self.published is None:
+            lines.append("no published loss for this network and palette")
+        else:
+            if self.step != self.published.step:
+                lines.append(f"published loss: step {self.published.step:,}; this model: step {self._step}")
+            difference = self.loss_nats - self.published.nats
+            lines.append(
+                f"difference from the published loss: {difference:+.4f} nats (note the images of each)"
+            )
+        return [*lines, *super().notes()]
+
+    @property
+    def _step(self) -> str:
+        return "unknown" if self.imported and not self.step else f"{self.step:,}"

@@ -17,13 +17,13 @@ from isopix.core.text import count_of
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
+from isopix.runs.image_lists import leave_out_seen, load_seen
 from isopix.runs.load import build_network, find_checkpoint
-from isopix.runs.observer import RunObserver, RunStatus
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.start import InitialWeights
 from isopix.runs.state import OPTIMIZER, environment_of, plugin_changes, recipe_of, state_of
-from isopix.runs.training import TrainingRun
+from isopix.runs.training import RunStatus, TrainingRun
+from isopix.runs.training_log import RunObserver
 from isopix.storage.atomic import is_temporary, read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, prune
 from isopix.storage.lock import exclusive_lock

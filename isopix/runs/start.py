@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,8 +49,14 @@ class TrainingStart(NamedTuple):
     recipe: Recipe
     initial: InitialWeights | None
 
+    def again(self) -> InitialWeights | None:
+        """Return a copy of the initial weights, for one of several trainings: each changes its own."""
+        return self.initial and self.initial._replace(network=deepcopy(self.initial.network))
 
-Prepare = Callable[[], TrainingStart]  # called for each run, as training changes the weights
+    def settings(self) -> dict[str, Any]:
+        """Return the settings and the origin of the weights, to compare with those of another time."""
+        settings = to_dict(with_absolute_paths(self.recipe))
+        return settings | {"pretrained": self.initial and self.initial.provenance.get("pretrained")}
 
 
 def prepare_pretrain(
@@ -66,36 +73,27 @@ def prepare_pretrain(
     Raises ValueError for a recipe of another network, for a fine-tuned run without one, and for wrong
     settings.
     """
-    options = options or {}
-    if weights is None:
-        if recipe is None:
-            raise ValueError("pretrain needs the name of a recipe (isopix recipe list), or --from RUN")
-        found = registry.resolve(recipe, file=file, options=options, assignments=settings)
-        return TrainingStart(found.recipe, None)
-    source = find_model(Path(weights))
-    check_model_name(source)
-    loaded = load_run(source, device=torch.device("cpu"))
-    if recipe is None and loaded.recipe.finetune is not None:
+    loaded = None if weights is None else _load(find_model(Path(weights)))
+    base = loaded.recipe if loaded and recipe is None else recipe
+    if base is None:
+        raise ValueError("pretrain needs the name of a recipe (isopix recipe list), or --from RUN")
+    if loaded and recipe is None and loaded.recipe.finetune is not None:
         command = command_line("pretrain", "RECIPE", "--from", weights)
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")
-    found = registry.resolve(recipe or loaded.recipe, file=file, options=options, assignments=settings)
+    found = registry.resolve(base, file=file, options=options, assignments=settings)
+    if weights is None or loaded is None:
+        return TrainingStart(found.recipe, None)
     own = _with_codec_of(loaded.recipe, found)
     if changed := changed_settings(NETWORK, own, loaded.recipe):
-        texts = (
+        texts = [
             f"{path}={json.dumps(had)}, not {json.dumps(given)}" for path, (had, given) in changed.items()
-        )
+        ]
         raise ValueError(
             f"the weights of {weights} have {'; '.join(texts)}; only the same network can start from them"
         )
-    if recipe is None and not chooses_source(file, options, settings):
+    if recipe is None and "data.source" not in found.origins:
         require_known_source(own.data.source)
     return TrainingStart(own, initial_weights(weights, own, loaded))
-
-
-def chooses_source(file: Path | None, options: Mapping[str, Any], settings: Sequence[str]) -> bool:
-    """Return whether the images are chosen by the user, and are not those of a run."""
-    named = any(word.partition("=")[0].endswith("source") for word in settings)
-    return named or file is not None or options.get("data.source") is not None
 
 
 def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:
@@ -104,15 +102,21 @@ def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> Init
     Position embeddings are interpolated for another grid. Raises ValueError if a block has weights per
     position.
     """
+    run = str(find_model(Path(source)).resolve())
     return InitialWeights(
         _resized(recipe, loaded),
-        {"pretrained": {"run": str(find_model(Path(source)).resolve()), "step": loaded.step}},
+        {"pretrained": {"run": run, "step": loaded.step}},
         seen=loaded.seen,
         seen_known=loaded.seen_known,
-        labels_seen=loaded.labels_seen,
+        labels_seen=loaded.state.labels_seen,
         labeled=loaded.labeled,
-        decoder_valid=loaded.decoder_valid,
+        decoder_valid=loaded.state.decoder_valid,
     )
+
+
+def _load(source: Path) -> LoadedRun:
+    check_model_name(source)
+    return load_run(source, device=torch.device("cpu"))
 
 
 def changed_settings(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> dict[str, tuple[Any, Any]]:
@@ -135,12 +139,6 @@ def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
     mode = (recipe.finetune or FineTuneConfig()).interpolation
     tensors = resize_pos_embed(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
     return recipe.restore(recipe.model.codec.from_state(tensors, recipe.grid), tensors)
-
-
-def start_settings(start: TrainingStart) -> dict[str, Any]:
-    """Return the settings and the initial weights of a training, to compare with those of another time."""
-    settings = to_dict(with_absolute_paths(start.recipe))
-    return settings | {"pretrained": start.initial.provenance.get("pretrained") if start.initial else None}
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:

@@ -1,12 +1,9 @@
 """What a run records of itself, typed once: `State` (state.json) and `Environment` (environment.json)."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import field
 from typing import Annotated, Any
-
-import torch
-from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
 from isopix.core.choices import Range
@@ -16,11 +13,8 @@ from isopix.model.heads import ClassHead
 from isopix.model.pool import pooled_width
 from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.checkpoint import STEP_NAME, Checkpoint, DamagedCheckpointError
-from isopix.storage.hashing import sha256_of
+from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
 from isopix.storage.run_folder import RunFolder
-from isopix.train.optim import OptimizerSpec
-from isopix.train.train_step import NO_STATE, NUMBER
 
 MODEL, OPTIMIZER, CLASSIFIER = "model", "optimizer", "classifier"  # groups of tensors
 
@@ -187,84 +181,12 @@ def class_head_of(found: Checkpoint) -> ClassHead | None:
 
 
 def check_content(found: Checkpoint) -> None:
-    """Raise DamagedCheckpointError for records that cannot be read, a checkpoint of another run or step than
-    its folder's, another codec, and a state that the optimizer could not have saved; ValueError if a plugin
+    """Raise DamagedCheckpointError for records that cannot be read, and another codec; ValueError if a plugin
     is not loaded.
     """
-    state, recipe = state_of(found), recipe_of(found)
-    with _damage(found, "state.json"):
-        _check_identity(found, state)
+    state_of(found), recipe_of(found)
     if MODEL in found.tensors:
         codec_of(found)
-    if OPTIMIZER in found.tensors:
-        groups = {"network": MODEL, "head": CLASSIFIER}
-        shapes = {
-            f"{prefix}.{name}": tensor
-            for prefix, group in groups.items()
-            for name, tensor in found.tensors.get(group, {}).items()
-        }
-        with _damage(found, "optimizer.safetensors"):
-            check_moments(recipe.train.optimizer, shapes, found.tensors[OPTIMIZER])
-
-
-def check_moments(
-    spec: OptimizerSpec, parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]
-) -> None:
-    """Raise ValueError for a moment of a wrong shape: PyTorch's fused optimizers read and write beyond it.
-
-    Their moments have the shape and type of the parameter; those of other optimizers are scalars, or each
-    side is that of the parameter or 1.
-    """
-    names = {path.rpartition("/")[0] for path in tensors}
-    if not names:  # before the first step
-        return
-    for name in names - parameters.keys():
-        raise ValueError(f"'{name}' is no parameter of this model")
-    optimizer = spec.build([nn.Parameter(parameters[name]) for name in names])
-    fused = bool(optimizer.param_groups[0].get("fused"))
-    for path, tensor in tensors.items():
-        name, _, moment = path.rpartition("/")
-        parameter = parameters[name]
-        if moment in (NO_STATE, "step") or moment.endswith(NUMBER):
-            allowed = tensor.numel() == 1
-        elif fused:
-            allowed = (tensor.shape, tensor.dtype) == (parameter.shape, parameter.dtype)
-        else:
-            allowed = not tensor.ndim or _broadcasts(tensor.shape, parameter.shape)
-        if not allowed:
-            raise ValueError(
-                f"tensor '{path}' has shape {tuple(tensor.shape)} and type {tensor.dtype}; its parameter has "
-                f"{tuple(parameter.shape)} and {parameter.dtype}"
-            )
-
-
-def list_hashes(run: RunFolder) -> dict[str, str]:
-    """Return the SHA-256 of the lists of images of a run, by name."""
-    lists = (run.training_images, run.labeled_images)
-    return {path.name: sha256_of(path) for path in lists if path.is_file()}
-
-
-def _check_identity(found: Checkpoint, state: State) -> None:
-    """Raise ValueError for a checkpoint of another run or another step than its folder's."""
-    path = found.path.absolute()
-    named = STEP_NAME.fullmatch(path.name)
-    if named and path.parent.name == "checkpoints":
-        run = RunFolder(path.parent.parent)
-        if int(named[1]) != state.step:
-            raise ValueError(f"step {state.step} is not that of the folder's name")
-    elif path.name == "best":
-        run = RunFolder(path.parent)
-    else:  # a saved model
-        return
-    own = None
-    with suppress(OSError, ValueError):  # a finding of those who need the file
-        own = read_json(run.environment).get("run_id")
-    if own is not None and state.run_id != own:
-        raise ValueError(f"run id {state.run_id}; that of {run.path} is {own}")
-
-
-def _broadcasts(shape: torch.Size, size: torch.Size) -> bool:
-    return len(shape) == len(size) and all(own in (1, side) for own, side in zip(shape, size, strict=True))
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,21 +21,17 @@ from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import CheckpointWriter, load_weights, weights_of
+from isopix.runs.image_lists import list_hashes, save_test_images
 from isopix.runs.load import find_checkpoint
-from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
-from isopix.runs.observer import RunObserver, RunStatus, open_display
-from isopix.runs.state import (
-    CLASSIFIER,
-    MODEL,
-    OPTIMIZER,
-    Origin,
-    State,
-    list_hashes,
-    read_environment,
-    state_of,
+from isopix.runs.state import CLASSIFIER, MODEL, OPTIMIZER, Origin, State, read_environment, state_of
+from isopix.runs.training_log import (
+    RunObserver,
+    TrainingLog,
+    baseline_records,
+    decoder_fits,
+    evaluator_measurements,
+    evaluator_specs,
 )
-from isopix.runs.test_images import save_test_images
-from isopix.runs.training_log import TrainingLog, decoder_fits
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
@@ -46,6 +42,16 @@ from isopix.train.stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
+
+
+class RunStatus(NamedTuple):
+    """The state of a run after a training process, and which commands apply to it."""
+
+    run: RunFolder
+    step: int
+    finished: bool
+    can_probe: bool  # there are two classes or more, and validation images
+    can_evaluate: bool  # it classifies, and there are test images
 
 
 class TrainingRun:
@@ -88,16 +94,12 @@ class TrainingRun:
         self.observer, step = observer, 0 if state is None else state.step
         self.run_id = state.run_id if state else read_environment(self.folder).run_id
         self.files = state.files if state else list_hashes(self.folder)
-        steps, loggers = self.recipe.train.steps, observer.loggers
-        self.log = TrainingLog(self.folder, step=step, steps=steps, loggers=loggers, record=self.record)
-        on_gpu, chosen = self.device.type == "cuda", self.recipe.train.async_save
-        background = on_gpu if chosen is None else chosen
+        self.log = TrainingLog(self.folder, self.recipe, self.device, observer, step=step, record=self.record)
+        background = self.recipe.train.async_save
+        if background is None:
+            background = self.device.type == "cuda"
         self.writer = CheckpointWriter(self.folder, in_background=background)
-        self.display = open_display(
-            self.recipe, observer.title, step, device=self.device, precision=self.precision
-        )
-        shown = closing(self.display) if self.display else nullcontext()
-        with closing(self.log), closing(self.writer), shown:
+        with closing(self.log), closing(self.writer):
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
@@ -145,9 +147,7 @@ class TrainingRun:
             context=EvaluationContext(
                 self.task, self.pretrain_model, data, config.seed, self.precision, self.folder
             ),
-            callbacks=Callbacks(
-                self.record, self.save, self.should_stop, self.observer.watch, self.roll_back
-            ),
+            callbacks=Callbacks(self.record, self.save, self.should_stop, self.roll_back),
         )
         if found is not None:
             if self.model:
@@ -241,9 +241,6 @@ class TrainingRun:
     def record(self, record: Record) -> None:
         """Write a log record, and save the weights where it has the best validation accuracy."""
         self.log.write(record)
-        if self.display:
-            self.display.show(record)
-        self.observer.record(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
         text, exhausted = self.log.risen_loss_note(record), self._patience_exhausted()

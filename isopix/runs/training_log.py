@@ -1,34 +1,61 @@
-"""The log of a run in training: appended, rewound to a checkpoint, and copied to loggers on request."""
+"""The log of a run in training: appended, shown, copied to loggers, and rewound to a checkpoint."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import torch
+
+from isopix.core import ranks
+from isopix.core.device import describe_devices, peak_flops
+from isopix.core.progress import open_bar
+from isopix.data.dataset import ImageDataset
+from isopix.objectives.base import PretrainModel
+from isopix.probing.evaluators import KNNAccuracy, LinearProbe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
-from isopix.runs.metric_loggers import RunLoggers
+from isopix.runs.loggers import RunLoggers
 from isopix.storage.log import RunLog, read_log
 from isopix.storage.run_folder import RunFolder
+from isopix.train.baselines import measure_baselines
+from isopix.train.config import TrainConfig
+from isopix.train.display import TrainingDisplay
+from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss
 from isopix.train.stopping import DivergedError, DivergenceDetector
 from isopix.train.trainer import Record
 
 
+class RunObserver(NamedTuple):
+    """Follows a run: `record` is called with every log record, `stop` after every step.
+
+    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio. `title` is the first
+    line of the display; with None there is none.
+    """
+
+    title: str | None = ""
+    record: Callable[[Record], None] = lambda record: None
+    stop: Callable[[], bool] = lambda: False
+    loggers: Sequence[str] = ()
+
+
 class TrainingLog:
-    """The open log of a run of `steps` steps, after the lines of `step`; an earlier process may have written
-    later ones, which are deleted. `record` is called with a note for each of the `loggers` that fails.
+    """The open log of a run, after the lines of `step`; an earlier process may have written later ones, which
+    are deleted. `record` is called with a note for each logger that fails.
     """
 
     def __init__(
         self,
         folder: RunFolder,
+        recipe: Recipe,
+        device: torch.device,
+        observer: RunObserver,
         *,
         step: int,
-        steps: int,
-        loggers: Sequence[str],
         record: Callable[[Record], None],
     ):
-        self.folder, self.steps = folder, steps
+        self.folder, self.steps, self.observer = folder, recipe.train.steps, observer
         self._log = RunLog(folder.log)
-        self._loggers = RunLoggers(loggers, folder, record=record)
+        self._loggers = RunLoggers(observer.loggers, folder, record=record)
+        self._display = _open_display(recipe, observer.title, step, device)
         self.rewind(step)
 
     def write(self, record: Record) -> None:
@@ -36,6 +63,9 @@ class TrainingLog:
         self._log.write(record)
         self._loggers.write(record, self.read)
         self._watch(record)
+        if self._display:
+            self._display.show(record)
+        self.observer.record(record)
 
     def read(self) -> list[Record]:
         """Return all records."""
@@ -70,7 +100,7 @@ class TrainingLog:
         self._log.truncate_after(step)
         self._loggers.rewind(step)
         for path in self.folder.history.glob("step-*.json"):
-            if _step_of(path) > step:
+            if int(path.stem.removeprefix("step-")) > step:
                 path.unlink()
         self._detector: DivergenceDetector | None = None
         self._last: tuple[int, float] | None = None
@@ -91,6 +121,8 @@ class TrainingLog:
         self._log.sync()
 
     def close(self) -> None:
+        if self._display:
+            self._display.close()
         self._loggers.close()
         self._log.close()
 
@@ -109,8 +141,57 @@ class TrainingLog:
                 raise DivergedError(since, record[name], self._detector.lowest)
 
 
-def _step_of(path: Path) -> int:
-    return int(path.stem.removeprefix("step-"))
+def _open_display(
+    recipe: Recipe, title: str | None, step: int, device: torch.device
+) -> TrainingDisplay | None:
+    """Return the display of a training from a step, if progress is shown."""
+    bar = None if title is None else open_bar()
+    if bar is None:
+        return None
+    steps, peak = recipe.train.steps, peak_flops(device, recipe.train.precision_on(device))
+    title = title or f"{recipe.name}, from step {step} of {steps}, {describe_devices(device)}"
+    flops = recipe_cost(recipe).training_flops
+    return TrainingDisplay(bar, title, steps, flops=flops, peak=peak and peak * ranks.num_ranks())
+
+
+def evaluator_specs(config: TrainConfig) -> tuple[EvaluatorSpec, ...]:
+    """Return the evaluators of a run: the held-out loss, those of shorthand settings, and `evaluators`."""
+    specs: list[EvaluatorSpec] = [HeldOutLoss(num_images=config.evaluate_images)]
+    if config.knn_images:
+        specs.append(KNNAccuracy(num_images=config.knn_images))
+    if config.probe_every:
+        specs.append(LinearProbe(every=config.probe_every))
+    return (*specs, *config.evaluators)
+
+
+def evaluator_measurements(
+    evaluators: Sequence[EvaluatorSpec], data: ImageDataset
+) -> Iterator[dict[str, Any]]:
+    """Yield the record of each evaluator that has images, with its `measurement`."""
+    for spec in evaluators:
+        measurement = spec.measurement(data)
+        if measurement.images:
+            text = f"{spec.label()}: {measurement.line}"
+            record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": text}
+            yield {**record, "measurement": measurement}
+
+
+def validation_measurement(log: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the measurement record of the validation losses and accuracies in a log; empty without one."""
+    found = (each["measurement"] for each in log if each.get("evaluator") == HeldOutLoss.kind)
+    return dict(next(found, {}))
+
+
+def baseline_records(model: PretrainModel, recipe: Recipe, data: ImageDataset) -> Iterator[dict[str, Any]]:
+    """Yield the learning-free baselines on the validation and the test images of a run, named `held_out`."""
+    config = recipe.train
+    held_out = {
+        "validation": data.validation.sample(config.evaluate_images),
+        "test": data.test.sample(config.num_test_images),
+    }
+    found = measure_baselines(model, recipe.model.head, data.train, held_out, seed=config.seed)
+    for split, numbers in found.items():
+        yield {"kind": "baselines", "held_out": split, **numbers}
 
 
 def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) -> bool:

@@ -14,8 +14,8 @@ from isopix.core.overrides import flatten
 from isopix.core.stats import crossed_mean
 from isopix.core.text import command_line
 from isopix.data.measurement import described_differences
+from isopix.runs.image_lists import ClassifiedImages, load_test_images
 from isopix.runs.state import read_environment
-from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.plots import style, svg
+from isopix.plots import style
 from isopix.plots.style import Figure
 from isopix.reporting.page import Page
-from isopix.reporting.section import Chart, Panel, Section, page_table
+from isopix.reporting.section import Panel, Section, figure_chart
 from isopix.storage.atomic import replace_file
 from isopix.storage.result import Result
 
@@ -28,9 +28,7 @@ def write_page(
     charts = []
     for each in figures:
         style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)
-        markup = svg.svg_markup(each.drawing, each.numbers, name=each.name, alt=each.caption)
-        charts.append(Chart(markup, each.caption, "chart wide-chart"))
-    tables = list(map(page_table, result.tables()))
-    sections = [Section("Figures", [Panel(charts)]), Section("Tables", [Panel(tables=tables)])]
+        charts.append(figure_chart(each.drawing, each.numbers, each.name, each.caption, "chart wide-chart"))
+    sections = [Section("Figures", [Panel(charts)]), Section("Tables", [Panel(tables=result.tables())])]
     page = Page(title, headline, sections, result.call.get("command", ()), lead)
     replace_file(path, page.html().encode())

@@ -151,8 +151,8 @@ class TrainStep:
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `state` returned, and apply updates again.
 
-        Raises ValueError if a tensor belongs to no parameter, or if a trainable parameter is not named while
-        others are.
+        Raises ValueError for the state of other parameters, and for one of another shape or type, where a
+        fused optimizer would read and write beyond it.
         """
         self.blocked = torch.zeros_like(self.blocked)
         self.unchecked.clear()
@@ -162,11 +162,18 @@ class TrainStep:
         stateless = sorted(trained - {path.rpartition("/")[0] for path in tensors})
         if tensors and stateless:
             raise ValueError(f"the optimizer has no state of parameter '{stateless[0]}'")
+        fused = bool(self.optimizer.param_groups[0].get("fused"))
         for path, value in tensors.items():
             name, _, moment = path.rpartition("/")
             if name not in parameters:
                 raise ValueError(f"optimizer tensor '{path}' belongs to no parameter of this model")
             parameter = parameters[name]
+            like = torch.tensor(0.0) if moment == "step" else parameter
+            if fused and moment != NO_STATE and (value.shape, value.dtype) != (like.shape, like.dtype):
+                given = f"{tuple(value.shape)} of {value.dtype}"
+                raise ValueError(
+                    f"optimizer tensor '{path}' is {given}, not {tuple(like.shape)} of {like.dtype}"
+                )
             if moment.endswith(NUMBER):
                 self.optimizer.state[parameter][moment.removesuffix(NUMBER)] = value.item()
             elif moment != NO_STATE:

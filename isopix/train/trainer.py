@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from isopix.core import ranks
@@ -21,21 +20,18 @@ from isopix.train.throughput import Throughput, energy_counter
 from isopix.train.train_step import LOSS, NonFiniteError, OutOfMemoryError, TrainStep
 
 Record = dict[str, Any]  # a line of the log
-WATCH_EVERY = 20  # steps between reports of the loss of every step; each waits for a GPU
 MAX_RECOVERIES = 10  # skipped steps in a row, or rollbacks to one checkpoint: more is no accident
 
 
 class Callbacks(NamedTuple):
     """What the trainer calls: `log` with every record, `save` with the step and the state of the optimizer,
-    `should_stop` after every step and every evaluation, and `watch` every few steps and before `save`, with
-    the step and the minimized losses of all steps since its last call; `roll_back` loads the weights of the
-    last checkpoint, forgets what was logged since, and returns its step and the state of the optimizer.
+    and `should_stop` after every step and every evaluation; `roll_back` loads the weights of the last
+    checkpoint, forgets what was logged since, and returns its step and the state of the optimizer.
     """
 
     log: Callable[[Record], None]
     save: Callable[[int, dict[str, Tensor]], None]
     should_stop: Callable[[], bool] = lambda: False
-    watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
     roll_back: Callable[[], tuple[int, dict[str, Tensor]]] | None = None
 
 
@@ -75,8 +71,6 @@ class Trainer:
         self.skipped_batches = 0  # by rollbacks
         self.recoveries: list[int] = []  # steps skipped in a row, or those of rollbacks to one checkpoint
         self.saved_at = time.monotonic()
-        self.watched: list[Tensor] = []  # losses on the device
-        self.watch_every = 1 if self.train_step.device.type == "cpu" else WATCH_EVERY
         energy = None if is_parallel() else energy_counter(batches.device)  # a rank knows its own alone
         self.throughput = Throughput(batches.batch_size, batches.device, energy)
 
@@ -124,7 +118,6 @@ class Trainer:
         """Train for one step, then log, evaluate and save what is due."""
         config = self.config
         losses, learning_rate = self._train_step()
-        self.watched.append(next(iter(losses.values())))
         self.throughput.count_step()
         self.stopped, late = self._agree()
         last = self.stopped or self.step == config.steps
@@ -144,10 +137,7 @@ class Trainer:
             if evaluates:
                 self._evaluate()
                 self.stopped = self.stopped or self._agree()[0]  # early stopping
-            saves = saves or last or self.stopped
-            if saves or self.step % self.watch_every == 0:
-                self._report_losses()
-            if saves and not self._recover(whole=True):
+            if (saves or last or self.stopped) and not self._recover(whole=True):
                 self._save()
 
     def _train_step(self) -> tuple[Mapping[str, Scalar], float]:
@@ -228,19 +218,11 @@ class Trainer:
         self.skipped_batches += bad_step - step
         self.step = step
         self.train_step.load(optimizer)
-        self.watched.clear()
         text = (
             f"{what} is not finite at step {bad_step}; back to step {step}, without the {bad_step - step} "
             "batches since"
         )
         self.callbacks.log({"kind": "note", "step": step, "text": text})
-
-    def _report_losses(self) -> None:
-        """Call `watch` with the losses of the steps since the last call; waits for the device."""
-        if self.watched:
-            values: list[float] = torch.stack(self.watched).tolist()
-            self.watched.clear()
-            self.callbacks.watch(self.step, values)
 
     def _evaluate(self) -> None:
         """Run the evaluators that are due, and log what they return."""

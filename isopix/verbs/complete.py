@@ -77,7 +77,7 @@ def complete(
     """
     from isopix.generate import mask as masks
     from isopix.objectives.visible_baselines import NearestVisible
-    from isopix.plots.images import completion_grid
+    from isopix.plots.images import side_by_side
     from isopix.pretrained.images import prompt_images, save_picture
     from isopix.pretrained.run import open_run
 
@@ -88,7 +88,8 @@ def complete(
         inputs, measured = prompt_images(model.loaded, images, data, split, count, limit)
         found = model.complete(inputs, mask=chosen, each=each, passes=passes, sampling=sampling, seed=seed)
     raster = found.likelihood == "raster"
-    nearest = masks.nearest_visible_pixels(found.images[:, 0], found.mask)
+    made, known = found.images.unbind(1), masks.nearest_visible_pixels(found.images[:, 0], found.mask)
+    shown = {"original": [inputs], "masked": made[:1], NearestVisible.name: [known]}
     result = CompletionResult(
         measurement=measured,
         warnings=(masks.LATER_PIXELS,) if raster and masks.later_known(found.mask, codec) else (),
@@ -105,7 +106,7 @@ def complete(
         images=found.images,
         inputs=inputs,
         hidden=found.mask,
-        picture=completion_grid(inputs, found.mask, found.images, baselines={NearestVisible.name: nearest}),
+        picture=side_by_side({**shown, "completion" + "s" * (each > 1): made}, found.mask),
     )
     return save_picture(result, folder, f"{masks.mask_name(chosen)}-{result.mask_hash}-seed{seed}")
 

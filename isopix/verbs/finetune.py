@@ -1,7 +1,7 @@
 """`isopix finetune`: fine-tune a run, or train a recipe from scratch, to classify labeled images."""
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -65,12 +65,9 @@ def finetune(
     from isopix.runs.processes import train_in_processes
 
     options = {**run_options(data, limit, seed), "data.labels_per_class": labels, "data.subset": subset}
-
-    def prepare() -> Any:
-        return prepare_finetune(os.fspath(source), file=file, options=options, assignments=settings)
-
+    start = prepare_finetune(os.fspath(source), settings, file=file, options=options)
     return trained(
-        lambda: train_in_processes(prepare, out, device=device, loggers=logger, refit=refit_on_validation),
+        lambda: train_in_processes(start, out, device=device, loggers=logger, refit=refit_on_validation),
         out,
         device,
         logger,

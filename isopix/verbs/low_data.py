@@ -34,7 +34,7 @@ def low_data(
     from isopix.pretrained.run import default_precision, open_run
     from isopix.probing.low_data import default_labels, low_data_method, probe_low_data
     from isopix.recipes.published import LOW_DATA
-    from isopix.runs.low_data import finetune_job, finetune_low_data, low_data_measurement
+    from isopix.runs.low_data import finetune_low_data, low_data_measurement, prepare_low_data
 
     if settings and not config.finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
@@ -44,17 +44,17 @@ def low_data(
         images = evaluation_images(loaded, data, limit)
         labels, pool = config.labels or default_labels(images), config.pool or model.pool
         config = replace(config, labels=labels, pool=pool)
-        job = None
+        start = None
         if config.finetune_steps:
             if folder is None or not isinstance(data, str | PathLike | None):
                 raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
             source = evaluation_data(loaded, data, limit)
-            job = finetune_job(folder, settings, config, source, len(images.test), loaded.network.device)
+            start = prepare_low_data(folder, settings, config, source, len(images.test))
         read = ProbeConfig(layer=config.layer, pool=pool)
         sources, seed = loaded.feature_sources(images, read, chosen), loaded.recipe.data.seed
         results = probe_low_data(sources, images, config, method, seed=seed, device=loaded.network.device)
-    if job:
-        results["fine-tuned"] = finetune_low_data(job, config)
+    if start and folder:
+        results["fine-tuned"] = finetune_low_data(start, config, folder.low_data, model.network.device)
     measurement = low_data_measurement(loaded, images, config)
     result = LowDataResult(
         data=images.name,

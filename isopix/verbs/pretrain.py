@@ -72,12 +72,8 @@ def pretrain(
     if isinstance(recipe, str) and "=" in recipe:
         settings, recipe = (recipe, *settings), None
     options = {**run_options(data, limit, seed, palette), "probe_every": probe_every}
-
-    def train() -> Any:
-        start = prepare_pretrain(recipe, settings, weights=weights, file=file, options=options)
-        return train_in_processes(lambda: start, out, device=device, loggers=logger)
-
-    return trained(train, out, device, logger)
+    start = prepare_pretrain(recipe, settings, weights=weights, file=file, options=options)
+    return trained(lambda: train_in_processes(start, out, device=device, loggers=logger), out, device, logger)
 
 
 @verb(parallel=True, slurm=True)
@@ -142,4 +138,4 @@ def same_command() -> str:
 
 
 if TYPE_CHECKING:
-    from isopix.runs.observer import RunStatus
+    from isopix.runs.training import RunStatus

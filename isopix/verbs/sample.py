@@ -28,7 +28,7 @@ def sample(
 
     Example: isopix sample runs/photos -n 16 --temperature 0.95
     """
-    from isopix.plots.images import nearest_grid, sample_grid
+    from isopix.plots.images import sample_grid, side_by_side
     from isopix.pretrained.images import nearest_training, save_picture
     from isopix.pretrained.run import open_run
 
@@ -43,6 +43,8 @@ def sample(
         nearest=distances,
         images=images,
         nearest_images=others,
-        picture=sample_grid(images) if others is None else nearest_grid(images, others),
+        picture=sample_grid(images)
+        if others is None
+        else side_by_side({"sample": [images], "nearest": [others]}),
     )
     return save_picture(result, folder, f"seed{seed}")

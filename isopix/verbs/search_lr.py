@@ -72,20 +72,18 @@ def search_lr(
     tuned = bool(name) and (finetune or Path(name).exists())
     if finetune and not name:
         raise ValueError("finetune=True needs a run folder or the name of a recipe")
-
-    def prepare() -> Any:
-        if tuned:
-            return prepare_finetune(name, file=file, options=options, assignments=settings)
+    if tuned:
+        start = prepare_finetune(name, settings, file=file, options=options)
+    else:
         recipe: Any = name or source
-        return prepare_pretrain(recipe, settings, file=file, options=options)
-
-    require_no_lr(prepare().recipe, settings)
+        start = prepare_pretrain(recipe, settings, file=file, options=options)
+    require_no_lr(start.recipe, settings)
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     words: list[object] = ["finetune" if tuned else "pretrain", name, *settings]
     words += [word for name, value in given.items() if value is not None for word in (name, value)]
     with with_resume_hint(out, same_command()):
         result = search_in_process(
-            prepare, out, max_lr, min_lr, device=device, words=tuple(map(str, words)) if name else ()
+            start, out, max_lr, min_lr, device=device, words=tuple(map(str, words)) if name else ()
         )
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from isopix.core import choices
 from isopix.core.verb import verb
-from isopix.runs.verification import PublishedLoss, VerificationResult
+from isopix.runs.results import PublishedLoss, VerificationResult
 from isopix.verbs.options import DeviceLike, Limit, OtherImages, Seed
 
 if TYPE_CHECKING:

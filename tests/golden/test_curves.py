@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from isopix.recipes import registry
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 
 CURVES: dict[str, list[float]] = {

@@ -11,7 +11,7 @@ from isopix.core.random import generator
 from isopix.generate.complete import reconstruct_images
 from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import decode_steps, sample_images, uniform_numbers
-from isopix.model import rounded_matrices
+from isopix.model import network as networks
 from isopix.model.kv_cache import AttentionCache
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -43,12 +43,12 @@ def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe, start: int, s
     torch.testing.assert_close(torch.stack([step.logits for step in steps], 1), full, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("large", [0, rounded_matrices.LARGE])
+@pytest.mark.parametrize("large", [0, networks.LARGE_MATRIX])
 @pytest.mark.parametrize("samples", [1, 3])
 def test_bf16_changes_logits_by_rounding_only(
     monkeypatch: pytest.MonkeyPatch, samples: int, large: int
 ) -> None:
-    monkeypatch.setattr(rounded_matrices, "LARGE", large)
+    monkeypatch.setattr(networks, "LARGE_MATRIX", large)
     monkeypatch.setattr("isopix.generate.sample.native_precision", lambda device: "bf16")
     recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
     model = cases.busy_model(recipe)

@@ -11,10 +11,12 @@ from torch import Tensor
 from isopix.core.overrides import override, parse
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes import registry
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
+from isopix.train.tasks import Batch
+from isopix.train.train_step import TrainStep
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -54,17 +56,6 @@ class StopAt:
     def __call__(self) -> bool:
         self.left -= 1
         return self.left <= 0
-
-
-class StopAfter:
-    """Asks to stop after a step, whenever it is asked in between."""
-
-    def __init__(self, reached: list[int], step: int):
-        self.reached, self.step, self.asked = reached, step, False
-
-    def __call__(self) -> bool:
-        started, self.asked = self.asked, True
-        return started and self.reached[-1] == self.step - 1
 
 
 def recipe(name: str, changes: list[str]):
@@ -155,23 +146,35 @@ def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: 
     assert notes == [f"resumed with {name} {now}, the run had {then}: weights may differ in the last bits"]
 
 
-EVERYWHERE = ["steps=60", "accumulate=4", "evaluate_every=7", "checkpoint_every=9", "block.dropout=0.1"]
+EVERYWHERE = [
+    "steps=60",
+    "log_every=1",
+    "accumulate=4",
+    "evaluate_every=7",
+    "checkpoint_every=9",
+    "block.dropout=0.1",
+]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_stop_at_each_of_sixty_steps_changes_nothing(tmp_path: Path) -> None:
+def test_a_stop_at_each_of_sixty_steps_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the warm-up, within an epoch and at its end, before, at and after evaluations and checkpoints."""
-    settings = recipe("igpt.digits", EVERYWHERE)
+    settings, reached, call = recipe("igpt.digits", EVERYWHERE), [0], TrainStep.__call__
+
+    def counted(one: TrainStep, batch: Batch, *, step: int, lr_factor: float) -> dict[str, Tensor]:
+        reached.append(step)
+        return call(one, batch, step=step, lr_factor=lr_factor)
+
+    monkeypatch.setattr(TrainStep, "__call__", counted)
     train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
     whole = final(tmp_path / "whole")
     for step in range(1, 61):
         out = tmp_path / str(step)
-        reached = [0]
-        observer = RunObserver(
-            watch=lambda step, losses, reached=reached: reached.append(step),
-            stop=StopAfter(reached, step),
-        )
+        reached.append(0)
+        observer = RunObserver(stop=lambda step=step: reached[-1] >= step)
         assert train_recipe(settings, out, device=CPU, observer=observer).step == step
         assert resume_run(out, device=CPU, observer=RunObserver()).finished
         parts = final(out)

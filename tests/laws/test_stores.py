@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.laws.test_resume import CPU, StopAt, final, recipe
 

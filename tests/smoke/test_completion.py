@@ -37,19 +37,3 @@ def test_bash_completes_commands_subcommands_options_and_choices(script: Path) -
     assert complete("data", "sh") == {"show"}
     assert {"--temperature", "--top-k", "--top-p"} <= complete("sample", "--t")
     assert complete("complete", "runs/a", "--split", "t") == {"train", "test"}
-
-
-@pytest.mark.parametrize(("shell", "file"), [("zsh", "_isopix"), ("fish", "isopix.fish")])
-def test_other_shells_have_a_script_with_all_commands(
-    isopix: Run, workplace: Path, monkeypatch: pytest.MonkeyPatch, shell: str, file: str
-) -> None:
-    monkeypatch.setenv("HOME", str(workplace))
-    assert isopix("--install-completion", "--shell", shell, "--output", file)[0] == 0
-    text = Path(file).read_text()
-    assert all(word in text for word in ("pretrain", "low-data", "doctor", "inductive-bias"))
-
-
-def test_an_unknown_shell_is_a_wrong_call(isopix: Run) -> None:
-    code, _, err = isopix("--install-completion", "--shell", "tcsh")
-    assert code == 2
-    assert err.startswith("isopix: --shell is 'tcsh'; it must be one of zsh, bash, fish")

@@ -65,32 +65,6 @@ def test_sgd_caches_features_and_concatenated_layers_are_another_row(isopix: Run
         assert "0-1 concatenated" in out
 
 
-@pytest.mark.usefixtures("quick_probes")
-def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
-    assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
-    plain = saved_record("probes", isopix, "probe", "--method", "ridge")
-    refit = saved_record("probes", isopix, "probe", "--method", "ridge", "--refit-on-validation")
-    assert plain["refit"] is None
-    assert refit["config"]["refit_on_validation"]
-    assert refit["network"] == plain["network"]
-    best = refit["network"]["layers"][refit["network"]["best_index"]]
-    assert refit["refit"]["selected"] == best["selected"]
-    assert refit["refit"]["fit"] != best["fit"]
-    code, out, _ = isopix("probe", "run", "--method", "ridge", "--refit-on-validation")
-    assert code == 0
-    assert "refit on train + val" in out
-    assert isopix("report", "run")[0] == 0
-    assert "refit on train + val" in Path("run/report.html").read_text()
-
-
-def test_a_mask_ensemble_of_probes(isopix: Run) -> None:
-    assert isopix("pretrain", "igpt.digits_bert", *SMALL, "--out", "run")[0] == 0
-    values = saved_record("probes", isopix, "probe", "--mask-ensemble", "3", "--method", "ridge")
-    assert values["config"]["mask_ensemble"] == 3
-    assert all(layer["ensemble"]["single_mask"] > 0 for layer in values["network"]["layers"])
-    assert "majority vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
-
-
 def test_options_of_sample_are_recorded_and_change_the_samples(trained: Run) -> None:
     plain = saved_record("samples", trained, "sample", "-n", "4")
     expected = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 0, "count": 4}
@@ -113,13 +87,13 @@ def test_complete_keeps_the_given_rows_and_samples_the_others(
     trained: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rows: int
 ) -> None:
     drawn = []
-    real = pictures.completion_grid
+    real = pictures.side_by_side
 
-    def spy(originals, mask, completed, *, baselines):
-        drawn.append((originals, mask, completed))
-        return real(originals, mask, completed, baselines=baselines)
+    def spy(parts, mask):
+        drawn.append((parts["original"][0], mask, torch.stack(parts["completions"], 1)))
+        return real(parts, mask)
 
-    monkeypatch.setattr(pictures, "completion_grid", spy)
+    monkeypatch.setattr(pictures, "side_by_side", spy)
     values = saved_record("samples", trained, "complete", "-n", "2", "--each", "2", *words)
     [(originals, mask, completed)] = drawn
     assert (~mask).all(-1).sum(-1).tolist() == [rows, rows]

@@ -17,7 +17,7 @@ from PIL import Image
 
 from tests.browser.chromium import browser, has_browser
 from tests.smoke.conftest import Run
-from tests.unit.api.conftest import pristine
+from tests.tiny_runs import pristine
 
 __all__ = ["browser", "pristine"]
 

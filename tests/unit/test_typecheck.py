@@ -1,7 +1,6 @@
 """The runtime type checker of the tests refuses wrong types, of functions with array types and without."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import pytest
@@ -61,15 +60,7 @@ def test_arguments_and_results_are_checked_once_and_as_users_have_it_not_at_all(
 
 
 @pytest.mark.parametrize(
-    "planted",
-    [
-        lambda images: images[0],
-        lambda images: images[:, :2],
-        lambda images: images.float(),
-        lambda images: images.numpy(),
-        lambda images: None,
-        lambda images: torch.cat([images, images]),
-    ],
+    "planted", [lambda images: images[:, :2], lambda images: images.float(), lambda images: None]
 )
 def test_a_mistake_is_found_after_correct_calls_with_the_same_arguments(
     planted: Callable[[Any], Any],
@@ -94,13 +85,9 @@ def test_a_mistake_is_found_after_correct_calls_with_the_same_arguments(
         (torch.zeros(2, 3), torch.zeros(3, 2)),
         (torch.zeros(2), torch.zeros(2).double()),
         (torch.zeros(2), torch.zeros(2).numpy()),
-        ([torch.zeros(2)], [torch.zeros(3)]),
         ([torch.zeros(2)], (torch.zeros(2),)),
         ({"a": torch.zeros(2)}, {"a": torch.zeros(3)}),
-        ({"a": 1}, {1: "a"}),
-        ("a", "b"),
         (1, True),
-        (int, str),
         ([0] * 1000, [0] * 1000),  # too long for a form
     ],
 )
@@ -113,22 +100,17 @@ def test_equal_forms_are_checked_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "hint",
+    ("hint", "has_shape"),
     [
-        Images,
-        list[Images],
-        Images | None,
-        Callable[[Images], int],
-        TypeVar("T", bound=Images),
-        "Codec",
-        list["Codec"],
-        Annotated[Images, "pixels"],
+        (list[Images] | None, True),
+        (Callable[[Images], int], True),
+        (TypeVar("T", bound=Images), True),
+        (list["Codec"], True),
+        (Annotated[Images, "pixels"], True),
+        (None, False),
+        (Callable[[str], int], False),
+        (TypeVar("T", bound=Codec), False),
     ],
 )
-def test_functions_with_array_types_are_left_to_jaxtyping(hint: object) -> None:
-    assert typecheck.has_shape(hint)
-
-
-@pytest.mark.parametrize("hint", [int, None, list[Path], Callable[[str], int], TypeVar("T", bound=Codec)])
-def test_others_are_not(hint: object) -> None:
-    assert not typecheck.has_shape(hint)
+def test_functions_with_array_types_are_left_to_jaxtyping(hint: object, has_shape: bool) -> None:
+    assert typecheck.has_shape(hint) == has_shape

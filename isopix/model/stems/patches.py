@@ -10,7 +10,14 @@ from isopix.codecs.base import Codec
 from isopix.core.choices import Size
 from isopix.core.registry import register
 from isopix.core.types import Images
-from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d, count_flops
+from isopix.model.blocks.convolution import (
+    EXPANSION,
+    Bottleneck,
+    GroupNormReLU,
+    Pixels,
+    StdConv2d,
+    count_flops,
+)
 from isopix.model.init import Glorot, InitScheme, InitTable
 from isopix.model.stems.base import Components, Stem, StemSpec
 

@@ -19,10 +19,9 @@ from isopix.core.types import Grid
 from isopix.model.pool import Pool
 from isopix.model.stems.pixels import FourierPixelEmbeddingSpec
 from isopix.plots import study, style
-from isopix.plots.comparisons import ForestRow, Mark, plot_forest
+from isopix.plots.biases import ForestRow, Mark, compare_inductive_biases, plot_forest, plot_receptive_fields
 from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.images import reconstruction_grid
-from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
 from isopix.plots.study_marks import block_order, display_name
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS

@@ -21,10 +21,8 @@ from isopix.probing.probe import probe_measurement
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
-from isopix.runs.measurements import validation_measurement
-from isopix.runs.observer import RunObserver
 from isopix.runs.results import LRTrial
-from isopix.runs.training_log import unigram_nats
+from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log

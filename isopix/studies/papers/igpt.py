@@ -1,7 +1,8 @@
 """Image GPT: tables 1 to 4, figures 2 to 4 and the ImageNet fine-tuning of section 4.5."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from isopix.plots.curves import ProbePoint, probe_points
 from isopix.recipes import published
 from isopix.recipes.published import (
     ACCURACY,
@@ -18,23 +19,32 @@ from isopix.recipes.published import (
     PROBE,
     PROBE_VOTE,
     STEPS,
+    Value,
 )
-from isopix.studies.papers import igpt_figures, readers
-from isopix.studies.papers.igpt_networks import (
-    igpt_finetune,
-    igpt_network,
-    igpt_probe,
-    image_size_of,
-    model_sizes,
+from isopix.studies.papers import igpt_figures
+from isopix.studies.papers.igpt_networks import igpt_finetune, igpt_network, igpt_probe, image_size_of
+from isopix.studies.papers.protocol import (
+    Cell,
+    MeasuredRow,
+    Read,
+    Record,
+    accuracy_at,
+    cells_of,
+    low_data_error,
+    protocol,
 )
-from isopix.studies.papers.protocol import Cell, MeasuredRow, protocol
 from isopix.studies.papers.setup import AUGMENT, Setup, slug
-from isopix.studies.papers.trials import LowData
+from isopix.studies.papers.trials import Measure, network_cost
 
 SUBSETS = 5  # of the labels (section 4.7)
 NUM_MASKS = 5  # whose predictions are combined (section 4.6)
 CONCAT = 5  # layers around the best one (section 4.4)
+# Checkpoints of figure 3, as multiples of the interval of probes in training; None is the last step.
+CHECKPOINTS = {"1/16": 1, "1/8": 2, "1/4": 4, "1/2": 8, "all": None}
 PERCENT = {ACCURACY: "%"}
+BEST, LAST = accuracy_at("network.best.test_accuracy"), accuracy_at("network.layers.-1.test_accuracy")
+REFIT = accuracy_at("refit.test_accuracy")
+TUNED = accuracy_at("metrics.accuracy")
 REFIT_NOTE = (
     "The layer and the L2 penalty are selected on validation images; the classifier is then fitted to train "
     "and validation together (section 3.1)."
@@ -56,9 +66,14 @@ FINETUNE_NOTE = (
 )
 def table1(setup: Setup) -> Sequence[MeasuredRow]:
     """iGPT-L, probed by L-BFGS."""
+    return _probes(setup, {ACCURACY: REFIT})
+
+
+def _probes(setup: Setup, reads: dict[str, Read]) -> list[MeasuredRow]:
+    """Return a row for each dataset, read from the probe of every layer of iGPT-L."""
     large = igpt_network(setup, "igpt-l")
     return [
-        MeasuredRow("iGPT-L", data, large, {ACCURACY: Cell(trial, readers.refitted_layer)})
+        MeasuredRow("iGPT-L", data, large, cells_of(trial, reads))
         for data in setup.datasets("cifar10", "cifar100", "stl10")
         for trial in [igpt_probe(setup, large, data, refit_on_validation=True)]
     ]
@@ -75,21 +90,18 @@ def table1(setup: Setup) -> Sequence[MeasuredRow]:
 def table2(setup: Setup) -> Sequence[MeasuredRow]:
     """All sizes and resolutions, and five layers of iGPT-XL."""
     iterations = setup.choose(tiny=300, small=3000, paper=1_000_000)
-    rows = []
-    for name, method in {
-        "igpt-s": "iGPT-S",
-        "igpt-m": "iGPT-M",
-        "igpt-l": "iGPT-L",
-        "igpt-l-48": "iGPT-L",
-        "igpt-xl": "iGPT-XL",
-    }.items():
-        network, (data,) = igpt_network(setup, name), setup.datasets("imagenet-1k")
+    (data,), rows = setup.datasets("imagenet-1k"), list[MeasuredRow]()
+    for name in ("igpt-s", "igpt-m", "igpt-l", "igpt-l-48", "igpt-xl"):
+        network, method = igpt_network(setup, name), f"iGPT-{name.split('-')[1].upper()}"
         joined = {"concat": CONCAT} if name == "igpt-xl" else {}
-        trial = igpt_probe(setup, network, data, method="sgd", iterations=iterations, **joined)
-        cells: dict[str, Cell | str] = {**model_sizes(network), ACCURACY: Cell(trial, readers.best_layer)}
+        trial = igpt_probe(setup, network, data, f"iterations={iterations}", method="sgd", **joined)
+        own, width = network_cost(network.recipe).parameters / 1e6, network.recipe.model.width
+        sizes = {IR: image_size_of(network), PARAMETERS: f"{own:,.2f}"}
+        cells: dict[str, Cell | str] = {**sizes, FEATURES: f"{width:,}", ACCURACY: Cell(trial, BEST)}
         rows.append(MeasuredRow(method, data, network, cells))
         if joined:
-            cells = {**model_sizes(network, CONCAT), ACCURACY: Cell(trial, readers.concatenated_layers)}
+            concatenated = Cell(trial, accuracy_at("network.concat.score.test_accuracy"))
+            cells = {**sizes, FEATURES: f"{CONCAT * width:,}", ACCURACY: concatenated}
             rows.append(MeasuredRow(f"{method}, {CONCAT} layers", data, network, cells))
     return rows
 
@@ -105,9 +117,7 @@ def table3(setup: Setup) -> Sequence[MeasuredRow]:
     """iGPT-L, all weights."""
     large = igpt_network(setup, "igpt-l")
     return [
-        MeasuredRow(
-            "iGPT-L", data, large, {ACCURACY: Cell(igpt_finetune(setup, large, data), readers.accuracy)}
-        )
+        MeasuredRow("iGPT-L", data, large, {ACCURACY: Cell(igpt_finetune(setup, large, data), TUNED)})
         for data in setup.datasets("cifar10", "cifar100")
     ]
 
@@ -133,12 +143,9 @@ def imagenet_finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     }
     return [
         MeasuredRow(
-            method,
-            data,
-            trial.network,
-            {IR: image_size_of(trial.network), ACCURACY: Cell(trial, readers.accuracy)},
+            method, data, each.network, {IR: image_size_of(each.network), ACCURACY: Cell(each, TUNED)}
         )
-        for method, trial in trials.items()
+        for method, each in trials.items()
     ]
 
 
@@ -153,30 +160,22 @@ def imagenet_finetuning(setup: Setup) -> Sequence[MeasuredRow]:
 )
 def table4(setup: Setup) -> Sequence[MeasuredRow]:
     """Linear probes with few labels, and fine-tuning with the fewest."""
-    (data,) = setup.datasets("cifar10")
-    large = igpt_network(setup, "igpt-l")
-    where, per_class = setup.probe_data(large, data), [count // 10 for count in NUM_LABELS]
-    options = {"labels": per_class, "subsets": SUBSETS}
-    few = LowData(f"low-data-{large.name}-{slug(data)}", large, where, options)
+    (data,), large = setup.datasets("cifar10"), igpt_network(setup, "igpt-l")
+    where, name = setup.probe_data(large, data), f"low-data-{large.name}-{slug(data)}"
+    labels = {f"{count:,} labels": count // 10 for count in NUM_LABELS}  # of each class
+    few = Measure(name, large, "low-data", where, {"labels": [*labels.values()], "subsets": SUBSETS})
+    fewest, count = next(iter(labels.items()))
     steps = setup.choose(tiny=50, small=200, paper=1000)
-    options = {"labels": per_class[:1], "subsets": SUBSETS, "finetune_steps": steps}
-    options["settings"] = ["train.evaluators=[]", *AUGMENT.get(data, ())]
-    tuned = LowData(f"low-data-{large.name}-{slug(data)}-finetuned", large, where, options)
+    options = {"labels": [count], "subsets": SUBSETS, "finetune_steps": steps}
+    settings = ("train.evaluators=[]", *AUGMENT.get(data, ()))
+    tuned = Measure(f"{name}-finetuned", large, "low-data", where, options, settings)
     methods = {"iGPT-L": "trained", "untrained": "untrained", "raw pixels": "raw pixels"}
     rows = [
-        MeasuredRow(
-            title,
-            data,
-            large,
-            {
-                f"{10 * count:,} labels": Cell(few, readers.low_data_error(method, count))
-                for count in per_class
-            },
-        )
+        (title, cells_of(few, {column: low_data_error(method, each) for column, each in labels.items()}))
         for title, method in methods.items()
     ]
-    cell = Cell(tuned, readers.low_data_error("fine-tuned", per_class[0]))
-    return [*rows, MeasuredRow("iGPT-L, fine-tuned", data, large, {f"{NUM_LABELS[0]} labels": cell})]
+    rows.append(("iGPT-L, fine-tuned", cells_of(tuned, {fewest: low_data_error("fine-tuned", count)})))
+    return [MeasuredRow(title, data, large, cells) for title, cells in rows]
 
 
 @protocol(
@@ -189,19 +188,12 @@ def table4(setup: Setup) -> Sequence[MeasuredRow]:
 )
 def figure2(setup: Setup) -> Sequence[MeasuredRow]:
     """iGPT-L, probed at every layer."""
-    large = igpt_network(setup, "igpt-l")
-    cells = {
-        BEST_LAYER: readers.best_layer,
-        LAST_LAYER: readers.last_layer,
-        DROP: readers.drop_at_last_layer,
-    }
-    rows = []
-    for data in setup.datasets("cifar10", "cifar100", "stl10"):
-        trial = igpt_probe(setup, large, data, refit_on_validation=True)
-        rows.append(
-            MeasuredRow("iGPT-L", data, large, {name: Cell(trial, read) for name, read in cells.items()})
-        )
-    return rows
+
+    def drop(record: Record) -> Value | None:
+        best, last = BEST(record), LAST(record)
+        return None if best is None or last is None else Value(best.number - last.number)
+
+    return _probes(setup, {BEST_LAYER: BEST, LAST_LAYER: LAST, DROP: drop})
 
 
 @protocol(
@@ -219,15 +211,27 @@ def figure3(setup: Setup) -> Sequence[MeasuredRow]:
     rows = []
     for name in ("igpt-s", "igpt-m", "igpt-l"):
         network = igpt_network(setup, name)
-        for part, multiple in readers.CHECKPOINTS.items():
-            cells: dict[str, Cell | str] = {
-                STEPS: part,
-                LOSS: Cell(network, readers.loss_at(multiple)),
-                ACCURACY: Cell(network, readers.accuracy_at(multiple)),
+        for part, multiple in CHECKPOINTS.items():
+            reads = {
+                LOSS: at_checkpoint(multiple, lambda point: point.loss),
+                ACCURACY: at_checkpoint(multiple, lambda point: 100 * point.accuracy),
             }
             method, data = f"iGPT-{name[-1].upper()}", network.recipe.data.source
-            rows.append(MeasuredRow(method, data, network, cells))
+            rows.append(MeasuredRow(method, data, network, {STEPS: part, **cells_of(network, reads)}))
     return rows
+
+
+def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) -> Read:
+    """Return a reader of the probe at a checkpoint in the log of a network."""
+
+    def read(record: Record) -> Value | None:
+        points = {point.step: point for point in probe_points(record["log"]) if point.step > 0}
+        if not points:
+            return None
+        found = points.get(max(points) if multiple is None else multiple * min(points))
+        return None if found is None else Value(value(found))
+
+    return read
 
 
 @protocol(
@@ -240,22 +244,18 @@ def figure3(setup: Setup) -> Sequence[MeasuredRow]:
 )
 def figure4(setup: Setup) -> Sequence[MeasuredRow]:
     """Probes and fine-tuning of iGPT-L with both objectives; BERT also with five masks per test image."""
-    rows = []
+    rows, of_one = list[MeasuredRow](), accuracy_at("metrics.ensemble.single_mask")
     for data in setup.datasets("cifar10", "imagenet-1k"):
         large, bert = igpt_network(setup, "igpt-l"), igpt_network(setup, "igpt-l-bert")
-        plain, tuned = (
+        probe, tuned = (
             igpt_probe(setup, large, data, refit_on_validation=True),
             igpt_finetune(setup, large, data),
         )
-        masked = igpt_probe(setup, bert, data, mask_ensemble=NUM_MASKS)
-        bert_tuned = igpt_finetune(setup, bert, data, masks=NUM_MASKS)
-        cells = {PROBE: Cell(plain, readers.best_layer), FINETUNED: Cell(tuned, readers.accuracy)}
+        cells: dict[str, Cell | str] = {PROBE: Cell(probe, BEST), FINETUNED: Cell(tuned, TUNED)}
         rows.append(MeasuredRow("autoregressive", data, large, cells))
-        cells = {
-            PROBE: Cell(masked, readers.single_mask),
-            PROBE_VOTE: Cell(masked, readers.best_layer),
-            FINETUNED: Cell(bert_tuned, readers.single_mask_accuracy),
-            FINETUNED_VOTE: Cell(bert_tuned, readers.accuracy),
-        }
+        probe = igpt_probe(setup, bert, data, mask_ensemble=NUM_MASKS)
+        tuned = igpt_finetune(setup, bert, data, masks=NUM_MASKS)
+        cells = cells_of(probe, {PROBE: accuracy_at("network.best.ensemble.single_mask"), PROBE_VOTE: BEST})
+        cells |= cells_of(tuned, {FINETUNED: of_one, FINETUNED_VOTE: TUNED})
         rows.append(MeasuredRow("BERT", data, bert, cells))
     return rows

@@ -4,19 +4,23 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from isopix.plots.comparisons import Bar, plot_accuracy_bars
-from isopix.plots.curves import plot_accuracy_vs_loss, plot_probe_accuracy, probe_points
+from isopix.plots.curves import (
+    Bar,
+    plot_accuracy_bars,
+    plot_accuracy_vs_loss,
+    plot_probe_accuracy,
+    probe_points,
+)
 from isopix.plots.style import Figure
 from isopix.probing.results import ProbeResult
 from isopix.recipes.published import FINETUNED, FINETUNED_VOTE, PROBE, PROBE_VOTE, Value
 from isopix.studies.papers.protocol import Cell, MeasuredRow, Records
-from isopix.studies.papers.readers import Record
 
 
 def draw_layers(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figure, str] | None:
     """Draw probe accuracy by layer, a curve for each dataset (figure 2)."""
     probes = {
-        row.data: _report(records[cell.trial.name])
+        row.data: TypeAdapter(ProbeResult).validate_python(records[cell.trial.name])
         for row in rows
         for cell in row.cells.values()
         if isinstance(cell, Cell) and cell.trial.name in records
@@ -54,7 +58,3 @@ def draw_objectives(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figu
 
 def _fraction(value: Value | str | None) -> float | None:
     return value.number / 100 if isinstance(value, Value) else None
-
-
-def _report(record: Record) -> ProbeResult:
-    return TypeAdapter(ProbeResult).validate_python(record)

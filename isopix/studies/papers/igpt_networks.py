@@ -6,11 +6,10 @@ from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Masked
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt
-from isopix.recipes.published import FEATURES, IR, PARAMETERS
 from isopix.recipes.recipe import Recipe
 from isopix.runs.lr_search import lr_grid
 from isopix.studies.papers.setup import Setup, slug
-from isopix.studies.papers.trials import FineTune, Pretrain, Probe, network_cost
+from isopix.studies.papers.trials import FineTune, Measure, Pretrain
 from isopix.train.optim import Adam
 
 CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkpoint of figure 3
@@ -63,11 +62,11 @@ def igpt_network(setup: Setup, name: str) -> Pretrain:
     return replace(network, recipe=network.recipe.updated(evaluators=(probe,)))
 
 
-def igpt_probe(setup: Setup, network: Pretrain, data: str, **options: object) -> Probe:
-    """Return a probe of every layer; `options` as in `isopix.probe`."""
-    how = "-".join(option.replace("_", "-") for option in options)
-    name = f"probe-{network.name}-{slug(data)}{'-' * bool(how)}{how}"
-    return Probe(name, network, setup.probe_data(network, data), options)
+def igpt_probe(setup: Setup, network: Pretrain, data: str, *settings: str, **options: object) -> Measure:
+    """Return a probe of every layer; settings and options as in `isopix.probe`."""
+    how = "".join(f"-{option.replace('_', '-')}" for option in options)
+    name = f"probe-{network.name}-{slug(data)}{how}"
+    return Measure(name, network, "probe", setup.probe_data(network, data), options, settings)
 
 
 def igpt_finetune(
@@ -91,12 +90,3 @@ def igpt_finetune(
 def image_size_of(network: Pretrain) -> str:
     """Return rows × columns of the images in pixels."""
     return f"{network.recipe.data.rows}×{network.recipe.data.cols}"
-
-
-def model_sizes(network: Pretrain, layers: int = 1) -> dict[str, str]:
-    """Return the columns of table 2 that describe the model."""
-    return {
-        IR: image_size_of(network),
-        PARAMETERS: f"{network_cost(network.recipe).parameters / 1e6:,.2f}",
-        FEATURES: f"{layers * network.recipe.model.width:,}",
-    }

@@ -1,13 +1,18 @@
 """PaperProtocol: the experiment behind one table or figure, and the registry of all of them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from statistics import mean, stdev
+from typing import Any, NamedTuple
 
+from isopix.core.text import did_you_mean
 from isopix.plots.style import Figure
 from isopix.recipes.published import PublishedRow, Value
-from isopix.studies.papers.readers import Read, Record
 from isopix.studies.papers.setup import Setup
 from isopix.studies.papers.trials import Pretrain, ProtocolTrial
+
+Record = Mapping[str, Any]
+Records = Mapping[str, Record]  # of the trials that are done, by name
+Read = Callable[[Record], Value | None]  # reads a number of a record; None: it has no such number
 
 
 class Cell(NamedTuple):
@@ -25,7 +30,7 @@ class MeasuredRow(NamedTuple):
     network: Pretrain
     cells: Mapping[str, Cell | str]
 
-    def values(self, records: "Records") -> dict[str, Value | str | None]:
+    def values(self, records: Records) -> dict[str, Value | str | None]:
         """Return the value of each cell; None where the trial is not done or has no such number."""
         return {column: _value(cell, records) for column, cell in self.cells.items()}
 
@@ -33,17 +38,51 @@ class MeasuredRow(NamedTuple):
         """Iterate over the trials of the cells, and those that they need, in an order to run them in."""
         for cell in self.cells.values():
             if isinstance(cell, Cell):
-                yield from _in_order(cell.trial)
+                yield from (*cell.trial.needs, cell.trial)
 
 
-def _value(cell: Cell | str, records: "Records") -> Value | str | None:
+def cells_of(trial: ProtocolTrial, reads: Mapping[str, Read]) -> dict[str, Cell | str]:
+    """Return cells, by column, that are read from the record of one trial."""
+    return {column: Cell(trial, read) for column, read in reads.items()}
+
+
+def _value(cell: Cell | str, records: Records) -> Value | str | None:
     if isinstance(cell, str):
         return cell
     return cell.read(records[cell.trial.name]) if cell.trial.name in records else None
 
 
+def accuracy_at(path: str) -> Read:
+    """Return a reader of the accuracy at a path of a record, in per cent, as `network.best.test_accuracy`:
+    `best` is the layer with the highest validation accuracy, -1 the last of a list.
+    """
+
+    def read(record: Record) -> Value | None:
+        found: Any = record
+        for name in path.split("."):
+            if name == "best":
+                found = found["layers"][found["best_index"]]
+            else:
+                found = found[int(name) if isinstance(found, list) else name]
+        return None if found is None else Value(100 * found)
+
+    return read
+
+
+def low_data_error(method: str, labels_per_class: int) -> Read:
+    """Return a reader of the test error with few labels; it finds None if that number was not tried."""
+
+    def read(record: Record) -> Value | None:
+        for each in record["results"].get(method, ()):
+            if each["labels_per_class"] == labels_per_class:
+                errors = [100 * error for error in each["errors"]]
+                return Value(mean(errors), stdev(errors) if len(errors) > 1 else 0.0)
+        return None
+
+    return read
+
+
 Rows = Callable[[Setup], Sequence[MeasuredRow]]
-Records = Mapping[str, Record]  # of the trials that are done, by name
 # Returns a figure and its caption; None if no record is there.
 Draw = Callable[[Sequence[MeasuredRow], Records], tuple[Figure, str] | None]
 
@@ -75,6 +114,7 @@ class PaperProtocol(NamedTuple):
 
 
 PROTOCOLS: dict[str, PaperProtocol] = {}
+"""The protocols by name, of the modules of papers that are imported."""
 
 
 def protocol(
@@ -86,21 +126,18 @@ def protocol(
     note: str = "",
     draw: Draw | None = None,
 ) -> Callable[[Rows], Rows]:
-    """Return a decorator that registers a function from setup to rows as the protocol `name`.
-
-    Raises ValueError for a name that is taken.
-    """
+    """Return a decorator that registers a function from setup to rows as the protocol `name`."""
 
     def decorate(rows: Rows) -> Rows:
-        if name in PROTOCOLS:
-            raise ValueError(f"protocol '{name}' is already registered")
         PROTOCOLS[name] = PaperProtocol(name, title, units, published, note, rows, draw)
         return rows
 
     return decorate
 
 
-def _in_order(trial: ProtocolTrial) -> Iterator[ProtocolTrial]:
-    for needed in trial.needs:
-        yield from _in_order(needed)
-    yield trial
+def find_protocol(name: str) -> PaperProtocol:
+    """Return the protocol of a name. Raises ValueError that lists all for another."""
+    if name not in PROTOCOLS:
+        hint = did_you_mean(name, PROTOCOLS)
+        raise ValueError(f"unknown protocol '{name}'; {hint}protocols: {', '.join(PROTOCOLS)}")
+    return PROTOCOLS[name]

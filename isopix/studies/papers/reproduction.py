@@ -1,4 +1,6 @@
-"""Reproduction: the trials of one or several protocols in a folder, run once each and resumed."""
+"""Reproduction: the trials of one or several protocols in a folder, run once each and resumed, and the tables
+that are written of them, measured next to published.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from isopix.core.config import from_dict, to_dict
+from isopix.core.text import printable_lines
+from isopix.recipes.published import Value
 from isopix.runs.resume import check_same_settings, folder_of_runs
-from isopix.storage.atomic import read_json, write_json
-from isopix.studies.papers.results import TrialState
+from isopix.storage.atomic import read_json, replace_file, write_json
+from isopix.studies.page import PageFigure, write_page
+from isopix.studies.papers.protocol import MeasuredRow, PaperProtocol
+from isopix.studies.papers.results import ReproductionResult, TableCell, TableRow, TrialState
 from isopix.studies.papers.setup import Setup
-from isopix.studies.papers.trials import Commands, ProtocolTrial
+from isopix.studies.papers.trials import Pretrain, ProtocolTrial, RunVerb
 
 
 class Reproduction:
@@ -33,24 +39,20 @@ class Reproduction:
                 (path / folder).mkdir(exist_ok=True)
             yield cls(path, setup)
 
-    @property
-    def runs(self) -> Path:
-        """The run folders of all trials."""
-        return self.path / "runs"
-
     def state(self, trial: ProtocolTrial) -> TrialState:
         """Return the state of a trial. Raises ValueError if it was started with other settings."""
         file = self._file(trial)
         if not file.is_file():
             return TrialState(to_dict(trial))
-        values = {name: each for name, each in read_json(file).items() if name != "kind"}
+        values = read_json(file)
+        del values["kind"]
         state = from_dict(TrialState, values)
         check_same_settings(f"trial {trial.name} in {self.path}", state.settings, to_dict(trial))
         if state.status == "done" and not (self.path / state.record).exists():
             return replace(state, status="not run", record="")
         return state
 
-    def run(self, trial: ProtocolTrial, commands: Commands) -> TrialState:
+    def run(self, trial: ProtocolTrial, run_verb: RunVerb) -> TrialState:
         """Run a trial unless it is done, and return its state; a failure is recorded and not raised.
 
         Raises KeyboardInterrupt if it was asked to stop; called again, it continues.
@@ -58,18 +60,20 @@ class Reproduction:
         state = self.state(trial)
         if state.status == "done":
             return state
-        failed = [each.name for each in trial.needs if self.state(each).status != "done"]
-        if failed:
-            return self._write(trial, replace(state, status="failed", reason=f"{failed[0]} is not done"))
+        for each in trial.needs:
+            if self.state(each).status != "done":
+                return self._write(trial, replace(state, status="failed", reason=f"{each.name} is not done"))
         self._write(trial, state)
         try:
-            outcome = trial.run(commands, self.runs)
+            record, selection = trial.run(run_verb, self.path / "runs")
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             return self._write(trial, replace(state, status="failed", reason=reason))
-        selection = None if outcome.selection is None else dict(outcome.selection)
-        record = str(outcome.record)
-        return self._write(trial, TrialState(state.settings, "done", "", self._relative(record), selection))
+        record = record.resolve()
+        if record.is_relative_to(self.path):
+            record = record.relative_to(self.path)  # so that the folder can be moved
+        chosen = None if selection is None else dict(selection)
+        return self._write(trial, TrialState(state.settings, "done", "", str(record), chosen))
 
     def records(self, trials: Sequence[ProtocolTrial]) -> dict[str, Mapping[str, Any]]:
         """Return the numbers of the trials that are done, by name, from their run folders."""
@@ -80,11 +84,81 @@ class Reproduction:
     def _file(self, trial: ProtocolTrial) -> Path:
         return self.path / "trials" / f"{trial.name}.json"
 
-    def _relative(self, record: str) -> str:
-        """A path inside the folder relative to it, so that the folder can be moved."""
-        path = Path(record).resolve()
-        return str(path.relative_to(self.path)) if path.is_relative_to(self.path) else str(path)
-
     def _write(self, trial: ProtocolTrial, state: TrialState) -> TrialState:
         write_json(self._file(trial), {"kind": "protocol trial", **to_dict(state)})
         return state
+
+
+def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> ReproductionResult:
+    """Write the table, and the figure if the protocol has one, from the run folders of finished trials."""
+    setup, rows = reproduction.setup, protocol.rows(reproduction.setup)
+    trials = {trial.name: trial for row in rows for trial in row.trials()}
+    records = reproduction.records(list(trials.values()))
+    folder = reproduction.path / protocol.name
+    folder.mkdir(exist_ok=True)
+    page = folder / "report.html"
+    published = [
+        TableRow(
+            row.method,
+            row.data,
+            f"published ({row.source})" if row.source else "published",
+            {name: _cell(cell) for name, cell in row.cells.items()},
+        )
+        for row in protocol.published
+    ]
+    result = ReproductionResult(
+        protocol=protocol.name,
+        experiment=protocol.title,
+        scale=setup.scale,
+        statement=_statement(setup, rows),
+        note=protocol.note,
+        units=protocol.units,
+        rows=(*published, *(_measured(row, row.values(records), setup.scale) for row in rows)),
+        trials={name: reproduction.state(trial) for name, trial in trials.items()},
+    ).saved(page)
+    markdown = "\n\n".join([result.tables()[0].markdown(), result.statement, result.note])
+    replace_file(folder / "table.md", printable_lines(f"{markdown}\n").encode())
+    drawn = protocol.draw(rows, records) if protocol.draw else None
+    numbers = {row.method: {name: cell.value for name, cell in row.cells.items()} for row in result.rows}
+    figures = [PageFigure("figure", drawn[1], drawn[0], numbers)] if drawn else []
+    title = f"{protocol.name}: {protocol.title}"
+    write_page(page, result, figures, title="measured and published", headline=title, lead=result.statement)
+    return result
+
+
+def _statement(setup: Setup, rows: Sequence[MeasuredRow]) -> str:
+    """Return what the measured numbers stand for, in a sentence or two."""
+    models = "; ".join(dict.fromkeys(f"{row.network.name}: {_model(row.network)}" for row in rows))
+    text = f"Measured rows are of scale {setup.scale} ({models})."
+    if setup.scale == "paper" and not (setup.settings or setup.data or setup.pretrain_data):
+        return text
+    return (
+        f"{text} They are not a reproduction of the published numbers, which are of other models, training "
+        "or data; compare them with each other."
+    )
+
+
+def _model(network: Pretrain) -> str:
+    """Return recipe, size, images and length of the pre-training of a network."""
+    recipe = network.recipe
+    model, data, train = recipe.model, recipe.data, recipe.train
+    text = f"{recipe.name}, depth {model.depth}, width {model.width}, {data.rows}×{data.cols} pixels, "
+    if network.given is not None:
+        return f"{text}the run {network.given}"
+    return f"{text}{train.steps:,} steps of {train.batch_size} images of {Path(data.source).name}"
+
+
+def _measured(row: MeasuredRow, values: Mapping[str, Value | str | None], scale: str) -> TableRow:
+    """Return a measured row, whose method is not named as the published one at another scale."""
+    return TableRow(
+        row.method if scale == "paper" else f"{row.method}, scale {scale}",
+        Path(row.data).name,
+        f"measured, scale {scale}",
+        {name: _cell(value) for name, value in values.items() if value is not None},
+        measured=True,
+        model=_model(row.network),
+    )
+
+
+def _cell(value: Value | str) -> TableCell:
+    return TableCell(value) if isinstance(value, str) else TableCell(value.number, value.std)

@@ -35,26 +35,6 @@ class Setup:
     settings: tuple[str, ...] = ()
     pretrained: Mapping[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls,
-        scale: ProtocolScale,
-        data: str | Path | None,
-        pretrain_data: str | Path | None,
-        settings: Sequence[str],
-        pretrained: Sequence[str],
-    ) -> "Setup":
-        """Return the setup of a command, with absolute paths. Raises ValueError for `pretrained` without a
-        name.
-        """
-        runs = dict[str, str]()
-        for word in pretrained:
-            name, equals, path = word.partition("=")
-            if not equals:
-                raise ValueError(f"pretrained is '{word}'; write NAME=RUN, as in igpt-l=runs/igpt-l")
-            runs[name] = str(Path(path).resolve())
-        return cls(scale, _absolute(data), _absolute(pretrain_data), tuple(settings), runs)
-
     def choose(self, *, tiny: T, small: T, paper: T) -> T:
         """Return the one of this scale."""
         return {"tiny": tiny, "small": small, "paper": paper}[self.scale]
@@ -80,7 +60,7 @@ class Setup:
 
     def probe_data(self, network: Pretrain, data: str) -> str | None:
         """Return None for the data of pre-training, so that its other settings apply too."""
-        return None if data == network.recipe.data.source or _same_file(data, network) else data
+        return None if network.recipe.data.source in (data, absolute(data)) else data
 
     def finetune_settings(self, data: str, *settings: str) -> tuple[str, ...]:
         """Return the settings of fine-tuning on a dataset."""
@@ -90,13 +70,8 @@ class Setup:
         source = self.pretrain_data or self.data or SCALE_DATA.get(self.scale)
         if self.scale == "paper":
             source = self.pretrain_data
-        options = {"data.source": source}
-        resolved = registry.resolve(recipe, options=options, assignments=self.settings).recipe
-        return with_absolute_paths(resolved)
-
-
-def _same_file(data: str, network: Pretrain) -> bool:
-    return Path(data).exists() and str(Path(data).resolve()) == network.recipe.data.source
+        found = registry.resolve(recipe, options={"data.source": source}, assignments=self.settings)
+        return with_absolute_paths(found.recipe)
 
 
 def slug(data: str) -> str:
@@ -104,7 +79,14 @@ def slug(data: str) -> str:
     return data.rstrip("/").rpartition("/")[2].replace(".", "-")
 
 
-def _absolute(data: str | Path | None) -> str | None:
-    if data is None:
-        return None
-    return str(Path(data).resolve() if Path(data).exists() else data)
+def absolute(data: str | Path | None) -> str | None:
+    """Return the absolute path of data that are a file or folder, else their name."""
+    return None if data is None else str(Path(data).resolve() if Path(data).exists() else data)
+
+
+def existing_runs(words: Sequence[str]) -> dict[str, str]:
+    """Return the absolute paths of `NAME=RUN` by name. Raises ValueError for a word without a name."""
+    pairs = {name: path for name, _, path in (word.partition("=") for word in words)}
+    if missing := next((word for word in words if "=" not in word), None):
+        raise ValueError(f"pretrained is '{missing}'; write NAME=RUN, as in igpt-l=runs/igpt-l")
+    return {name: str(Path(path).resolve()) for name, path in pairs.items()}

@@ -1,12 +1,12 @@
-"""Trials of a protocol: each trains or measures with one or several of the package's commands."""
+"""Trials of a protocol: each trains or measures a network with one or several of the package's verbs."""
 
 import abc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from isopix.core.overrides import override, parse
 from isopix.data.dataset import DataConfig
@@ -22,25 +22,8 @@ from isopix.train.stopping import best_evaluation, has_val_accuracy
 
 NO_TEST = "num_test_images=0"  # in runs that something is selected from
 
-
-@runtime_checkable
-class Commands(Protocol):
-    """The commands that trials consist of; each returns the path of what it wrote."""
-
-    def train(self, recipe: Recipe, out: Path) -> Path:
-        """Train a recipe in `out`, or resume the run that is there."""
-
-    def finetune(self, run: Path, out: Path, settings: Sequence[str]) -> Path:
-        """Fine-tune a run in `out`, or resume the run that is there."""
-
-    def evaluate(self, run: Path, mask_ensemble: int | None) -> Path:
-        """Evaluate a fine-tuned run on all test images."""
-
-    def probe(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        """Probe every layer; `options` are further arguments of `isopix.probe`."""
-
-    def low_data(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        """Measure the error with few labels; `options` are further arguments of `isopix.low_data`."""
+RunVerb = Callable[..., Path]
+"""Runs a verb by its command, `run_verb("probe", run, data="digits")`, and returns the path of its result."""
 
 
 class Outcome(NamedTuple):
@@ -59,12 +42,12 @@ class ProtocolTrial(abc.ABC):
     name: str
 
     @property
-    def needs(self) -> "tuple[ProtocolTrial, ...]":
-        """The trials that come before this one."""
-        return ()
+    def needs(self) -> "list[ProtocolTrial]":
+        """The trials that come before this one: that of its network."""
+        return [each for each in vars(self).values() if isinstance(each, ProtocolTrial)]
 
     @abc.abstractmethod
-    def run(self, commands: Commands, runs: Path) -> Outcome:
+    def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
         """Run the trial, or continue it after an interruption."""
 
     def read(self, record: Path) -> Mapping[str, Any]:
@@ -100,23 +83,23 @@ class Pretrain(ProtocolTrial):
     def trainings(self) -> Sequence[Recipe]:
         return () if self.given or self.from_scratch else (self.recipe,)
 
-    def run(self, commands: Commands, runs: Path) -> Outcome:
+    def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
         if self.from_scratch:
             return Outcome(runs)
-        folder = self.folder(runs)
         if self.given is None:
-            commands.train(self.recipe, folder)
-        return Outcome(RunFolder(folder).recipe)
+            _train(run_verb, self.folder(runs), "pretrain", self.recipe)
+        return Outcome(RunFolder(self.folder(runs)).recipe)
 
     def read(self, record: Path) -> Mapping[str, Any]:
         log = RunFolder(record.parent).log
         return {"log": read_log(log) if log.is_file() else []}
 
-    def finetune(self, commands: Commands, runs: Path, out: Path, settings: Sequence[str]) -> Path:
+    def finetune(self, run_verb: RunVerb, runs: Path, out: Path, settings: Sequence[str]) -> None:
         """Fine-tune the network in `out`."""
         if self.from_scratch:
-            return commands.train(self.finetune_recipe(settings), out)
-        return commands.finetune(self.folder(runs), out, settings)
+            _train(run_verb, out, "pretrain", self.finetune_recipe(settings))
+        else:
+            _train(run_verb, out, "finetune", self.folder(runs), *settings)
 
     def finetune_recipe(self, settings: Sequence[str]) -> Recipe:
         """Return the recipe of `finetune`."""
@@ -126,36 +109,25 @@ class Pretrain(ProtocolTrial):
 
 
 @dataclass(frozen=True)
-class Probe(ProtocolTrial):
-    """A probe of every layer; `options` as in `isopix.probe`."""
+class Measure(ProtocolTrial):
+    """A network measured by a verb, `probe` or `low-data`, with its options and settings."""
 
     network: Pretrain
+    verb: str
     data: str | None  # None: those of pre-training
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def needs(self) -> tuple[ProtocolTrial, ...]:
-        return (self.network,)
+    settings: tuple[str, ...] = ()
 
     def trainings(self) -> Sequence[Recipe]:
-        return ()
-
-    def run(self, commands: Commands, runs: Path) -> Outcome:
-        return Outcome(commands.probe(self.network.folder(runs), self.data, self.options))
-
-
-@dataclass(frozen=True)
-class LowData(Probe):
-    """Probes with few labels; `options` as in `isopix.low_data`."""
-
-    def trainings(self) -> Sequence[Recipe]:
-        steps, options = self.options.get("finetune_steps", 0), self.options
+        if not (steps := self.options.get("finetune_steps", 0)):
+            return ()
         source = self.data or self.network.recipe.data.source
-        recipe = finetune_recipe(self.network.recipe, source, from_scratch=False).updated(steps=max(1, steps))
-        return [recipe] * (len(options["labels"]) * options["subsets"] if steps else 0)
+        recipe = finetune_recipe(self.network.recipe, source, from_scratch=False).updated(steps=steps)
+        return [recipe] * (len(self.options["labels"]) * self.options["subsets"])
 
-    def run(self, commands: Commands, runs: Path) -> Outcome:
-        return Outcome(commands.low_data(self.network.folder(runs), self.data, self.options))
+    def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
+        run = self.network.folder(runs)
+        return Outcome(run_verb(self.verb, run, *self.settings, data=self.data, **self.options))
 
 
 @dataclass(frozen=True)
@@ -174,74 +146,66 @@ class FineTune(ProtocolTrial):
     refit: bool = False
     mask_ensemble: int | None = None
 
-    @property
-    def needs(self) -> tuple[ProtocolTrial, ...]:
-        return (self.network,)
-
     def trainings(self) -> Sequence[Recipe]:
         recipes = [self.network.finetune_recipe((*self.settings, *words)) for words in self.grid]
         return [*recipes, *recipes[:1]] if self.refit else recipes
 
-    def run(self, commands: Commands, runs: Path) -> Outcome:
-        found: dict[tuple[str, ...], ValidationScore] = {}
+    def run(self, run_verb: RunVerb, runs: Path) -> Outcome:
+        tried = list[TriedRun]()
         for words in self.grid:
-            path = runs / self.name / "-".join(words).replace("/", "-")
-            settings = (*self.settings, *words, NO_TEST)
-            try:
-                found[words] = validation_score(self.network.finetune(commands, runs, path, settings))
-            except RuntimeError as error:  # it diverged; others may not
-                found[words] = ValidationScore(path, 0, -math.inf, str(error).partition("\n")[0])
-            if self.sequential and _has_fallen([each.accuracy for each in found.values()]):
+            tried.append(self._try(run_verb, runs, words))
+            accuracies = [each.accuracy for each in tried if not each.problem]
+            if self.sequential and len(accuracies) > 1 and accuracies[-1] < accuracies[-2]:
                 break
-        best = max(found, key=lambda words: found[words].accuracy)
-        if found[best].problem:
-            raise RuntimeError(f"every fine-tuning of {self.name} failed: {found[best].problem}")
-        tested = found[best].run
-        if self.refit:
-            tested = self._refit(commands, runs, best, found[best].step)
-        tried = [
-            {
-                "settings": list(words),
-                "run": each.run.name,
-                "validation_accuracy": None if each.problem else each.accuracy,
-                "problem": each.problem,
-            }
-            for words, each in found.items()
-        ]
-        selection = {"selected": list(best), "step": found[best].step, "tried": tried}
-        return Outcome(commands.evaluate(tested, self.mask_ensemble), selection)
+        best = max(tried, key=lambda each: each.accuracy)
+        if best.problem:
+            raise RuntimeError(f"every fine-tuning of {self.name} failed: {best.problem}")
+        tested = self._refit(run_verb, runs, best) if self.refit else best.run
+        selection = {"selected": list(best.settings), "step": best.step}
+        record = run_verb("evaluate", tested, mask_ensemble=self.mask_ensemble)
+        return Outcome(record, {**selection, "tried": [each.record() for each in tried]})
 
-    def _refit(self, commands: Commands, runs: Path, words: tuple[str, ...], steps: int) -> Path:
-        if steps == 0:
+    def _try(self, run_verb: RunVerb, runs: Path, words: tuple[str, ...]) -> "TriedRun":
+        run = runs / self.name / "-".join(words).replace("/", "-")
+        try:
+            self.network.finetune(run_verb, runs, run, (*self.settings, *words, NO_TEST))
+        except RuntimeError as error:  # it diverged; others may not
+            return TriedRun(words, run, problem=str(error).partition("\n")[0])
+        return TriedRun(words, run, *kept_weights(run))
+
+    def _refit(self, run_verb: RunVerb, runs: Path, best: "TriedRun") -> Path:
+        if best.step == 0:
             raise RuntimeError(f"no step of {self.name} has a better validation accuracy than step 0")
-        final = ("data.train_on_validation=true", "finetune.patience=null", f"train.steps={steps}", NO_TEST)
+        final = ("data.train_on_validation=true", "finetune.patience=null", f"train.steps={best.step}")
         out = runs / self.name / "refit"
-        return self.network.finetune(commands, runs, out, (*self.settings, *words, *final))
+        self.network.finetune(run_verb, runs, out, (*self.settings, *best.settings, *final, NO_TEST))
+        return out
 
 
-class ValidationScore(NamedTuple):
-    """A run, the step whose weights are kept, their validation accuracy, and why there is none."""
+class TriedRun(NamedTuple):
+    """A run of a grid, the step whose weights are kept, their validation accuracy, and why it has none."""
 
+    settings: tuple[str, ...]
     run: Path
-    step: int
-    accuracy: float
+    step: int = 0
+    accuracy: float = -math.inf
     problem: str = ""
 
+    def record(self) -> dict[str, Any]:
+        """Return plain values."""
+        accuracy = None if self.problem else self.accuracy
+        own = {"settings": list(self.settings), "run": self.run.name, "validation_accuracy": accuracy}
+        return {**own, "problem": self.problem}
 
-def validation_score(run: Path) -> ValidationScore:
-    """Return the validation accuracy of the weights that a fine-tuned run keeps; its test accuracy, if it has
-    one, is not looked at.
+
+def kept_weights(run: Path) -> tuple[int, float]:
+    """Return the step of the weights that a fine-tuned run keeps and their validation accuracy; its test
+    accuracy, if it has one, is not looked at.
     """
     records = [each for each in read_log(RunFolder(run).log) if has_val_accuracy(each)]
     kept = best_evaluation(records) if RunFolder(run).best.is_dir() else records[-1]
     assert kept is not None, "fine-tuning evaluates at its first step"
-    return ValidationScore(run, kept["step"], kept["accuracy"])
-
-
-def _has_fallen(accuracies: Sequence[float]) -> bool:
-    """Whether the last of the runs that did not fail is worse than the one before."""
-    finite = [each for each in accuracies if math.isfinite(each)]
-    return len(finite) > 1 and finite[-1] < finite[-2]
+    return kept["step"], kept["accuracy"]
 
 
 def network_cost(recipe: Recipe) -> ModelCost:
@@ -250,6 +214,12 @@ def network_cost(recipe: Recipe) -> ModelCost:
     return _cached_cost(Recipe(name="", model=recipe.model, objective=recipe.objective, data=data))
 
 
-@cache
-def _cached_cost(recipe: Recipe) -> ModelCost:
-    return recipe_cost(recipe)
+_cached_cost = cache(recipe_cost)
+
+
+def _train(run_verb: RunVerb, out: Path, verb: str, *given: object) -> None:
+    """Start a training in `out`, or resume the one that is there."""
+    if RunFolder(out).has_checkpoints:
+        run_verb("resume", out)
+    else:
+        run_verb(verb, *given, out=out)

@@ -9,13 +9,21 @@ from isopix.recipes.published import (
     PATCHFORMER_TOP_1,
     PATCHFORMER_TOP_5,
     VIT_SELF_SUPERVISED,
+    Value,
 )
 from isopix.recipes.recipe import Recipe
-from isopix.studies.papers import readers
-from isopix.studies.papers.protocol import Cell, MeasuredRow, protocol
-from isopix.studies.papers.readers import Read
+from isopix.studies.papers.protocol import (
+    Cell,
+    MeasuredRow,
+    Read,
+    Record,
+    accuracy_at,
+    cells_of,
+    low_data_error,
+    protocol,
+)
 from isopix.studies.papers.setup import Setup, slug
-from isopix.studies.papers.trials import FineTune, LowData, Pretrain
+from isopix.studies.papers.trials import FineTune, Measure, Pretrain
 
 ACCURACY = "accuracy"
 LRS = (0.003, 0.01, 0.03, 0.06)  # of ImageNet (appendix B.1.1)
@@ -70,7 +78,7 @@ def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     }
     trials = {method: _finetune(setup, network, data) for method, network in networks.items()}
     return [
-        MeasuredRow(method, data, trial.network, {ACCURACY: Cell(trial, readers.accuracy)})
+        MeasuredRow(method, data, trial.network, {ACCURACY: Cell(trial, accuracy_at("metrics.accuracy"))})
         for method, trial in trials.items()
     ]
 
@@ -90,22 +98,22 @@ def few_shot(setup: Setup) -> Sequence[MeasuredRow]:
     network, (data,) = setup.network("vit", _recipe(setup)), setup.datasets("imagenet-1k")
     options = {"labels": list(SHOTS), "subsets": SUBSETS, "method": "ridge", "pool": "first"}
     options["layer"] = network.recipe.model.depth
-    trial = LowData(
-        f"few-shot-{network.name}-{slug(data)}", network, setup.probe_data(network, data), options
-    )
+    name = f"few-shot-{network.name}-{slug(data)}"
+    trial = Measure(name, network, "low-data", setup.probe_data(network, data), options)
     methods = {"masked patch prediction": "trained", "untrained": "untrained", "raw pixels": "raw pixels"}
     return [
-        MeasuredRow(
-            title,
-            data,
-            network,
-            {
-                f"{shots} images per class": Cell(trial, readers.low_data_accuracy(method, shots))
-                for shots in SHOTS
-            },
-        )
+        MeasuredRow(title, data, network, cells_of(trial, reads))
         for title, method in methods.items()
+        for reads in [{f"{shots} images per class": _low_data_accuracy(method, shots) for shots in SHOTS}]
     ]
+
+
+def _low_data_accuracy(method: str, labels_per_class: int) -> Read:
+    def read(record: Record) -> Value | None:
+        error = low_data_error(method, labels_per_class)(record)
+        return None if error is None else Value(100 - error.number, error.std)
+
+    return read
 
 
 BATCH_SIZES, PATCHFORMER_LRS = (16, 32, 64, 128, 256), (3e-5, 2e-4, 4e-4, 1e-3)  # section 2.2
@@ -130,20 +138,12 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
     )
     steps, every = setup.choose(tiny=(60, 20), small=(500, 50), paper=(50_000, 1000))
     grid = tuple((f"batch_size={size}", f"optimizer.lr={lr}") for size in batch_sizes for lr in lrs)
-    cells = {
-        f"{fraction} of the labels": Cell(
-            FineTune(
-                f"finetune-patchformer-{slug(data)}-{fraction.removesuffix('%')}-percent",
-                network,
-                setup.finetune_settings(
-                    data, f"steps={steps}", f"evaluate_every={every}", f"data.labels_per_class={fraction}"
-                ),
-                grid,
-            ),
-            read,
-        )
-        for fraction in FRACTIONS
-    }
+    cells: dict[str, Cell | str] = {}
+    for fraction in FRACTIONS:
+        words = (f"steps={steps}", f"evaluate_every={every}", f"data.labels_per_class={fraction}")
+        name = f"finetune-patchformer-{slug(data)}-{fraction.removesuffix('%')}-percent"
+        trial = FineTune(name, network, setup.finetune_settings(data, *words), grid)
+        cells[f"{fraction} of the labels"] = Cell(trial, read)
     return [MeasuredRow("PatchFormer", data, network, cells)]
 
 
@@ -156,7 +156,7 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
 )
 def top_1(setup: Setup) -> Sequence[MeasuredRow]:
     """Fine-tuned PatchFormers."""
-    return _patchformer_rows(setup, readers.accuracy)
+    return _patchformer_rows(setup, accuracy_at("metrics.accuracy"))
 
 
 @protocol(
@@ -168,4 +168,4 @@ def top_1(setup: Setup) -> Sequence[MeasuredRow]:
 )
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:
     """The same runs as in table 1."""
-    return _patchformer_rows(setup, readers.top5_accuracy)
+    return _patchformer_rows(setup, accuracy_at("metrics.top5_accuracy"))

@@ -24,8 +24,8 @@ from isopix.finetuning.evaluate import (
 from isopix.probing.features import draw_masks
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.finetuned import load_finetuned
 
@@ -40,7 +40,7 @@ LOGITS[:, torch.arange(400), LABELS] += 1.0
 
 
 def finetuned(folder: Path, name: str, *words: str) -> Path:
-    recipe = prepare_finetune(name, assignments=[*WORDS, *words]).recipe
+    recipe = prepare_finetune(name, settings=[*WORDS, *words]).recipe
     train_recipe(recipe, folder, device=CPU, observer=RunObserver())
     return folder
 

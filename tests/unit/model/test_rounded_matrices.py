@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.model import rounded_matrices
+from isopix.model import network as networks
 from isopix.model.attention import Attention
-from isopix.model.rounded_matrices import RoundedLinear, with_rounded_matrices
+from isopix.model.network import RoundedLinear, with_rounded_matrices
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -18,7 +18,7 @@ TRANSFORMER = next(case for case in CAUSAL if case.model.block.kind == "transfor
 def test_matrices_of_attention_and_mlps_are_rounded_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, recipe: Recipe
 ) -> None:
-    monkeypatch.setattr(rounded_matrices, "LARGE", 0)
+    monkeypatch.setattr(networks, "LARGE_MATRIX", 0)
     network = cases.busy(recipe)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     own, found = dict(network.named_parameters()), dict(with_rounded_matrices(network).named_parameters())
@@ -36,7 +36,7 @@ def test_matrices_of_attention_and_mlps_are_rounded_and_nothing_else(
 def test_only_matrices_of_the_size_or_larger_are_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     network = cases.busy(TRANSFORMER)
     width = TRANSFORMER.model.width
-    monkeypatch.setattr(rounded_matrices, "LARGE", 3 * width * width)
+    monkeypatch.setattr(networks, "LARGE_MATRIX", 3 * width * width)
     rounded = with_rounded_matrices(network)
     [attention, *_] = (each for each in rounded.modules() if isinstance(each, Attention))
     assert isinstance(attention.qkv, RoundedLinear)
@@ -56,7 +56,7 @@ def test_the_product_is_that_of_rounded_numbers(bias: bool) -> None:
 
 
 def test_tied_blocks_stay_tied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounded_matrices, "LARGE", 0)
+    monkeypatch.setattr(networks, "LARGE_MATRIX", 0)
     network = cases.busy(TRANSFORMER)
     backbone = network.backbone
     tied = type(network)(network.codec, backbone.with_blocks([backbone.layers[0]] * 3), network.head)
@@ -73,7 +73,7 @@ class Doubled(nn.Linear):
 
 
 def test_layers_that_are_more_than_a_matrix_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounded_matrices, "LARGE", 0)
+    monkeypatch.setattr(networks, "LARGE_MATRIX", 0)
     network = cases.busy(TRANSFORMER)
     block, width = network.backbone.layers[0], TRANSFORMER.model.width
     block.attention.qkv = Doubled(width, 3 * width)

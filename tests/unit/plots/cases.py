@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from PIL import Image
 
-from isopix.plots.comparisons import ForestRow, Mark
+from isopix.plots.biases import ForestRow, Mark
 from isopix.plots.curves import ProbePoint
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from isopix.plots import curves
-from isopix.plots.curves import ProbePoint, loss_accuracy_correlation, probe_points
+from isopix.plots.curves import probe_points
 from tests.unit.plots.cases import POINTS
 from tests.unit.plots.drawn import legend_texts, texts
 from tests.unit.reporting.cases import evidence, records
@@ -58,16 +58,16 @@ def test_fine_tuning_labels_what_is_reported() -> None:
     assert (low, high > 40) == (0, True)
 
 
-def test_lower_loss_is_to_the_right_and_runs_are_labeled() -> None:
+def test_lower_loss_is_to_the_right_and_labels_have_scipys_correlation_of_trained_networks() -> None:
     figure = curves.plot_accuracy_vs_loss({"run": POINTS})
     left, right = figure.axes[0].get_xlim()
     assert 2.5 < left < 2.83  # the untrained network's loss would leave no room for the rest
     assert right < 1.8
-    found = loss_accuracy_correlation(POINTS)
-    assert found is not None
-    shown = curves.format_correlation(found)
-    assert shown.startswith("ρ −0.90 (−")
-    assert set(texts(figure)) == {"run 45.0 %", shown, "untrained 20.0 %"}
+    _, losses, accuracies, *_ = zip(*POINTS[1:], strict=True)
+    rho = f"{stats.spearmanr(losses, accuracies).statistic:.2f}".replace("-", "−")
+    accuracy, untrained, correlation = sorted(texts(figure))
+    assert (accuracy, untrained) == ("run 45.0 %", "untrained 20.0 %")
+    assert correlation.startswith(f"ρ {rho} (−")
     assert texts(curves.plot_accuracy_vs_loss({"run": POINTS[1:4]})) == ["run 33.0 %"]
 
 
@@ -85,20 +85,6 @@ def test_labels_are_spread_in_order_and_stay_where_they_have_space(
     ranked = [moved[i] for i in sorted(range(len(positions)), key=positions.__getitem__)]
     assert all(upper - lower >= gap - 1e-9 for lower, upper in itertools.pairwise(ranked))
     assert curves.spread_labels(moved, gap / 2) == pytest.approx(moved)
-
-
-def line(losses: object, accuracies: object) -> list[ProbePoint]:
-    pairs = zip(losses, accuracies, strict=True)  # type: ignore[call-overload]
-    return [ProbePoint(step, float(x), float(y), float(y), float(y)) for step, (x, y) in enumerate(pairs, 1)]
-
-
-def test_the_correlation_is_scipys_without_step_zero() -> None:
-    losses, accuracies = np.random.default_rng(3).integers(0, 6, (2, 12)) / 4  # with ties
-    found = loss_accuracy_correlation([ProbePoint(0, 9.0, 0.0, 0.0, 0.0), *line(losses, accuracies)])
-    assert found is not None
-    assert found.rho == pytest.approx(stats.spearmanr(losses, accuracies).statistic)
-    assert loss_accuracy_correlation(line(range(4), range(4))) is None
-    assert loss_accuracy_correlation(line(range(9), [0.5] * 9)) is None
 
 
 def test_points_are_the_steps_with_both_loss_and_probe() -> None:

@@ -1,9 +1,10 @@
 """Grids and sheets show every pixel exactly, masked pixels as dotted squares, and surprise as brightness."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import pytest
 import torch
-from einops import rearrange
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -11,120 +12,78 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.plots import images, sheets
 
+SIDE, FRAME = 4, images.FRAME
 
-def draw(count: int, rows: int = 4, cols: int = 4) -> Images:
+
+def draw(count: int) -> Images:
     random = generator(0, "test.images")
-    return torch.randint(256, (count, 3, rows, cols), generator=random, dtype=torch.uint8)
+    return torch.randint(256, (count, 3, SIDE, SIDE), generator=random, dtype=torch.uint8)
 
 
-def pixels(grid: Image.Image) -> NDArray[np.uint8]:
-    return np.asarray(grid)
+def constant(level: int) -> Images:
+    return torch.full((1, 3, SIDE, SIDE), level, dtype=torch.uint8)
 
 
-def crop(grid: Image.Image, left: int, top: int, side: int) -> NDArray[np.uint8]:
-    return pixels(grid)[top : top + side, left : left + side]
+def tiles(grid: Image.Image, groups: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    """The corner of every pixel in each column of a grid of one line; `groups` counts those to the left."""
+    scale = (grid.width - groups[-1] * images.GROUP_GUTTER) // len(groups) // SIDE - 2 * FRAME // SIDE
+    top, width = grid.height - SIDE * scale - FRAME, SIDE * scale + 2 * FRAME
+    for place, before in enumerate(groups):
+        left = FRAME + place * width + before * images.GROUP_GUTTER
+        yield np.asarray(grid)[top:-FRAME, left : left + SIDE * scale][::scale, ::scale, :3]
 
 
-def enlarged(image: torch.Tensor, scale: int) -> NDArray[np.uint8]:
-    return rearrange(image, "c h w -> h w c").numpy().repeat(scale, 0).repeat(scale, 1)
+def pixels(shown: Images) -> NDArray[np.uint8]:
+    return shown[0].movedim(0, 2).numpy()
 
 
-def lower(drawn: Images, rows: int) -> torch.Tensor:
-    """A mask of all but the first rows."""
-    return (torch.arange(drawn.shape[2]) >= rows)[None, :, None].expand(len(drawn), -1, drawn.shape[3])
-
-
-def last_row(grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The red levels of the last row of pixels, without frames and gutters."""
-    row = grid[-1 - images.FRAME]
-    framed = (row == [*images.FRAME_COLOR, 255]).all(-1)
-    return row[(row[:, 3] == 255) & ~framed, 0]
-
-
-def reconstructions(
-    original: Images, mask: torch.Tensor, *levels: int, target: int | None = None, scale: int
-) -> Image.Image:
-    """The grid of predictions, and a target if given, of constant levels."""
-    true = original if target is None else torch.full_like(original, target)
-    predictions = {f"model {i}": torch.full_like(original, level) for i, level in enumerate(levels or [0])}
-    return images.reconstruction_grid(original, mask, predictions, true, scale=scale)
-
-
-def test_every_sample_is_enlarged_exactly() -> None:
+def test_every_pixel_is_a_square_and_every_image_has_a_frame_that_is_no_gray() -> None:
     drawn = draw(6)
-    grid = images.sample_grid(drawn, columns=3, scale=5)
-    for i in range(6):
-        left, top = (images.FRAME + number * (20 + 2 * images.FRAME) for number in (i % 3, i // 3))
-        found = crop(grid, left, top, 20)
-        assert (found[..., :3] == enlarged(drawn[i], 5)).all()
-        assert (found[..., 3] == 255).all()
-
-
-def test_every_image_has_a_frame_of_a_color_that_is_no_gray() -> None:
-    grid = pixels(images.sample_grid(draw(4), columns=2, scale=3))
-    between = slice(12 + images.FRAME, 12 + 3 * images.FRAME)
-    for strip in (grid[: images.FRAME], grid[:, -images.FRAME :], grid[between], grid[:, between]):
-        assert (strip == [*images.FRAME_COLOR, 255]).all()
+    grid = np.asarray(images.sample_grid(drawn, columns=3, scale=5))
+    step = 20 + 2 * FRAME
+    for i, image in enumerate(drawn):
+        found = grid[i // 3 * step :, i % 3 * step :][:step, :step]
+        inner = found[FRAME:-FRAME, FRAME:-FRAME]
+        assert (inner[..., :3] == pixels(image[None]).repeat(5, 0).repeat(5, 1)).all()
+        assert (found[:FRAME] == [*images.FRAME_COLOR, 255]).all()
+        assert (found[:, -FRAME:] == [*images.FRAME_COLOR, 255]).all()
     assert len(set(images.FRAME_COLOR)) == 3
-
-
-def test_groups_are_apart_on_the_page() -> None:
-    drawn = draw(1)
-    grid = pixels(images.completion_grid(drawn, lower(drawn, 2), drawn[:, None], scale=8))
-    first = 32 + 2 * images.FRAME
-    assert (grid[:, first : first + images.GROUP_GUTTER, 3] == 0)[-32:].all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 9, 30, 64])
 def test_no_grid_is_wider_than_the_target_width(count: int) -> None:
-    cells = images.sample_grid(draw(count)).width - 64 * 2 * images.FRAME
-    assert cells <= images.TARGET_WIDTH
+    assert images.sample_grid(draw(count)).width - 64 * 2 * FRAME <= images.TARGET_WIDTH
 
 
-@pytest.mark.parametrize("count", [4, 6, 9, 10, 16, 25, 36, 64, 100])
-def test_grids_of_common_sizes_are_complete(count: int) -> None:
-    assert count % images._num_blocks(count, 1) == 0
+def test_columns_are_in_the_order_of_their_groups_which_are_apart() -> None:
+    parts = {"first": [draw(1), constant(9)], "second": [constant(70)]}
+    grid = images.side_by_side(parts)
+    shown = list(tiles(grid, (0, 0, 1)))
+    for found, image in zip(shown, [image for group in parts.values() for image in group], strict=True):
+        assert (found == pixels(image)).all()
+    side = (grid.width - images.GROUP_GUTTER) // 3
+    gutter = np.asarray(grid)[-FRAME:, 2 * side : 2 * side + images.GROUP_GUTTER, 3]
+    assert (gutter == 0).all()
 
 
-def test_completions_show_the_original_then_what_is_visible_then_each_completion() -> None:
-    originals, completed = draw(1), draw(2)
-    grid = images.completion_grid(originals, lower(originals, 3), completed[None], scale=8)
-    top, side = grid.height - 32 - images.FRAME, 32 + 2 * images.FRAME
-    apart = (0, 1, 2, 2)  # groups to the left
-    lefts = [images.FRAME + i * side + apart[i] * images.GROUP_GUTTER for i in range(4)]
-    original, given, first, second = (crop(grid, left, top, 32)[..., :3] for left in lefts)
-    assert (given[:24] == enlarged(completed[0], 8)[:24]).all(), "as the network reads it, quantized"
-    assert {tuple(p) for p in given[24:].reshape(-1, 3).tolist()} == {
-        images.MASK_COLOR,
-        images.MASK_DOT_COLOR,
-    }
-    assert (first == enlarged(completed[0], 8)).all()
-    assert (second == enlarged(completed[1], 8)).all()
-    third = 255 - originals
-    more = images.completion_grid(
-        originals, lower(originals, 3), completed[None], baselines={"x": third}, scale=8
-    )
-    assert more.width == grid.width + side + images.GROUP_GUTTER
-    assert (crop(more, lefts[2], top, 32)[..., :3] == enlarged(third[0], 8)).all()
-    assert (crop(more, lefts[3] + images.GROUP_GUTTER, top, 32)[..., :3] == enlarged(completed[0], 8)).all()
-    assert (original == enlarged(originals[0], 8)).all()
+def test_masked_pixels_are_covered_with_dotted_squares_and_no_others() -> None:
+    shown, mask = draw(1), torch.zeros(1, SIDE, SIDE, dtype=torch.bool)
+    mask[0, 1, 2] = mask[0, 3, 0] = True
+    grid = images.reconstruction_grid(shown, mask, {"model": shown}, shown)
+    _, masked, _ = tiles(grid, (0, 1, 2))
+    covered = mask[0].numpy()
+    assert (masked[~covered] == pixels(shown)[~covered]).all()
+    assert (masked[covered] == images.MASK_COLOR).all()
+    colors = np.unique(np.asarray(grid)[..., :3].reshape(-1, 3), axis=0).tolist()
+    assert list(images.MASK_DOT_COLOR) in colors
 
 
-def test_reconstructions_cover_masked_pixels_only() -> None:
-    shown = draw(1, 2, 4)
-    mask = torch.tensor([[[True, False, False, False], [False, False, True, False]]])
-    grid = reconstructions(shown, mask, scale=6)
-    top, left = grid.height - 12 - images.FRAME, 24 + 3 * images.FRAME + images.GROUP_GUTTER
-    middle = pixels(grid)[top:, left : left + 24, :3]
-    for position in range(8):
-        row, col = 6 * (position // 4), 6 * (position % 4)
-        corner = tuple(middle[row, col].tolist())
-        expected = (
-            images.MASK_COLOR
-            if mask[0].flatten()[position]
-            else tuple(shown[0, :, position // 4, position % 4].tolist())
-        )
-        assert corner == expected
+def test_predictions_are_side_by_side_and_a_target_that_differs_is_last() -> None:
+    shown, mask = constant(10), torch.zeros(1, SIDE, SIDE, dtype=torch.bool)
+    predictions = {"one": constant(20), "other": constant(30)}
+    for target, expected in ((10, (10, 10, 20, 30)), (40, (10, 10, 20, 30, 40))):
+        grid = images.reconstruction_grid(shown, mask, predictions, constant(target))
+        assert tuple(int(tile[0, 0, 0]) for tile in tiles(grid, range(len(expected)))) == expected
 
 
 def test_a_grid_of_no_images_is_rejected() -> None:
@@ -132,24 +91,10 @@ def test_a_grid_of_no_images_is_rejected() -> None:
         images.sample_grid(draw(0))
 
 
-def test_predictions_are_side_by_side_and_a_target_that_differs_is_last() -> None:
-    shown = torch.full((1, 3, 4, 4), 10, dtype=torch.uint8)
-    mask = torch.zeros(1, 4, 4, dtype=torch.bool)
-    for target, expected in ((None, (10, 10, 20, 30)), (40, (10, 10, 20, 30, 40))):
-        last = last_row(pixels(reconstructions(shown, mask, 20, 30, target=target, scale=8)))
-        assert last.tolist() == [level for level in expected for _ in range(32)]
-
-
 def test_more_nats_are_brighter_and_none_is_gray() -> None:
     shown = torch.full((1, 3, 2, 2), 100, dtype=torch.uint8)
     maps = np.array([[[0.0, 1.0], [2.0, np.nan]]])
-    grid = images.surprise_grid([images.MappedImages("least likely", shown, maps)])
-    picture = pixels(grid.convert("RGB")).astype(int)
-    side = picture.shape[1] // 2
-    quarter, three = side // 4, 3 * side // 4
-    mapped = picture[-side:, -side:]
-    dark, middle = mapped[quarter, quarter], mapped[quarter, three]
-    bright, missing = mapped[three, quarter], mapped[three, three]
+    [[[dark, middle], [bright, missing]]] = images.overlay_maps(shown, maps, 2.0)[..., :3].astype(int)
     assert dark.sum() < middle.sum() < bright.sum()
     assert missing.tolist() == [100, 100, 100]
     nothing = images.MappedImages("a", shown, np.full((1, 2, 2), np.nan))
@@ -160,7 +105,7 @@ def test_names_and_scores_are_below_the_pictures() -> None:
     drawn, maps = torch.zeros(3, 3, 8, 8, dtype=torch.uint8), np.zeros((3, 4, 4))
     names, scores = ["a.png", "folder/" * 30 + "b.png", "c.png"], ["3 nats", "2 nats", "1 nats"]
     plain, labeled = (
-        pixels(images.surprise_grid([images.MappedImages("", drawn, maps, *labels)]))
+        np.asarray(images.surprise_grid([images.MappedImages("", drawn, maps, *labels)]))
         for labels in ((), (names, scores))
     )
     assert labeled.shape[0] == plain.shape[0] + 2 * images.LABEL_HEIGHT  # three images in two blocks
@@ -171,11 +116,11 @@ def test_pairs_are_side_by_side_and_large_images_fit() -> None:
     first = torch.zeros(7, 3, 4, 4, dtype=torch.uint8)
     second = first.clone()
     first[:, 0], second[:, 2] = 255, 255
-    labels = [sheets.PairLabel("0.99", "train/" * 40 + "a.png", "b.png")] * 7
-    picture = pixels(sheets.plot_pairs("Pairs", first, second, labels)).astype(int)
+    labels = [("0.99", "train/" * 40 + "a.png", "b.png")] * 7
+    picture = np.asarray(sheets.plot_pairs("Pairs", first, second, labels)).astype(int)
     red, blue = ((picture == color).all(-1) for color in ([255, 0, 0], [0, 0, 255]))
     assert red.sum() == blue.sum() == 7 * 96 * 96
     rows, columns = red.nonzero()
     assert blue[rows, columns + sheets.CELL + sheets.GAP].all()
     large = torch.full((1, 3, 300, 150), 100, dtype=torch.uint8)
-    assert (pixels(sheets.plot_pairs("", large, large, labels[:1])) == 100).all(-1).sum() == 2 * 96 * 48
+    assert (np.asarray(sheets.plot_pairs("", large, large, labels[:1])) == 100).all(-1).sum() == 2 * 96 * 48

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from isopix.analysis import similarity
-from isopix.plots import comparisons, curves, embeddings, inductive_biases, sheets, study
+from isopix.plots import biases, curves, embeddings, sheets, study
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps
 from tests.unit.plots import cases
 from tests.unit.plots.drawn import drawn, shows
@@ -63,10 +63,10 @@ CASES: dict[str, tuple[Callable[[], Figure], dict[int, list[Any]]]] = {
         {0: [[each.accuracy for each in cases.POINTS[1:]], [0.2] * 2, [0.25, 0.35], [0.45]]},
     ),
     "bars": (
-        lambda: comparisons.plot_accuracy_bars({"x": [comparisons.Bar("one", 0.5, 0.6)]}),
+        lambda: curves.plot_accuracy_bars({"x": [curves.Bar("one", 0.5, 0.6)]}),
         {0: [[0.5], [0.6]]},
     ),
-    "forest": (lambda: comparisons.plot_forest(cases.FOREST), {0: [[0], [0, 0]], 1: [[-0.17], [0.17], [1]]}),
+    "forest": (lambda: biases.plot_forest(cases.FOREST), {0: [[0], [0, 0]], 1: [[-0.17], [0.17], [1]]}),
     "attention": (
         lambda: plot_attention_maps(ATTENTION),
         {1: [20 * np.array(ATTENTION["queries"][0]["heads"][0][0])]},
@@ -100,14 +100,16 @@ CASES: dict[str, tuple[Callable[[], Figure], dict[int, list[Any]]]] = {
         {i: [each.similarity] for i, each in enumerate(ENCODINGS.values())},
     ),
     "biases": (
-        lambda: inductive_biases.plot_inductive_biases(
+        lambda: biases.plot_inductive_biases(
             {"layers": cases.bias_layers(), "uniform_receptive_field_mean": 6.5}
         ),
         {0: [[0, 0.1, 0.2], [1] * 2], 1: [[1, 1.1, 1.2]], 2: [[2, 2.1, 2.2], [6.5] * 2]},
     ),
     "compared biases": (
-        lambda: inductive_biases.compare_inductive_biases(
-            {"mixer": cases.bias_layers(), "conv": cases.bias_layers(5)}, stds={"conv": cases.bias_layers()}
+        lambda: biases.compare_inductive_biases(
+            {"mixer": cases.bias_layers(), "conv": cases.bias_layers(5)},
+            2.0,
+            stds={"conv": cases.bias_layers()},
         ),
         {0: [[0, 0.1, 0.2], [5, 5.1, 5.2], [5, 5.2]], 2: [[7, 7.1, 7.2], [5, 9]]},
     ),

@@ -34,12 +34,6 @@ def test_oklab_has_its_published_values() -> None:
     assert torch.allclose(found, expected, atol=1e-4)
 
 
-def test_a_palette_of_grays_is_gray() -> None:
-    levels = torch.linspace(0, 255, 17)[:, None].expand(17, 3)
-    assert plots.is_gray(plots.oklab(levels))
-    assert not plots.is_gray(plots.oklab(torch.cat([levels, torch.tensor([[255.0, 0, 0]])])))
-
-
 @pytest.mark.parametrize("counted", [False, True])
 def test_figures_of_palettes_have_their_panels(counted: bool) -> None:
     figure = plots.plot_palette(colors(40), torch.arange(40) if counted else None, title="forty colors")

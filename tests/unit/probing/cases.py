@@ -24,8 +24,8 @@ from isopix.probing.results import LayerScores
 from isopix.probing.splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.training_log import RunObserver
 
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")

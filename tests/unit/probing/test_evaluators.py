@@ -20,9 +20,9 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_record import read_run
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.evaluator import EvaluationContext, EvaluationError

@@ -13,8 +13,8 @@ from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 
 SIDE, COLORS = 6, 27
@@ -35,7 +35,7 @@ def write(folder: Path, levels: np.ndarray) -> dict[str, np.ndarray]:
 def resolved(how: str, source: Path, *words: str, recipe: str = "igpt.digits") -> Recipe:
     sides = [f"data.size={SIDE}", f"data.source={source}"]
     if how == "fine-tuned":
-        return prepare_finetune(recipe, assignments=[*sides, *words]).recipe
+        return prepare_finetune(recipe, settings=[*sides, *words]).recipe
     return registry.resolve(recipe, assignments=[*sides, *words]).recipe
 
 

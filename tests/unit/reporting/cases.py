@@ -98,11 +98,16 @@ def records() -> list[dict[str, Any]]:
         for step in range(10, 101, 10)
     ]
     held_out = {"kind": "evaluation", "images": 64}
+    validation, test = (
+        {"measurement": to_dict(measurement(split=split, images=64, available=64))}
+        for split in ("validation", "test")
+    )
     return [
+        {"kind": "measurement", "step": 0, "evaluator": "held_out_loss", **validation},
         {**held_out, "step": 0, "split": "validation", "loss_nats": 2.833},
         *train,
         {**held_out, "step": 100, "split": "validation", "loss_nats": 1.9},
-        {**held_out, "step": 100, "split": "test", "loss_nats": 1.8},
+        {**held_out, "step": 100, "split": "test", "loss_nats": 1.8, **test},
     ]
 
 

@@ -22,9 +22,9 @@ def test_the_card_has_settings_results_usage_and_commands(tmp_path: Path) -> Non
     assert text.startswith("---\nlibrary_name: isopix\ntags:\n- image-gpt")
     assert "# model\n" in text
     assert "| depth | 1 |" in text or "| depth |" in text
-    assert "Test loss: **1.800 nats per pixel** (2.597 bits), 64 test images." in text
+    assert "Test loss: **1.800 nats per pixel** (2.597 bits), 64 test images of digits." in text
     assert "top neighbor 1.766" in text
-    assert "| 1 \\* | 50.0% (48.0 to 52.0) |" in text
+    assert "| 1 * | 50.0% (48.0 to 52.0) |" in text
     assert "features = model.features(images, layer=1)" in text
     assert "isopix pretrain --data 'a b'" in text
     assert "/home/someone" not in text

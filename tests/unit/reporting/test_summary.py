@@ -93,7 +93,7 @@ def test_the_held_out_loss_is_of_test_then_of_validation(tmp_path: Path) -> None
     write_log(run, [*records(), baselines("validation")])
     found = held_out_loss(read_run(run))
     assert found is not None
-    assert (found.nats, found.split, found.where) == (1.8, "test", "64 test images")
+    assert (found.nats, found.split, found.measurement.count) == (1.8, "test", "64 test images of digits")
     write_log(run, records()[:-1])
     assert (again := held_out_loss(read_run(run))) is not None
     assert (again.nats, again.split) == (1.9, "validation")

@@ -8,13 +8,21 @@ import torch
 
 from isopix.recipes import registry
 from isopix.runs import checkpoint_writer
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 
 CPU = torch.device("cpu")
-WORDS = ["depth=1", "width=16", "steps=9", "batch_size=4", "checkpoint_every=2", "data.limit=64"]
+WORDS = [
+    "depth=1",
+    "width=16",
+    "steps=9",
+    "batch_size=4",
+    "checkpoint_every=2",
+    "data.limit=64",
+    "log_every=1",
+]
 WORDS += ["evaluate_images=8", "num_test_images=8"]
 
 
@@ -44,18 +52,15 @@ def test_a_checkpoint_holds_the_state_of_its_step(tmp_path: Path, slow_disk: thr
     for name, word in (("at once", "async_save=false"), ("later", "async_save=true")):
         if name == "at once":
             slow_disk.set()
-        reached: list[int] = []
 
-        def watch(step: int, losses, reached=reached) -> None:
-            reached.append(step)
-            if step == 3:
+        def watch(record) -> None:
+            if record["step"] == 3:
                 slow_disk.set()
 
         recipe = registry.resolve("igpt.digits", assignments=[*WORDS, word]).recipe
-        train_recipe(recipe, tmp_path / name, device=CPU, observer=RunObserver(watch=watch))
+        train_recipe(recipe, tmp_path / name, device=CPU, observer=RunObserver(record=watch))
         states[name] = folders(tmp_path / name)
         slow_disk.clear()
-        assert reached[-1] == 9
     assert states["at once"].keys() == states["later"].keys()
     assert states["at once"] == states["later"]
     assert len(states["later"]) == 4
@@ -72,15 +77,15 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
             raise RuntimeError("the disk is full")
         save(folder, *content)
 
-    def watch(step: int, losses) -> None:
-        steps.append(step)
-        if step == 5:
+    def watch(record) -> None:
+        steps.append(record["step"])
+        if record["step"] == 5:
             assert failed.wait(20)
 
     monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", fail)
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, "async_save=true"]).recipe
     with pytest.raises(RuntimeError, match="the disk is full"):
-        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(watch=watch))
+        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=watch))
     assert steps[-1] <= 6
     assert checkpoint.load_latest(tmp_path / "run" / "checkpoints").checkpoint.records["state"]["step"] == 2
 
@@ -92,7 +97,7 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
         if record["kind"] == "train" and record["step"] == 5:
             (tmp_path / "run").rename(tmp_path / "moved")
 
-    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, "log_every=1"]).recipe
+    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
     with pytest.raises(RuntimeError, match="run was moved or deleted; resume it where it is now"):
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=move))
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]

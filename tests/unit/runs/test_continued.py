@@ -12,10 +12,10 @@ from isopix.data.batches import Batches
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.start import prepare_pretrain
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")

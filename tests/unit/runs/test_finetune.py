@@ -12,9 +12,9 @@ from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")
@@ -38,7 +38,7 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object]]:
     """The records of the run."""
-    recipe, initial = prepare_finetune(str(pretrained), assignments=[*QUICK, *words])
+    recipe, initial = prepare_finetune(str(pretrained), settings=[*QUICK, *words])
     assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
     return list(log.read_log(out / "log.jsonl"))
 
@@ -124,7 +124,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
         "generative_weight=0.1",
     ]
     assert train_recipe(
-        prepare_finetune("igpt.digits", assignments=words).recipe,
+        prepare_finetune("igpt.digits", settings=words).recipe,
         tmp_path / "ft",
         device=CPU,
         observer=RunObserver(),
@@ -197,7 +197,7 @@ def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_
 )
 def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        prepare_finetune(str(pretrained), assignments=words)
+        prepare_finetune(str(pretrained), settings=words)
 
 
 def test_a_vision_transformer_is_fine_tuned_on_whole_images() -> None:
@@ -225,7 +225,7 @@ def in_patches(name: str, out: Path, *words: str) -> str:
 def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path: Path) -> None:
     run = in_patches("vit.tiny", tmp_path / "pre")
     words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch_size=8"]
-    recipe, initial = prepare_finetune(run, assignments=[*words, *UNSEEN[:2]])
+    recipe, initial = prepare_finetune(run, settings=[*words, *UNSEEN[:2]])
     name = "backbone.positions.table"
     small = load_run(Path(run), device=CPU).network.tensors()[name]
     large = interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), mode)

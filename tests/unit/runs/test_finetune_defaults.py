@@ -12,9 +12,9 @@ from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, S
 from isopix.recipes import registry
 from isopix.runs.finetune import finetune_recipe, prepare_finetune
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.finetuned import load_finetuned
 
@@ -32,7 +32,7 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def finetuned(source: Path, out: Path, *words: str) -> list[Any]:
-    recipe, initial = prepare_finetune(str(source), assignments=[*QUICK, *words])
+    recipe, initial = prepare_finetune(str(source), settings=[*QUICK, *words])
     assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
     return log.read_log(out / "log.jsonl")
 
@@ -49,7 +49,7 @@ def test_all_validation_and_test_images_are_evaluated_whatever_pre_training_used
     pretrained: Path, tmp_path: Path
 ) -> None:
     assert counts(log.read_log(pretrained / "log.jsonl")) == {"validation": {(20, 180)}, "test": {(20, 180)}}
-    recipe, initial = prepare_finetune(str(pretrained), assignments=["steps=100"])
+    recipe, initial = prepare_finetune(str(pretrained), settings=["steps=100"])
     train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
     assert counts(log.read_log(tmp_path / "ft/log.jsonl")) == {
         "validation": {(180, 180)},
@@ -100,7 +100,7 @@ def test_a_decoder_is_valid_where_it_was_trained_with_the_backbone(
         pretrained, tmp_path / "ft", f"generative_weight={weight}", "patience=null", "checkpoint_every=4"
     )
     loaded = load_run(tmp_path / f"ft/checkpoints/step-{step:08d}", device=CPU)
-    assert loaded.decoder_valid == valid
+    assert loaded.state.decoder_valid == valid
     if not valid:
         with pytest.raises(ValueError, match="sample needs the decoder, which does not fit this network"):
             loaded.require_decoder("sample")
@@ -120,8 +120,8 @@ def test_one_step_does_not_mend_an_abandoned_decoder(abandoned: Path, tmp_path: 
     """A step that changes next to nothing; the loss of the codes stays far above their frequencies."""
     finetuned(abandoned, tmp_path / "two", *JOINT, "steps=1", "lr=1e-9")
     steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 1)]
-    assert [each.decoder_valid for each in steps] == [False, False]
-    with pytest.raises(ValueError, match="until the validation loss was below the unigram baseline"):
+    assert [each.state.decoder_valid for each in steps] == [False, False]
+    with pytest.raises(ValueError, match="until the validation loss is below the unigram baseline"):
         steps[1].require_decoder("sample")
 
 
@@ -133,12 +133,12 @@ def test_an_abandoned_decoder_is_valid_once_its_validation_loss_is_below_the_uni
     losses = {each["step"]: each["loss_nats"] for each in records if each.get("split") == "validation"}
     assert losses[0] > unigram > losses[60], "else the test shows nothing"
     steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 60)]
-    assert [each.decoder_valid for each in steps] == [False, True]
+    assert [each.state.decoder_valid for each in steps] == [False, True]
 
 
 def test_a_resumed_run_remembers_that_its_decoder_was_abandoned(abandoned: Path, tmp_path: Path) -> None:
     recipe, initial = prepare_finetune(
-        str(abandoned), assignments=[*QUICK, *JOINT, "steps=62", "lr=0.02", "evaluate_every=31"]
+        str(abandoned), [*QUICK, *JOINT, "steps=62", "lr=0.02", "evaluate_every=31"]
     )
     out, steps = tmp_path / "two", iter(range(1, 62))
     stops = RunObserver(stop=lambda: next(steps) == 61)
@@ -148,11 +148,11 @@ def test_a_resumed_run_remembers_that_its_decoder_was_abandoned(abandoned: Path,
 
 
 def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: Path) -> None:
-    assert load_run(pretrained, device=CPU).labels_seen == 0
+    assert load_run(pretrained, device=CPU).state.labels_seen == 0
     finetuned(pretrained, tmp_path / "one", "data.labels_per_class=2")
     finetuned(tmp_path / "one", tmp_path / "two", "data.labels_per_class=3")
     finetuned(tmp_path / "two", tmp_path / "codes", "generative_weight=inf")
-    seen = [load_run(tmp_path / name, device=CPU).labels_seen for name in ("one", "two", "codes")]
+    seen = [load_run(tmp_path / name, device=CPU).state.labels_seen for name in ("one", "two", "codes")]
     assert seen == [20, 30, 30]  # the smaller subset is a part of the larger one
 
 
@@ -163,7 +163,7 @@ def test_classes_without_training_images_are_noted(tmp_path: Path) -> None:
     arrays = {f"{x}_{name}": (images if x == "x" else labels)[name] for x in "xy" for name in labels}
     np.savez(tmp_path / "pets.npz", **arrays)
     words = [*SMALL, "num_colors=4", "steps=1", f"data.source={tmp_path / 'pets.npz'}"]
-    recipe = prepare_finetune("igpt.digits", assignments=words).recipe
+    recipe = prepare_finetune("igpt.digits", settings=words).recipe
     train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver())
     notes = [each["text"] for each in log.read_log(tmp_path / "ft/log.jsonl") if each["kind"] == "note"]
     assert any(

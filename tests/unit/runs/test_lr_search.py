@@ -1,27 +1,31 @@
 """A learning-rate search in a folder: trials are runs, and finished ones are not repeated."""
 
+import json
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+import isopix
+from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
-from isopix.runs.observer import RunObserver
+from isopix.runs import lr_search
+from isopix.runs.finetune import prepare_finetune
+from isopix.runs.lr_search import check_trial, lr_grid, run_lr_search, trial_folder, trial_recipe
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.results import LRSearch, LRSearchResult
+from isopix.runs.results import LRSearchResult, LRTrial
 from isopix.runs.start import TrainingStart
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")
-WORDS = [
-    *("depth=1", "width=16", "steps=30", "batch_size=16", "log_every=1", "evaluate_every=100"),
-    *("evaluate_images=40", "checkpoint_every=4", "data.limit=100"),
-]
+SMALL = ["depth=1", "width=16", "batch_size=16", "evaluate_images=40", "data.limit=100"]
+WORDS = [*SMALL, "steps=30", "log_every=1", "evaluate_every=100", "checkpoint_every=4"]
 RECIPE = registry.resolve("igpt.digits", assignments=WORDS).recipe
-START = TrainingStart(RECIPE, None)
 LRS = (1e38, 3.0, 0.03, 0.003, 0.0003)
 
 
@@ -41,14 +45,17 @@ class ObserverFactory:
         return self.steps is not None and self.steps <= 0
 
 
-def search(out: Path, observer_for: ObserverFactory | None = None, recipe: Recipe = RECIPE) -> LRSearch:
-    start = TrainingStart(recipe, None)
-    observers = observer_for or ObserverFactory()
-    return run_lr_search(lambda: start, out, LRS, device=CPU, observer_for=observers).search
+def search(
+    out: Path,
+    observer_for: Callable[[str], RunObserver] = RunObserver,
+    recipe: Recipe = RECIPE,
+    lrs: tuple[float, ...] = LRS,
+) -> LRSearchResult:
+    return run_lr_search(TrainingStart(recipe, None), out, lrs, device=CPU, observer_for=observer_for)
 
 
-def untimed(found: LRSearch) -> LRSearch:
-    return replace(found, trials=tuple(replace(trial, seconds=0.0) for trial in found.trials))
+def untimed(found: LRSearchResult) -> tuple[LRTrial, ...]:
+    return tuple(replace(trial, seconds=0.0) for trial in found.trials)
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
@@ -58,71 +65,98 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LRSearch]:
-    out = tmp_path_factory.mktemp("search") / "lr"
-    return out, search(out)
+def whole(tmp_path_factory: pytest.TempPathFactory) -> LRSearchResult:
+    return search(tmp_path_factory.mktemp("search") / "lr")
 
 
-def test_every_trial_has_its_status_and_the_best_is_selected(whole: tuple[Path, LRSearch]) -> None:
-    _, found = whole
-    statuses = ["non-finite", "diverged", "completed", "failed"]
-    assert [trial.status for trial in found.trials] == statuses
-    assert found.best is not None
-    assert found.best.lr == 0.03
-    assert found.remaining == (0.0003,)
+def test_the_learning_rates_are_the_papers_after_any_first_one() -> None:
+    assert lr_grid(0.01, 0.0003) == (0.01, 0.003, 0.001, 0.0003)
+    assert lr_grid(0.02, 0.001) == (0.02, 0.01, 0.003, 0.001)
+    for first, last in [(0.001, 0.01), (0.01, 0.0), (math.inf, 1.0), (math.nan, 1.0)]:
+        with pytest.raises(ValueError, match="learning rates from"):
+            lr_grid(first, last)
 
 
-def test_a_diverged_trial_is_stopped_early(whole: tuple[Path, LRSearch]) -> None:
-    out, _ = whole
-    steps = [record["step"] for record in log.read_log(trial_folder(out, 3.0) / "log.jsonl")]
-    assert max(steps) < RECIPE.train.steps / 2
+@pytest.mark.parametrize(
+    ("losses", "count", "best"),
+    [
+        ((2.0, 3.0), 2, 0.01),
+        ((None, None, 2.0, 3.0), 4, 0.001),
+        ((3.0, 2.0, 2.5), 3, 0.003),
+        ((3.0, None, 3.5), 3, 0.01),  # the diverged trial between them is skipped
+        ((3.0, 2.5, 2.5, 2.0, 1.0), 5, 0.0001),
+        ((None, None, None, None, None), 5, None),
+        ((-5.0, 3.0, -6.0), 3, 0.003),  # negative: one that failed to learn, which is worse than any other
+        ((-2.0, -3.0, -3.0, -3.0, -3.0), 5, None),
+    ],
+)
+@pytest.mark.parametrize("tuned", [False, True])
+def test_the_search_ends_at_the_first_increase_and_the_lowest_loss_is_best(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    losses: tuple[float | None, ...],
+    count: int,
+    best: float | None,
+    tuned: bool,
+) -> None:
+    remaining = iter(losses)
+
+    def run(recipe: Recipe, lr: float, folder: Path, **options: object) -> LRTrial:
+        loss = next(remaining)
+        if loss is None:
+            return LRTrial(lr, "diverged", 5, None, 1.0)
+        status = "failed" if loss < 0 else "completed"
+        return LRTrial(lr, status, 10, None if tuned else abs(loss), 1.0, -abs(loss) if tuned else None)
+
+    monkeypatch.setattr(lr_search, "train_at_lr", run)
+    monkeypatch.setattr(lr_search, "check_trial", lambda recipe, data, run, trial: trial)
+    monkeypatch.setattr(lr_search, "_measurement", lambda trial: None)
+    found = search(tmp_path / "lr", lrs=lr_grid(0.01, 0.0001))
+    assert found.finished
+    assert (len(found.trials), found.best_lr) == (count, best)
+    assert bool(found.failure) == (best is None)
 
 
-def test_a_trial_is_the_run_that_pretrain_makes(whole: tuple[Path, LRSearch], tmp_path: Path) -> None:
-    out, found = whole
-    recipe = RECIPE.updated(
-        optimizer=replace(RECIPE.train.optimizer, lr=0.03),
-    )
+def test_every_trial_has_its_status_and_the_best_is_selected(whole: LRSearchResult) -> None:
+    assert [trial.status for trial in whole.trials] == ["non-finite", "diverged", "completed", "failed"]
+    assert whole.best_lr == 0.03
+    assert whole.remaining == (0.0003,)
+    logs = [log.read_log(path) for path in whole.path.glob("lr-*/log.jsonl")]
+    assert len(logs) == 4
+    assert not any(record.get("split") == "test" for records in logs for record in records)
+    diverged = log.read_log(trial_folder(whole.path, 3.0) / "log.jsonl")
+    assert max(record["step"] for record in diverged) < RECIPE.train.steps / 2, "it was not stopped early"
+
+
+def test_a_trial_is_the_run_that_pretrain_makes(whole: LRSearchResult, tmp_path: Path) -> None:
+    recipe = RECIPE.updated(optimizer=replace(RECIPE.train.optimizer, lr=0.03))
     train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
-    ours, alone = weights(trial_folder(out, 0.03)), weights(tmp_path / "run")
+    ours, alone = weights(trial_folder(whole.path, 0.03)), weights(tmp_path / "run")
     assert all(torch.equal(ours[name], alone[name]) for name in alone)
     (last,) = [
         record["loss_nats"]
         for record in log.read_log(tmp_path / "run" / "log.jsonl")
         if (record["step"], record.get("split")) == (30, "validation")
     ]
-    assert found.scores[found.trials[2]] == -last
+    assert whole.trials[2].loss == last
 
 
-def test_no_trial_evaluates_a_test_image(whole: tuple[Path, LRSearch]) -> None:
-    out, _ = whole
-    logs = [log.read_log(path) for path in out.glob("lr-*/log.jsonl")]
-    assert len(logs) == 4
-    assert not any(record.get("split") == "test" for records in logs for record in records)
-
-
-def test_however_often_it_is_stopped_the_end_is_the_same(
-    whole: tuple[Path, LRSearch], tmp_path: Path
-) -> None:
-    out, once = whole
+def test_however_often_it_is_stopped_the_end_is_the_same(whole: LRSearchResult, tmp_path: Path) -> None:
     found = search(tmp_path / "lr", ObserverFactory(7))
     while not found.finished:
         found = search(tmp_path / "lr", ObserverFactory(7))
-    assert untimed(found) == untimed(once)
+    assert untimed(found) == untimed(whole)
     for trial in found.trials:
         if trial.loss is not None:
-            ours, theirs = (weights(trial_folder(each, trial.lr)) for each in (tmp_path / "lr", out))
+            ours, theirs = (weights(trial_folder(each.path, trial.lr)) for each in (found, whole))
             assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
 def test_a_kill_before_a_status_was_written_changes_nothing(
-    whole: tuple[Path, LRSearch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: LRSearchResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every write of the search fails once; what had been trained is read, and the end is the same."""
-    _, found = whole
-    failed = set[int]()
-
-    saved = LRSearchResult.saved
+    failed, saved = set[int](), LRSearchResult.saved
 
     def fail_once(result: LRSearchResult, path: Path) -> LRSearchResult:
         if len(result.trials) not in failed:
@@ -131,45 +165,92 @@ def test_a_kill_before_a_status_was_written_changes_nothing(
         return saved(result, path)
 
     monkeypatch.setattr(LRSearchResult, "saved", fail_once)
-    for _ in found.trials:
+    for _ in whole.trials:
         with pytest.raises(KeyboardInterrupt):
             search(tmp_path / "lr")
-    assert untimed(search(tmp_path / "lr")) == untimed(found)
+    assert untimed(search(tmp_path / "lr")) == untimed(whole)
 
 
-def test_a_finished_search_is_read_and_nothing_is_trained(whole: tuple[Path, LRSearch]) -> None:
-    out, found = whole
-    observer_for = ObserverFactory()
-    assert search(out, observer_for) == found
-    assert observer_for.started == []
-
-
-def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smaller_ones(
-    tmp_path: Path,
+def test_a_finished_search_is_read_and_continues_with_smaller_learning_rates_alone(
+    whole: LRSearchResult, tmp_path: Path
 ) -> None:
-    def run(*lrs: float, observer_for: ObserverFactory) -> LRSearch:
-        found = run_lr_search(lambda: START, tmp_path / "lr", lrs, device=CPU, observer_for=observer_for)
-        return found.search
-
-    first = run(0.3, 0.03, observer_for=ObserverFactory())
-    assert first.finished
-    assert not first.worsened
     observer_for = ObserverFactory()
-    then = run(0.3, 0.03, 0.003, observer_for=observer_for)
-    assert then.worsened
+    assert search(whole.path, observer_for).trials == whole.trials
+    assert observer_for.started == []
+    assert search(tmp_path / "lr", lrs=(0.3, 0.03)).finished
+    assert len(search(tmp_path / "lr", observer_for, lrs=(0.3, 0.03, 0.003)).trials) == 3
     assert observer_for.started == [0.003]
 
 
-def test_other_settings_or_learning_rates_are_refused(whole: tuple[Path, LRSearch]) -> None:
-    out, _ = whole
+@pytest.mark.parametrize("log_every", [1, 1000])
+def test_divergence_does_not_depend_on_how_often_the_log_is_written(tmp_path: Path, log_every: int) -> None:
+    words = [*SMALL, "steps=60", f"log_every={log_every}"]
+    recipe = registry.resolve("igpt.digits", assignments=words).recipe
+    assert [trial.status for trial in search(tmp_path / "lr", recipe=recipe, lrs=(3.0,)).trials] == [
+        "diverged"
+    ]
+
+
+def test_a_search_for_fine_tuning_selects_by_validation_accuracy_and_resumes(tmp_path: Path) -> None:
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=2", "num_test_images=10"]).recipe
+    train_recipe(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
+    words = ["steps=60", "evaluate_every=10", "batch_size=32", "generative_weight=0"]
+    arguments = {"out": tmp_path / "lr", "max_lr": 0.03, "min_lr": 0.01, "device": "cpu"}
+    found = isopix.search_lr(tmp_path / "pre", *words, **arguments)
+    assert [trial.lr for trial in found.trials] == [0.03, 0.01]
+    for trial in found.trials:
+        records = log.read_log(trial_folder(tmp_path / "lr", trial.lr) / "log.jsonl")
+        seen = {each["step"]: each["accuracy"] for each in records if each.get("split") == "validation"}
+        assert trial.accuracy == max(seen.values()) == seen[trial.step]
+    assert found.best == max(found.trials, key=lambda trial: trial.accuracy)
+    isopix.finetune(tmp_path / "pre", *words, "lr=0.01", out=tmp_path / "alone", device="cpu")
+    records = log.read_log(tmp_path / "alone" / "log.jsonl")
+    alone = {each["step"]: each["accuracy"] for each in records if each.get("split") == "validation"}
+    assert alone == seen, "the second trial did not start from the weights of the run"
+    assert isopix.search_lr(tmp_path / "pre", *words, **arguments).trials == found.trials
+    with pytest.raises(ValueError, match="generative_weight=0"):
+        isopix.search_lr(tmp_path / "pre", *words[:-1], **arguments)
+
+
+def test_a_fine_tuning_trial_at_chance_level_has_failed(tmp_path: Path) -> None:
+    words, arguments = [*SMALL, "steps=2", "generative_weight=0"], {"max_lr": 1e-9, "min_lr": 1e-9}
+    found = isopix.search_lr(
+        "igpt.digits", *words, out=tmp_path / "lr", finetune=True, device="cpu", **arguments
+    )
+    assert [trial.status for trial in found.trials] == ["failed"]
+    assert "not above chance level" in found.trials[0].reason
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.995, "failed"), (0.985, "completed")])
+def test_a_trial_near_the_uniform_loss_has_failed_whatever_the_frequencies(
+    tmp_path: Path, share: float, status: str
+) -> None:
+    """Where codes are uniform, the loss of their frequencies lies at or above that of a uniform guess."""
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=1", "num_colors=16"]).recipe
+    run = train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver()).run
+    uniform = math.log(16)
+    baselines = {
+        "kind": "baselines",
+        "step": 0,
+        "held_out": "validation",
+        "nats": {"unigram": 1.01 * uniform},
+    }
+    run.log.write_text(json.dumps(baselines) + "\n")
+    trial = LRTrial(lr=0.1, status="completed", step=1, loss=share * uniform, seconds=1.0)
+    checked = check_trial(recipe, load_dataset(recipe.data), run, trial)
+    assert checked.status == status
+    assert ("is not below 99% of the uniform loss 2.7726" in checked.reason) == (status == "failed")
+
+
+@pytest.mark.parametrize("change", ["evaluate_images=0", "data.holdout=0", "generative_weight=inf"])
+def test_without_a_selection_there_is_no_search(change: str) -> None:
+    prepared = prepare_finetune("igpt.digits", settings=[*WORDS, change]).recipe
+    with pytest.raises(ValueError, match=r"chosen by validation|selected on validation"):
+        trial_recipe(prepared)
+
+
+def test_other_settings_or_learning_rates_are_refused(whole: LRSearchResult) -> None:
     with pytest.raises(ValueError, match=r"has train.seed=0, not 1; choose another --out"):
-        search(out, recipe=RECIPE.updated(seed=1))
+        search(whole.path, recipe=RECIPE.updated(seed=1))
     with pytest.raises(ValueError, match=r"has tried 1e\+38, 3.0, 0.03, 0.003, not 0.3, 0.03"):
-        run_lr_search(lambda: START, out, (0.3, 0.03), device=CPU, observer_for=ObserverFactory())
-
-
-@pytest.mark.parametrize("change", ["evaluate_images=0", "data.holdout=0", "data.train_on_validation=true"])
-def test_without_validation_images_there_is_no_search(change: str) -> None:
-    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
-    with pytest.raises(ValueError, match=r"a learning rate is (chosen by|selected on) validation images"):
-        trial_recipe(recipe)
+        search(whole.path, lrs=(0.3, 0.03))

@@ -12,9 +12,9 @@ from isopix.core.registry import load_plugin
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.provenance import with_provenance
 from tests.registry import restored_registry

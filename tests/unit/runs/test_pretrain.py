@@ -14,9 +14,9 @@ from isopix.objectives.base import TrainingBatch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from isopix.train.baselines import measure_baselines
 from isopix.train.evaluator import evaluate_split

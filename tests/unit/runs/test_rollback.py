@@ -9,8 +9,8 @@ import torch
 from isopix.data.batches import Batches
 from isopix.recipes import registry
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.stopping import has_val_accuracy
 from isopix.train.train_step import TrainStep
@@ -61,7 +61,7 @@ def test_a_damaged_checkpoint_is_named_and_the_best_weights_are_those_that_are_t
     monkeypatch.setattr(TrainStep, "_add_gradients", spoil)
     words = ["steps=12", "evaluate_every=3", "checkpoint_every=5", "on_nonfinite=rollback", "patience=9"]
     words += ["evaluate_images=40", "optimizer.lr=0.01", "generative_weight=0", "seed=2"]
-    recipe, _ = prepare_finetune("igpt.digits", assignments=[*WORDS, *words])
+    recipe, _ = prepare_finetune("igpt.digits", settings=[*WORDS, *words])
     train_recipe(recipe, out, device=torch.device("cpu"), observer=RunObserver())
     records = read_log(out / "log.jsonl")
     notes = [each["text"] for each in records if each["kind"] == "note"]

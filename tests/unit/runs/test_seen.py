@@ -12,11 +12,11 @@ from PIL import Image
 import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.image_lists import leave_out_seen, load_seen
 from isopix.runs.load import load_run
-from isopix.runs.observer import RunObserver
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.seen import leave_out_seen, load_seen
+from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 
@@ -89,7 +89,7 @@ def test_a_run_also_records_the_validation_images_that_select_its_step(
 
 def test_a_resumed_run_is_not_tested_on_images_that_it_has_seen(tmp_path: Path, archive: Path) -> None:
     source = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
-    start, out = prepare_finetune(str(source.path), assignments=TUNING), tmp_path / "tuned"
+    start, out = prepare_finetune(str(source.path), settings=TUNING), tmp_path / "tuned"
     stopping = RunObserver(stop=lambda: True)
     assert not train_recipe(start.recipe, out, device=CPU, observer=stopping, initial=start.initial).finished
     assert resume_run(out, device=CPU, observer=RunObserver()).finished
@@ -172,7 +172,7 @@ def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
 
 
 def test_a_run_resumed_without_its_list_is_tested_with_a_warning(tmp_path: Path, archive: Path) -> None:
-    out, start = tmp_path / "run", prepare_finetune("igpt.digits", assignments=[*SETTINGS, *TUNING])
+    out, start = tmp_path / "run", prepare_finetune("igpt.digits", settings=[*SETTINGS, *TUNING])
     recipe = start.recipe.updated(data=DataConfig(source=str(archive), rows=8, cols=8))
     train_recipe(recipe, out, device=CPU, observer=RunObserver(stop=lambda: True))
     (out / "training-images.npy").unlink()

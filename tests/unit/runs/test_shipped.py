@@ -109,7 +109,7 @@ def test_a_wrong_name_is_one_line(name: str, message: str) -> None:
 
 
 def test_fine_tuning_makes_the_copy_that_it_names() -> None:
-    prepared = prepare_finetune("runs/igpt.digits", assignments=["steps=1"])
+    prepared = prepare_finetune("runs/igpt.digits", settings=["steps=1"])
     assert prepared.initial is not None
     assert (COPIES / "igpt.digits").is_dir()
     assert prepare_finetune("igpt.digits").initial is None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from isopix.studio.run import OpenedRun, open_runs
-from tests.unit.api.conftest import pristine
+from tests.tiny_runs import pristine
 
 __all__ = ["pristine"]
 

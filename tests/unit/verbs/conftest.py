@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.unit.api.conftest import copy_of, pristine
+from tests.tiny_runs import copy_of, pristine, unchecked
 
-__all__ = ["copy_of", "pristine"]
+__all__ = ["copy_of", "pristine", "unchecked"]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import isopix
 from isopix.analysis.results import NeighborsResult
-from tests.unit.api.conftest import Copy
+from tests.tiny_runs import Copy
 
 CPU: dict[str, Any] = {"device": "cpu"}
 

@@ -141,10 +141,6 @@ def test_what_cannot_be_done_is_refused_before_images_are_read(pristine: Path, t
     nowhere = tmp_path / "no such folder"
     assert "cannot sample images" in refusal(lambda: isopix.sample(pristine / "bert", **CPU))
     assert "cannot reconstruct" in refusal(lambda: isopix.reconstruct(pristine / "ar", data=nowhere, **CPU))
-    words = ["steps=1", "evaluate_every=1", "batch_size=8", "generative_weight=0", "patience=null"]
-    out = tmp_path / "classes"
-    isopix.finetune(pristine / "ar", *words, out=out, limit=60, **CPU)
-    assert "complete needs the decoder" in refusal(lambda: isopix.complete(out, data=nowhere, **CPU))
 
 
 @pytest.mark.parametrize(

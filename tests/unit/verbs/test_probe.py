@@ -4,14 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import isopix
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.probing import low_data
 from isopix.probing.config import ProbeConfig
-from isopix.probing.linear import L2_PENALTY
+from isopix.probing.features import extract_features
+from isopix.probing.linear import L2_PENALTY, RidgeProbe
+from isopix.probing.probe import fit_probe
 from isopix.probing.results import LowDataResult, ProbeResult
-from tests.unit.api.conftest import Copy
+from isopix.probing.splits import FeatureSplit, FeatureSplits
+from tests.tiny_runs import Copy
 
 CPU: dict[str, Any] = {"device": "cpu"}
 RIDGE: dict[str, Any] = {"method": "ridge", **CPU}
@@ -41,6 +45,22 @@ def test_the_record_of_a_probe_is_read_again_and_its_tables_have_every_layer(
     assert len(baselines.rows) == len(BASELINES) + 2
     assert found.measurement.baselines == found.baseline_accuracies
     assert len(list(found.figures())) == 1
+
+
+def test_a_probe_is_the_fit_to_the_features_with_its_seed(pristine: Path) -> None:
+    data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=100))
+    network, device = isopix.load(pristine / "ar", **CPU).network, torch.device("cpu")
+    parts = (data.train, data.validation, data.test)
+    splits = FeatureSplits(
+        *(FeatureSplit(extract_features(network, each.images), each.labels) for each in parts)
+    )
+    shuffled = []
+    for seed in (0, 1):
+        found = isopix.probe(isopix.load(pristine / "ar", **CPU), data=data, seed=seed, method="ridge")
+        config = ProbeConfig(method="ridge", seed=seed)
+        assert found.network == fit_probe(splits, RidgeProbe(), config, device=device)
+        shuffled.append(found.baselines["shuffled labels"].best.test_accuracy)
+    assert shuffled[0] != shuffled[1]
 
 
 def test_a_model_is_probed_without_leaving_a_file(copy_of: Copy) -> None:

@@ -11,7 +11,7 @@ from PIL import Image
 import isopix
 from isopix.analysis.results import ScoreResult
 from isopix.data.dataset import load_dataset
-from tests.unit.api.conftest import Copy
+from tests.tiny_runs import Copy
 
 CPU: dict[str, Any] = {"device": "cpu"}
 

@@ -13,7 +13,7 @@ from isopix.core.signals import STOPPED
 from isopix.core.verb import VERBS, check_job
 from isopix.runs.results import LRSearchResult, TrainingResult
 from isopix.runs.training import TrainingRun
-from tests.unit.api.conftest import LIMIT, TINY, cli
+from tests.tiny_runs import LIMIT, TINY, cli
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -86,8 +86,8 @@ def test_options_are_settings_of_the_recipe(
 ) -> None:
     found: list[Any] = []
 
-    def stop(prepare: Any, *_: object, **__: object) -> None:
-        found.append(prepare().recipe)
+    def stop(start: Any, *_: object, **__: object) -> None:
+        found.append(start.recipe)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("isopix.runs.processes.train_in_processes", stop)

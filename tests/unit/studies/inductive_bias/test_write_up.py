@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.plots.comparisons import ForestRow, Mark
+from isopix.plots.biases import ForestRow, Mark
 from isopix.studies.inductive_bias.figures import claim_rows, group_trials, mean_std
 from isopix.studies.inductive_bias.grid import Study
 from isopix.studies.inductive_bias.results import StudyResult, Trial

@@ -1,4 +1,4 @@
-"""Commands that train nothing: they write logs and records, and remember what they were asked."""
+"""Verbs that train nothing: they write logs and records, and remember what they were asked."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -15,38 +15,39 @@ def half(settings: Sequence[str]) -> tuple[float, float]:
     return 0.5, 0.5
 
 
-class FakeCommands:
-    """Fine-tuned runs have the accuracies of `score`; the accuracy on test is that of the run evaluated."""
+class FakeVerbs:
+    """Fine-tuned runs have the accuracies of `score`, on test that of the one evaluated; commands raise
+    `errors`.
+    """
 
-    def __init__(self, score: Score = half):
-        self.score, self.calls = score, list[tuple[str, Path, tuple[str, ...]]]()
+    def __init__(self, score: Score = half, **errors: BaseException):
+        self.score, self.errors, self.calls = score, errors, list[tuple[str, Path, tuple[str, ...]]]()
 
-    def train(self, recipe: Recipe, out: Path) -> Path:
-        self.calls.append(("train", out, ()))
-        return self._run(out, ())
+    def __call__(self, command: str, run: Path | Recipe, *settings: str, **options: Any) -> Path:
+        folder = options.get("out", run)
+        self.calls.append((command, folder, settings))
+        if command in self.errors:
+            raise self.errors[command]
+        if command in ("pretrain", "finetune"):
+            return self._run(folder, settings)
+        record: Mapping[str, Any] = getattr(self, command.replace("-", "_"))(folder, options)
+        path = folder / command / f"{options.get('data')}-{len(options)}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record))
+        return path
 
-    def finetune(self, run: Path, out: Path, settings: Sequence[str]) -> Path:
-        self.calls.append(("finetune", out, tuple(settings)))
-        return self._run(out, settings)
-
-    def evaluate(self, run: Path, mask_ensemble: int | None) -> Path:
-        self.calls.append(("evaluate", run, ()))
+    def evaluate(self, run: Path, options: Mapping[str, Any]) -> Mapping[str, Any]:
         test = json.loads((run / "test.json").read_text())
-        record = {"accuracy": test, "top5_accuracy": None, "ensemble": {"single_mask": test}}
-        return self._write(run / "evaluations" / "evaluate.json", {"metrics": record})
+        return {"metrics": {"accuracy": test, "top5_accuracy": None, "ensemble": {"single_mask": test}}}
 
-    def probe(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        self.calls.append(("probe", run, tuple(options)))
+    def probe(self, run: Path, options: Mapping[str, Any]) -> Mapping[str, Any]:
         layer = {"test_accuracy": 0.25, "ensemble": {"single_mask": 0.2}}
         network = {"layers": [layer, {**layer, "test_accuracy": 0.75}], "best_index": 0}
-        record = {"network": {**network, "concat": {"score": layer}}, "refit": {"test_accuracy": 0.3}}
-        return self._write(run / "probes" / f"probe-{data}.json", record)
+        return {"network": {**network, "concat": {"score": layer}}, "refit": {"test_accuracy": 0.3}}
 
-    def low_data(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        self.calls.append(("low_data", run, tuple(options)))
+    def low_data(self, run: Path, options: Mapping[str, Any]) -> Mapping[str, Any]:
         results = [{"labels_per_class": count, "errors": [0.09, 0.1, 0.11]} for count in options["labels"]]
-        methods = dict.fromkeys(("trained", "untrained", "raw pixels", "fine-tuned"), results)
-        return self._write(run / "low-data" / f"{len(results)}.json", {"results": methods})
+        return {"results": dict.fromkeys(("trained", "untrained", "raw pixels", "fine-tuned"), results)}
 
     def _run(self, out: Path, settings: Sequence[str]) -> Path:
         """Write a run whose accuracies are best at step 20."""
@@ -63,8 +64,3 @@ class FakeCommands:
         ]
         folder.log.write_text("\n".join(lines) + "\n")
         return out
-
-    def _write(self, path: Path, record: Mapping[str, Any]) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record))
-        return path

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from isopix.recipes.published import Value
-from isopix.studies.papers import igpt, readers, vit_patchformer
+from isopix.studies.papers import igpt, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
 from isopix.studies.papers.setup import Setup
-from isopix.studies.papers.trials import FineTune, LowData, Probe
+from isopix.studies.papers.trials import FineTune
 from isopix.train.optim import SGD, AdamW, WarmupCosineSchedule
 
 PAPER = Setup("paper")
@@ -28,9 +28,9 @@ def test_probes_of_table_2_are_by_sgd_for_a_million_iterations() -> None:
     trials = [
         cell.trial for row in igpt.table2(PAPER) for cell in row.cells.values() if hasattr(cell, "trial")
     ]
-    assert all(isinstance(trial, Probe) for trial in trials)
-    assert {(trial.options["method"], trial.options["iterations"]) for trial in trials} == {
-        ("sgd", 1_000_000)
+    assert all(trial.verb == "probe" for trial in trials)
+    assert {(trial.options["method"], trial.settings) for trial in trials} == {
+        ("sgd", ("iterations=1000000",))
     }
     assert [trial.options.get("concat") for trial in trials] == [None] * 4 + [5, 5]
 
@@ -50,7 +50,7 @@ def test_fine_tuning_searches_rates_downwards_and_refits() -> None:
 
 def test_five_subsets_of_4_25_and_400_images_per_class() -> None:
     (trial, *_) = [cell.trial for row in igpt.table4(PAPER) for cell in row.cells.values()]
-    assert isinstance(trial, LowData)
+    assert trial.verb == "low-data"
     assert (trial.options["labels"], trial.options["subsets"]) == ([4, 25, 400], 5)
 
 
@@ -63,10 +63,10 @@ def test_checkpoints_of_figure_3_are_read_from_the_log() -> None:
         | {"probe_high": 1.0}
         for step in steps
     ]
-    found = [readers.loss_at(multiple)({"log": log}) for multiple in readers.CHECKPOINTS.values()]
+    losses = [igpt.at_checkpoint(each, lambda point: point.loss) for each in igpt.CHECKPOINTS.values()]
+    found = [read({"log": log}) for read in losses]
     assert found == [Value(3.0 - each / 1e6) for each in (65_500, 131_000, 262_000, 524_000, 1_000_000)]
-    assert readers.accuracy_at(None)({"log": log}) == Value(50.0)
-    assert readers.accuracy_at(1)({"log": []}) is None
+    assert losses[0]({"log": []}) is None
 
 
 def test_an_existing_run_is_not_trained(tmp_path: Path) -> None:

@@ -1,32 +1,21 @@
 """A folder of trials continues where it was stopped, and refuses another setup."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isopix.studies.papers.catalog import find_protocol
-from isopix.studies.papers.reproduction import Reproduction
+from isopix.studies.papers import igpt  # noqa: F401  registers its protocols
+from isopix.studies.papers.protocol import find_protocol
+from isopix.studies.papers.reproduction import Reproduction, write_table
 from isopix.studies.papers.results import ReproductionResult, TableCell, TableRow
 from isopix.studies.papers.setup import Setup
-from isopix.studies.papers.write_up import write_table
-from tests.unit.studies.papers.fakes import FakeCommands
+from tests.unit.studies.papers.fakes import FakeVerbs
 
 TABLE, SETUP = find_protocol("igpt.table1"), Setup()
 
 
-class Killed(FakeCommands):
-    def probe(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        raise KeyboardInterrupt
-
-
-class Failing(FakeCommands):
-    def probe(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        raise RuntimeError("out of memory\nhere")
-
-
-def run_all(path: Path, commands: FakeCommands) -> list[str]:
+def run_all(path: Path, commands: FakeVerbs) -> list[str]:
     with Reproduction.create(path, SETUP) as found:
         return [found.run(trial, commands).status for trial in TABLE.trials(SETUP)]
 
@@ -41,34 +30,37 @@ def measured(path: Path) -> list[Any]:
 
 def test_after_a_kill_finished_trials_are_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run_all(tmp_path / "out", Killed())
+        run_all(tmp_path / "out", FakeVerbs(probe=KeyboardInterrupt()))
     assert measured(tmp_path / "out") == [""]
-    commands = FakeCommands()
+    commands = FakeVerbs()
     assert run_all(tmp_path / "out", commands) == ["done", "done"]
     assert [name for name, _, _ in commands.calls] == ["probe"]
     assert measured(tmp_path / "out") == ["30.0"]
 
 
 def test_a_failure_leaves_its_cell_empty_and_is_tried_again(tmp_path: Path) -> None:
-    assert run_all(tmp_path / "out", Failing()) == ["done", "failed"]
+    assert run_all(tmp_path / "out", FakeVerbs(probe=RuntimeError("out of memory\nhere"))) == [
+        "done",
+        "failed",
+    ]
     assert measured(tmp_path / "out") == [""]
-    assert run_all(tmp_path / "out", FakeCommands()) == ["done", "done"]
+    assert run_all(tmp_path / "out", FakeVerbs()) == ["done", "done"]
     assert measured(tmp_path / "out") == ["30.0"]
 
 
 def test_numbers_come_from_the_run_folder(tmp_path: Path) -> None:
     """A deleted record is measured again; until then its cell is empty."""
-    run_all(tmp_path / "out", FakeCommands())
-    (record,) = (tmp_path / "out").glob("runs/*/probes/*.json")
+    run_all(tmp_path / "out", FakeVerbs())
+    (record,) = (tmp_path / "out").glob("runs/*/probe/*.json")
     record.unlink()
     assert measured(tmp_path / "out") == [""]
-    commands = FakeCommands()
+    commands = FakeVerbs()
     run_all(tmp_path / "out", commands)
     assert [name for name, _, _ in commands.calls] == ["probe"]
 
 
 def test_another_setup_is_refused(tmp_path: Path) -> None:
-    run_all(tmp_path / "out", FakeCommands())
+    run_all(tmp_path / "out", FakeVerbs())
     for other, message in (
         (Setup(settings=("steps=3",)), "settings"),
         (Setup(scale="small"), "scale=tiny, not small"),
@@ -88,7 +80,7 @@ def table(path: Path, setup: Setup) -> ReproductionResult:
     found = find_protocol("igpt.table4")
     with Reproduction.create(path, setup) as reproduction:
         for trial in found.trials(setup):
-            reproduction.run(trial, FakeCommands())
+            reproduction.run(trial, FakeVerbs())
         return write_table(found, reproduction)
 
 
@@ -119,7 +111,7 @@ def test_published_numbers_keep_their_decimals() -> None:
 
 
 def test_a_failure_ends_the_command(tmp_path: Path) -> None:
-    run_all(tmp_path / "out", Failing())
+    run_all(tmp_path / "out", FakeVerbs(probe=RuntimeError("out of memory\nhere")))
     with Reproduction.create(tmp_path / "out", SETUP) as found:
         failure = write_table(TABLE, found).failure
     assert failure.startswith("failed: probe-igpt-l-translated-digits")

@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from isopix.core.overrides import parse
 from isopix.recipes import igpt
 from isopix.recipes.cost import recipe_cost
+from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import read_json
 from isopix.studies.papers import trials
 from isopix.studies.papers.setup import Setup
-from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, validation_score
-from tests.unit.studies.papers.fakes import FakeCommands
+from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, kept_weights
+from tests.unit.studies.papers.fakes import FakeVerbs
 
 GRID = (("optimizer.lr=0.1",), ("optimizer.lr=0.01",), ("optimizer.lr=0.001",))
 # The rate that is best on validation images is worst on test images.
@@ -30,7 +32,7 @@ def finetune(**changes: object) -> FineTune:
 
 
 def test_the_grid_is_selected_on_validation_and_not_on_test(tmp_path: Path) -> None:
-    commands = FakeCommands(score)
+    commands = FakeVerbs(score)
     outcome = finetune().run(commands, tmp_path)
     assert outcome.selection is not None
     assert outcome.selection["selected"] == ["optimizer.lr=0.01"]
@@ -44,14 +46,14 @@ def test_selection_on_test_images_would_be_noticed(tmp_path: Path, monkeypatch: 
     """With the mistake planted, the test above would see another choice."""
     monkeypatch.setattr(trials, "has_val_accuracy", lambda record: record["split"] == "test")
     monkeypatch.setattr(trials, "best_evaluation", lambda records: records[-1])
-    outcome = finetune().run(FakeCommands(score), tmp_path)
+    outcome = finetune().run(FakeVerbs(score), tmp_path)
     assert outcome.selection is not None
     assert outcome.selection["selected"] == ["optimizer.lr=0.001"]
 
 
 def test_a_sequential_search_ends_after_the_first_fall(tmp_path: Path) -> None:
     lower = (("optimizer.lr=0.01",), ("optimizer.lr=0.001",), ("optimizer.lr=0.1",))
-    commands = FakeCommands(score)
+    commands = FakeVerbs(score)
     outcome = finetune(sequential=True, grid=lower).run(commands, tmp_path)
     assert [words[1] for name, _, words in commands.calls if name == "finetune"] == [
         "optimizer.lr=0.01",
@@ -62,7 +64,7 @@ def test_a_sequential_search_ends_after_the_first_fall(tmp_path: Path) -> None:
 
 
 def test_the_refit_trains_on_validation_for_the_selected_steps(tmp_path: Path) -> None:
-    commands = FakeCommands(score)
+    commands = FakeVerbs(score)
     outcome = finetune(refit=True).run(commands, tmp_path)
     name, out, words = commands.calls[-2]
     assert (name, out) == ("finetune", tmp_path / "tuned" / "refit")
@@ -71,11 +73,11 @@ def test_the_refit_trains_on_validation_for_the_selected_steps(tmp_path: Path) -
     assert outcome.record.is_relative_to(out)
 
 
-class Diverging(FakeCommands):
-    def finetune(self, run: Path, out: Path, settings: Sequence[str]) -> Path:
+class Diverging(FakeVerbs):
+    def __call__(self, command: str, run: Path | Recipe, *settings: str, **options: Any) -> Path:
         if "optimizer.lr=0.01" in settings:
             raise RuntimeError("the loss is not finite")
-        return super().finetune(run, out, settings)
+        return super().__call__(command, run, *settings, **options)
 
 
 def test_a_rate_that_diverges_is_left_out(tmp_path: Path) -> None:
@@ -88,9 +90,9 @@ def test_a_rate_that_diverges_is_left_out(tmp_path: Path) -> None:
 
 
 def test_without_a_selected_checkpoint_the_last_step_counts(tmp_path: Path) -> None:
-    run = FakeCommands(score).finetune(tmp_path, tmp_path / "run", ["optimizer.lr=0.1"])
+    run = FakeVerbs(score)("finetune", tmp_path, "optimizer.lr=0.1", out=tmp_path / "run")
     (run / "best").rmdir()
-    assert validation_score(run)[1:3] == (30, 0.2)
+    assert kept_weights(run) == (30, 0.2)
 
 
 def test_the_cost_is_that_of_every_training() -> None:

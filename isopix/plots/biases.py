@@ -1,0 +1,190 @@
+"""Inductive biases: translation error, permutation error and receptive field by layer; contrasts of networks
+as a forest plot.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, LogNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from isopix.plots import style
+from isopix.plots.study_marks import BLOCK_COLORS, block_order, display_name
+
+LayerRecord = Mapping[str, Any]  # as `BiasMeasurements.by_layer` gives it
+FieldMap = tuple[Float[np.ndarray, "rows cols"], Int[np.ndarray, "rows cols"] | None]  # fractions, samples
+
+HEIGHT, COMPARISON_HEIGHT = 2.5, 3.4  # inches, of one network and of several
+MIN_FRACTION = 1e-6  # smallest fraction of the change that has a color
+UNSAMPLED_COLOR, EFFECT_COLOR = "#C3C9D1", "#EEF0F3"
+ROW_HEIGHT, PANEL_HEIGHT = 0.26, 0.8  # inches, of a contrast, and of the axis of a panel and its label
+OFFSET = 0.34  # rows, between the marks of a row
+PANELS = (  # key of a layer's record, title, axis label, name of the reference
+    ("translation_error", "Translation error", "Relative error", "random pairs"),
+    ("permutation_error", "Permutation error", "Relative error", "random pairs"),
+    ("receptive_field_mean", "Receptive field", "Mean distance (positions)", "uniform"),
+)
+GROUP_LOOKS: Any = (  # no color of a block or an encoding
+    {"marker": "o", "color": style.TEXT_COLOR, "markerfacecolor": style.TEXT_COLOR},
+    {"marker": "D", "color": style.MUTED_COLOR, "markerfacecolor": style.MUTED_COLOR},
+    {"marker": "s", "color": style.TEXT_COLOR, "markerfacecolor": style.BACKGROUND},
+)
+
+
+class Mark(NamedTuple):
+    """The mean of a contrast, and its interval if there is one."""
+
+    mean: float
+    interval: tuple[float, float] | None
+
+
+class ForestRow(NamedTuple):
+    """A contrast: its label, its marks by group, and the effect stated for it, 0 if none is."""
+
+    label: str
+    marks: Mapping[str, Mark]
+    effect: float
+
+
+@style.figure_style()
+def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
+    """Plot the `inductive_biases` analysis of one network, with references: 1 for the errors, which is no
+    better than random pairs, and a uniform receptive field.
+    """
+    figure = style.new_figure(HEIGHT)
+    for axes, panel, color in zip(figure.subplots(1, len(PANELS)), PANELS, style.COLORS, strict=False):
+        _line(axes, panel[0], numbers["layers"], color)
+        _format(axes, panel, numbers["uniform_receptive_field_mean"])
+    return figure
+
+
+@style.print_style()
+def compare_inductive_biases(
+    networks: Mapping[str, Sequence[LayerRecord]],
+    uniform: float,
+    stds: Mapping[str, Sequence[LayerRecord]] | None = None,
+) -> Figure:
+    """Plot the inductive biases of several networks by name, blocks in the order of all figures, with
+    `uniform` as the reference of the receptive field; `stds` are the lengths of error bars.
+    """
+    figure = style.new_figure(COMPARISON_HEIGHT)
+    figure.set_layout_engine("constrained", w_pad=0.1)
+    panels = figure.subplots(1, len(PANELS))
+    others = cycle(color for color in style.COLORS if color not in map(BLOCK_COLORS.get, networks))
+    for name in block_order(networks):
+        color = BLOCK_COLORS.get(name) or next(others)
+        for axes, (key, *_) in zip(panels, PANELS, strict=True):
+            _line(axes, key, networks[name], color, name, (stds or {}).get(name))
+    for axes, panel in zip(panels, PANELS, strict=True):
+        _format(axes, panel, uniform)
+    keys = panels[0].get_legend_handles_labels()
+    figure.legend(*keys, loc="outside lower center", ncols=min(3, len(networks)))
+    style.enlarge_ticks(figure)
+    return figure
+
+
+def _line(
+    axes: Axes,
+    key: str,
+    layers: Sequence[LayerRecord],
+    color: str,
+    name: str = "",
+    stds: Sequence[LayerRecord] | None = None,
+) -> None:
+    look: Any = {"color": color, "marker": "o", "markersize": 4, "linewidth": 1.4, "elinewidth": 0.9}
+    x, y = ([layer[each] for layer in layers] for each in ("layer", key))
+    bars = None if stds is None else [layer[key] for layer in stds]
+    axes.errorbar(x, y, yerr=bars, label=display_name(name), **look)
+
+
+def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float) -> None:
+    """Draw the reference of a panel, and set its title, labels and limits."""
+    key, title, ylabel, name = panel
+    reference = uniform if key == "receptive_field_mean" else 1.0
+    top = max(axes.dataLim.y1, reference) or 1.0  # of a single position
+    axes.axhline(reference, color=style.MUTED_COLOR, linewidth=0.9, zorder=1)
+    place: Any = {"xytext": (0, 3), "textcoords": "offset points", "xycoords": axes.get_yaxis_transform()}
+    axes.annotate(name, (1, reference), ha="right", color=style.TEXT_COLOR, **place)
+    axes.set_title(title)
+    axes.set(xlabel="Layer\n(0 = embedding)", ylabel=ylabel, ylim=(-0.03 * top, 1.16 * top))
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+@style.print_style()
+def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
+    """Plot where a change of the central position shows, as fractions by (row, column) offset and on a
+    logarithmic scale, for one layer of each network by name. Smaller fractions are white, and offsets with 0
+    samples are gray.
+    """
+    figure = style.new_figure(1.8 + 4.6 / max(3, len(networks)))
+    panels = figure.subplots(1, len(networks), squeeze=False)[0]
+    for axes, name in zip(panels, block_order(networks), strict=True):
+        fractions, samples = networks[name]
+        down, right = (side // 2 for side in fractions.shape)
+        options: Any = {"extent": (-right - 0.5, right + 0.5, down + 0.5, -down - 0.5)}
+        unsampled = np.zeros_like(fractions) if samples is None else samples == 0
+        grays = ListedColormap([style.BACKGROUND, UNSAMPLED_COLOR])
+        axes.imshow(unsampled, cmap=grays, vmin=0, vmax=1, interpolation="none", **options)
+        shown, norm = np.ma.masked_less(fractions, MIN_FRACTION), LogNorm(MIN_FRACTION, 1)
+        image = axes.imshow(shown, norm=norm, cmap="viridis", interpolation="none", **options)
+        axes.set_title(style.wrap_title(display_name(name)))
+        axes.set(xticks=[-right, 0, right], yticks=[-down, 0, down], xlabel="Column offset\n(positions)")
+        axes.grid(visible=False)
+        axes.tick_params(labelleft=axes is panels[0])
+    panels[0].set_ylabel("Row offset (positions)")
+    figure.colorbar(image, ax=panels, label="Fraction of the change", shrink=0.75, aspect=18)
+    keys = [Patch(facecolor=style.BACKGROUND, edgecolor=style.MUTED_COLOR, label="below $10^{-6}$")]
+    if any(samples is not None and not samples.all() for _, samples in networks.values()):
+        keys.append(Patch(facecolor=UNSAMPLED_COLOR, edgecolor=style.MUTED_COLOR, label="offset not sampled"))
+    figure.legend(handles=keys, loc="outside lower center", ncols=2)
+    style.enlarge_ticks(figure)
+    return figure
+
+
+@style.print_style()
+def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
+    """Plot rows of contrasts by the label of their axis, which has their unit; each panel shows zero and,
+    shaded, effects smaller than the stated ones.
+    """
+    counts = [len(rows) for rows in panels.values()]
+    figure = style.new_figure(ROW_HEIGHT * sum(counts) + PANEL_HEIGHT * len(panels) + 0.4)
+    all_axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=counts)[:, 0]
+    groups = list(dict.fromkeys(group for rows in panels.values() for row in rows for group in row.marks))
+    for axes, (label, rows) in zip(all_axes, panels.items(), strict=True):
+        _panel(axes, rows, groups)
+        axes.set_xlabel(label, loc="right")
+    keys = [
+        Line2D([], [], markersize=5, linewidth=1.5, label=group, **look)
+        for group, look in zip(groups, GROUP_LOOKS, strict=False)
+    ]
+    shade = Patch(facecolor=EFFECT_COLOR, edgecolor=style.MUTED_COLOR, label="below the stated effect")
+    figure.legend(handles=[*keys, shade], loc="outside lower center", ncols=len(keys) + 1)
+    style.enlarge_ticks(figure)
+    return figure
+
+
+def _panel(axes: Axes, rows: Sequence[ForestRow], groups: Sequence[str]) -> None:
+    for place, row in enumerate(rows):
+        axes.fill_betweenx(
+            [place - 0.5, place + 0.5], -row.effect, row.effect, color=EFFECT_COLOR, linewidth=0
+        )
+        for index, (group, mark) in enumerate(row.marks.items()):
+            look = GROUP_LOOKS[groups.index(group)]
+            y = place + OFFSET * (index - (len(row.marks) - 1) / 2)
+            if mark.interval is not None:
+                axes.plot(mark.interval, [y, y], color=look["color"], linewidth=1.5, solid_capstyle="butt")
+            axes.plot([mark.mean], [y], markersize=4, linestyle="none", **look)
+    axes.axvline(0, color=style.TEXT_COLOR, linewidth=0.9)
+    axes.set_yticks(np.arange(len(rows)), [row.label for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.grid(visible=True, axis="x")
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))

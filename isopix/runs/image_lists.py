@@ -1,0 +1,131 @@
+"""Images of a run, by hashes of their content: those that it has seen, of which none is a test image, and
+which test images it classifies correctly.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from isopix.core.stats import accuracy_interval
+from isopix.core.types import Groups
+from isopix.data.copies import without_copies
+from isopix.data.dataset import ImageDataset
+from isopix.data.sources.base import SplitName
+from isopix.data.splits import Hashes, Split
+from isopix.storage.arrays import npy_bytes, npz_bytes, read_arrays
+from isopix.storage.atomic import replace_file
+from isopix.storage.hashing import sha256_of
+from isopix.storage.run_folder import RunFolder
+
+
+def union(*hashes: Hashes | None) -> Hashes | None:
+    """Return the sorted union of those that are not None; None if all are."""
+    found = [each for each in hashes if each is not None]
+    return torch.from_numpy(np.unique(torch.cat(found).numpy())) if found else None
+
+
+def save_hashes(file: Path, hashes: Hashes | None) -> None:
+    """Write hashes into a file of a run folder; nothing for None."""
+    if hashes is not None:
+        replace_file(file, npy_bytes(hashes.numpy()))
+
+
+def list_hashes(run: RunFolder) -> dict[str, str]:
+    """Return the SHA-256 of the lists of images of a run, by name."""
+    lists = (run.training_images, run.labeled_images)
+    return {path.name: sha256_of(path) for path in lists if path.is_file()}
+
+
+def load_seen(path: Path, files: Mapping[str, str]) -> Hashes | None:
+    """Return the hashes of a run folder, or of the one that a checkpoint is in; None if it has none.
+
+    Raises ValueError for a file that is damaged or has another SHA-256 than `files`, of a checkpoint's state.
+    """
+    return _load([RunFolder(folder).training_images for folder in run_folders(path)], files)
+
+
+def load_labeled(path: Path, files: Mapping[str, str]) -> Hashes | None:
+    """Return those of the labeled images, as `load_seen`."""
+    return _load([RunFolder(folder).labeled_images for folder in run_folders(path)], files)
+
+
+def run_folders(path: Path) -> tuple[Path, ...]:
+    """Return where a run folder may be: at the path, or around the checkpoint at the path."""
+    return path, path.parent, path.parent.parent
+
+
+def _load(places: Sequence[Path], files: Mapping[str, str]) -> Hashes | None:
+    """Return the hashes of the first of the files that exists."""
+    file = next((each for each in places if each.is_file()), None)
+    if file is None:
+        return None
+    if file.name in files and sha256_of(file) != files[file.name]:
+        raise ValueError(f"{file} does not have the SHA-256 that the checkpoint records: changed")
+    return torch.from_numpy(read_arrays(file)[""])
+
+
+def leave_out_seen(
+    data: ImageDataset, seen: Hashes | None, split: SplitName = "test", *, known: bool = True
+) -> tuple[ImageDataset, str]:
+    """Return the data without the images of a split that are among those `seen`, and a note that counts them,
+    empty if there are none; `known` says whether `seen` has all images, and is False for None.
+
+    Raises ValueError if no image of the split would be left.
+    """
+    data = replace(data, seen_known=known and seen is not None)
+    before: Split = getattr(data, split)
+    kept, count = (before, 0) if seen is None else without_copies(before, seen)
+    if not count:
+        return data, ""
+    images = f"{len(before):,} {split} images of dataset '{data.name}'"
+    used = "used to train the run or to select its step"
+    if count == len(before):
+        only = f"the only {split} image of dataset '{data.name}' was {used}"
+        raise ValueError(only if count == 1 else f"all {images} were {used}")
+    left = "is left out: it was" if count == 1 else "are left out: they were"
+    left_out = {**data.left_out, split: data.left_out.get(split, 0) + count}
+    parts: dict[str, Any] = {split: kept, "left_out": left_out}
+    return replace(data, **parts), f"{count:,} of {images} {left} {used}"
+
+
+class ClassifiedImages(NamedTuple):
+    """Hashes of the content of the test images, whether each is classified correctly, and the original that
+    it was made from; `groups` is None for independent images.
+    """
+
+    hashes: Hashes
+    correct: Bool[Tensor, " _"]
+    groups: Groups | None = None
+
+
+def save_test_images(
+    folder: RunFolder, test: Split, correct: Sequence[Tensor]
+) -> dict[str, tuple[float, float]]:
+    """Write which test images are classified correctly, given by batches as 1 or 0, into a run folder.
+
+    Returns the 95 % `interval` of their accuracy. Images without hashes, and tasks without classes, have none
+    and are not written.
+    """
+    if test.hashes is None or not correct:
+        return {}
+    found = ClassifiedImages(test.hashes, torch.cat(list(correct)).bool().cpu(), test.groups)
+    arrays = {name: each.cpu().numpy() for name, each in found._asdict().items() if each is not None}
+    replace_file(folder.test_images, npz_bytes(arrays))
+    return {"interval": accuracy_interval(found.correct[None], test.groups)[0]}
+
+
+def load_test_images(path: Path) -> ClassifiedImages | None:
+    """Return those of a run folder; None if it has none. Raises ValueError for a damaged file."""
+    file = RunFolder(path).test_images
+    if not file.is_file():
+        return None
+    try:
+        return ClassifiedImages(**{name: torch.from_numpy(each) for name, each in read_arrays(file).items()})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{file} is damaged: {error}") from None

@@ -1,0 +1,203 @@
+"""Loggers: destinations of a run's metrics besides its log: TensorBoard, Weights & Biases, trackio."""
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from isopix.storage.atomic import read_json, temporary_path
+from isopix.storage.run_folder import RunFolder
+from isopix.train.trainer import Record
+
+Metrics = Mapping[str, int | float]
+Opened = tuple[Callable[[int, Metrics], None], Callable[[], None]]  # logs metrics of a step; closes
+
+PROJECT = "isopix"  # of Weights & Biases, unless WANDB_PROJECT names another, and of trackio
+
+
+def _tensorboard(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
+    """Open an event file in the folder `tensorboard`, which hides the later steps of those before it."""
+    from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
+
+    purge_step = None if hide_after is None else hide_after + 1
+    writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=purge_step)
+
+    def log(step: int, metrics: Metrics) -> None:
+        for name, value in metrics.items():
+            writer.add_scalar(name, value, step)
+
+    return log, writer.close
+
+
+def _wandb(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
+    """Open a run of Weights & Biases, whose local files are in the folder `wandb`."""
+    import wandb  # noqa: PLC0415 - an extra
+
+    run = wandb.init(
+        project=os.environ.get("WANDB_PROJECT", PROJECT),
+        id=run_id,
+        name=folder.path.name,
+        dir=str(folder.path),
+        config=read_json(folder.recipe),
+        resume="allow",
+        settings=wandb.Settings(console="off"),  # the terminal's output is that of isopix
+    )
+
+    def log(step: int, metrics: Metrics) -> None:
+        run.log(dict(metrics), step=max(step, run.step))  # it ignores what is before its own step
+
+    return log, run.finish
+
+
+def _trackio(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
+    """Open a run of trackio, in its local database (`TRACKIO_DIR`)."""
+    import trackio  # noqa: PLC0415 - an extra
+
+    with redirect_stdout(sys.stderr):  # it prints, also where only JSON may be printed
+        run = trackio.init(
+            project=PROJECT,
+            name=f"{folder.path.name}-{run_id}",  # trackio continues a run by its name
+            config=read_json(folder.recipe),
+            resume="allow",
+            embed=False,
+        )
+
+    def close() -> None:
+        with redirect_stdout(sys.stderr):
+            trackio.finish()  # that of the run is called again, and prints, when the process ends
+
+    return lambda step, metrics: run.log(dict(metrics), step=step), close
+
+
+OPEN = {"tensorboard": _tensorboard, "wandb": _wandb, "trackio": _trackio}
+PACKAGES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb", "trackio": "trackio"}
+HIDES_STEPS = ("tensorboard",)  # what others have logged stays
+
+
+def check_loggers(names: Sequence[str]) -> None:
+    """Raise ValueError for a name that is no logger, and for a logger that is not installed or logged in."""
+    for name in names:
+        if name not in OPEN:
+            raise ValueError(f"unknown logger '{name}'; choose from {', '.join(OPEN)}")
+        try:
+            package = import_module(PACKAGES[name])
+        except ImportError as error:
+            missing = f"logger '{name}' is not installed ({error})"
+            raise ValueError(f"{missing}; pip install 'isopix[{name}]'") from None
+        online = name == "wandb" and package.setup().settings.mode == "online"
+        if online and not package.login(prompt=False, verify=False):  # it would ask in training
+            raise ValueError("logger 'wandb' has no account: run `wandb login`, or set WANDB_MODE=offline")
+
+
+def metrics_of(record: Record) -> dict[str, int | float]:
+    """Return the numbers of a record as `<kind>/<name>`, or `<kind>/<split>/<name>`."""
+    prefix = "/".join(record[key] for key in ("kind", "split") if key in record)
+    return {
+        f"{prefix}/{name}": value
+        for name, value in record.items()
+        if name not in ("step", "last_step") and isinstance(value, int | float)
+    }
+
+
+class LoggedRun:
+    """A run in one logger, with the last step of each metric there, saved in `loggers/NAME.json` with the
+    run's id, so that a resumed run continues it: what an earlier process has logged of steps after `step` is
+    hidden, or is kept and not logged again.
+    """
+
+    def __init__(self, name: str, folder: RunFolder, *, step: int):
+        self.name, self.folder = name, folder
+        self._path = folder.path / "loggers" / f"{name}.json"
+        self._path.parent.mkdir(exist_ok=True)
+        saved = read_json(self._path) if self._path.exists() else {}
+        self._id: str = saved.get("id") or secrets.token_hex(4)
+        self._steps: dict[str, int] = saved.get("steps", {})
+        self._save()
+        self._open(step if self._steps else None)
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Log the metrics of records, but those that were logged of the same or a later step."""
+        for record in records:
+            step, found = _last_step(record), metrics_of(record)
+            metrics = {name: found[name] for name in found if self._steps.get(name, -1) < step}
+            if metrics:
+                self._steps |= dict.fromkeys(metrics, step)
+                self._save()  # before: a kill between the two loses a point rather than repeating it
+                self._log(step, metrics)
+
+    def rewind(self, step: int) -> None:
+        """Hide what was logged of later steps, where the logger can."""
+        if self.name in HIDES_STEPS:
+            self.close()
+            self._open(step)
+
+    def _open(self, hide_after: int | None) -> None:
+        self._log, self.close = OPEN[self.name](self.folder, self._id, hide_after)
+        if hide_after is not None and self.name in HIDES_STEPS:
+            self._steps = {name: min(last, hide_after) for name, last in self._steps.items()}
+
+    def _save(self) -> None:
+        """Replace the file, without waiting for the disk, as this is done with every record."""
+        temporary = temporary_path(self._path)
+        temporary.write_text(json.dumps({"id": self._id, "steps": self._steps}))
+        temporary.replace(self._path)
+
+
+class RunLoggers:
+    """The loggers of a run; one that fails is switched off, and `record` is called with a note of it."""
+
+    def __init__(self, names: Sequence[str], folder: RunFolder, *, record: Callable[[Record], None]):
+        own = folder.saved_at is None  # of several processes, the one that saves the run logs it
+        self._names, self._folder, self._record = list(dict.fromkeys(names)) if own else [], folder, record
+        self._opened: dict[str, LoggedRun] = {}
+        self._start = self._step = 0
+
+    def write(self, record: Record, earlier: Callable[[], Sequence[Record]]) -> None:
+        """Log a record; a logger that is opened for it, and has none of the `earlier` ones, gets these first.
+
+        Loggers are opened once the run has its own name: they hold its path.
+        """
+        if self._folder.target is None:
+            self._step = _last_step(record)
+            for name in list(self._names):
+                self._try(name, partial(self._write, name, record, earlier))
+
+    def rewind(self, step: int) -> None:
+        """Go back to a step, that of a checkpoint."""
+        self._start = self._step = step
+        for name, run in list(self._opened.items()):
+            self._try(name, partial(run.rewind, step))
+
+    def close(self) -> None:
+        """Close all loggers."""
+        for name, run in list(self._opened.items()):
+            self._try(name, run.close)
+        self._names = []
+
+    def _write(self, name: str, record: Record, earlier: Callable[[], Sequence[Record]]) -> None:
+        if name not in self._opened:
+            self._opened[name] = LoggedRun(name, self._folder, step=self._start)
+            self._opened[name].write(earlier())
+        self._opened[name].write([record])
+
+    def _try(self, name: str, action: Callable[[], Any]) -> None:
+        """Call an action of a logger, and switch the logger off if it fails: training goes on."""
+        if name not in self._names:  # it was switched off, as the note about another was written
+            return
+        try:
+            action()
+        except Exception as error:  # a foreign library may raise anything
+            self._names.remove(name)
+            self._opened.pop(name, None)
+            text = f"logger '{name}' is switched off: {type(error).__name__}: {' '.join(str(error).split())}"
+            self._record({"kind": "note", "step": self._step, "text": text})
+
+
+def _last_step(record: Record) -> int:
+    """Return when a record was written: a test at the end of a run has the step of the weights."""
+    return max(record["step"], record.get("last_step", 0))

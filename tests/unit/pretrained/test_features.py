@@ -1,0 +1,182 @@
+"""Features is a transformer as scikit-learn expects one, and gives the features of the model."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from einops import rearrange
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import isopix
+from isopix.core.overrides import override
+from isopix.pretrained.model import PretrainedModel
+from isopix.recipes import igpt
+from tests.registry import restored_registry
+from tests.unit.data.refusal import refusal
+from tests.unit.pretrained.cases import model
+
+
+def one_pixel() -> PretrainedModel:
+    """A model of images of one pixel: flattened they have 3 columns, as most of scikit-learn's data."""
+    return model(override(igpt.digits(), {"data.rows": 1, "data.cols": 1, "depth": 1, "width": 8}))
+
+
+class OnIntegers(isopix.Features):
+    """Tells scikit-learn to make its data of non-negative integers, as pixels are."""
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # noqa: N803
+        return "Features"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+# Checks that feed so many columns; an image of height x width pixels has 3 x height x width.
+COLUMNS = {
+    "check_estimators_overwrite_params": 2,
+    "check_estimators_fit_returns_self": 2,
+    "check_readonly_memmap_input": 2,
+    "check_fit_idempotent": 2,
+    "check_fit_check_is_fitted": 2,
+    "check_n_features_in": 2,
+    "check_n_features_in_after_fitting": 4,
+    "check_estimators_dtypes": 5,
+    "check_dtype_object": 10,
+}
+REASONS = {
+    check: f"it feeds {columns} columns, which no image has: their number is a multiple of 3"
+    for check, columns in COLUMNS.items()
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@parametrize_with_checks(
+    [OnIntegers(one_pixel(), device="cpu")], expected_failed_checks=lambda estimator: REASONS
+)
+def test_it_passes_the_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits() -> dict[str, np.ndarray]:
+    """Images of 8 x 8 pixels in every accepted form."""
+    images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
+    flat = images.reshape(6, -1)
+    return {
+        "[B H W 3]": images,
+        "[B 3 H W]": rearrange(images, "b h w c -> b c h w"),
+        "flattened": flat,
+        "float64": flat.astype(np.float64),
+    }
+
+
+@pytest.mark.parametrize("form", ["[B H W 3]", "[B 3 H W]", "flattened", "float64"])
+@pytest.mark.parametrize("settings", [{}, {"layer": 0, "pool": "grid2", "features": "residual"}])
+def test_it_gives_the_features_of_the_model(
+    pristine: Path, digits: dict[str, np.ndarray], form: str, settings: dict[str, Any]
+) -> None:
+    found = isopix.Features(pristine / "ar", device="cpu", **settings).fit_transform(digits[form])
+    own = isopix.load(pristine / "ar", device="cpu", **settings)
+    expected = own(digits["[B H W 3]"]).detach().numpy()
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert np.array_equal(isopix.Features(own).fit_transform(digits[form]), found)
+    assert not np.array_equal(isopix.Features(own, pool="max").fit_transform(digits[form]), found)
+
+
+def test_it_is_a_step_of_a_pipeline_and_its_output_can_be_a_table(
+    pristine: Path, digits: dict[str, np.ndarray]
+) -> None:
+    own = isopix.Features(str(pristine / "ar"), device="cpu")
+    fitted = clone(make_pipeline(own, LogisticRegression())).fit(digits["flattened"], [0, 1] * 3)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(digits["flattened"]), fitted.predict(digits["flattened"]))
+    names = fitted[0].get_feature_names_out()
+    assert list(names) == [f"features{i}" for i in range(16)]
+    pandas = pytest.importorskip("pandas")
+    found = own.set_output(transform="pandas").fit_transform(digits["flattened"])
+    assert isinstance(found, pandas.DataFrame)
+    assert list(found.columns) == list(names)
+
+
+NORM = """
+from torch import nn
+
+from isopix import parts
+
+
+@parts.register("plain_norm")
+class PlainNormSpec(parts.NormSpec):
+    def build(self, width):
+        return PlainNorm(width)
+
+
+class PlainNorm(nn.LayerNorm):
+    pass
+"""
+UNPICKLE = """
+import pickle, sys
+from pathlib import Path
+
+import isopix
+
+if sys.argv[2:]:
+    isopix.load_plugin(sys.argv[2])
+features, images = pickle.loads(Path(sys.argv[1]).read_bytes())
+print(features.transform(images).tobytes().hex())
+"""
+
+
+@pytest.mark.integration
+def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
+    tmp_path: Path, digits: dict[str, np.ndarray]
+) -> None:
+    plugin, stored = tmp_path / "my_norm.py", tmp_path / "features.pkl"
+    plugin.write_text(NORM)
+    settings = ["block.norm=plain_norm", "steps=1", "depth=1", "width=16", "batch_size=4", "data.limit=20"]
+    with restored_registry():
+        isopix.load_plugin(plugin)
+        run = isopix.pretrain("igpt.digits", *settings, out=tmp_path / "run", device="cpu")
+        features = isopix.Features(run, device="cpu").fit(digits["flattened"])
+        expected = features.transform(digits["flattened"]).tobytes().hex()
+        stored.write_bytes(pickle.dumps((features, digits["flattened"])))
+
+    def unpickle(*words: object) -> str:
+        command = [sys.executable, "-c", UNPICKLE, stored, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert unpickle() == expected
+    plugin.write_text(NORM + "# changed")
+    line = refusal(pickle.loads, stored.read_bytes())
+    assert line.startswith(f"this pickle uses norm plain_norm of plugin {plugin} (SHA-256 ")
+    assert line.endswith("has changed; load the same file with isopix.load_plugin(FILE) first")
+    plugin.unlink()
+    assert refusal(pickle.loads, stored.read_bytes()) == line
+    moved = tmp_path / "elsewhere" / "my_norm.py"
+    moved.parent.mkdir()
+    moved.write_text(NORM)
+    assert unpickle(moved) == expected
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "another size": (np.zeros((2, 9, 9, 3), np.uint8), "expected images [B 8 8 3] or [B 3 H W]"),
+    "too few columns": (np.zeros((2, 9), np.uint8), "images of 8 x 8 x 3 need 192"),
+    "fractions": (np.full((2, 192), 0.5), "pixels must be integers from 0 to 255"),
+    "too bright": (np.full((2, 192), 256), "pixels must be integers from 0 to 255"),
+    "negative": (np.full((2, 192), -1), "Negative values in data"),
+}
+
+
+@pytest.mark.parametrize(("images", "line"), REFUSED.values(), ids=list(REFUSED))
+def test_what_are_no_images_of_the_model_is_refused(pristine: Path, images: Any, line: str) -> None:
+    assert line in refusal(isopix.Features(pristine / "ar", device="cpu").fit, images)

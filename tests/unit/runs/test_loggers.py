@@ -1,0 +1,256 @@
+"""Metrics reach TensorBoard, Weights & Biases and trackio once per step; a logger that fails stops no run."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import isopix
+from isopix.recipes import registry
+from isopix.runs import loggers as metric_loggers
+from isopix.runs.loggers import RunLoggers
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
+from isopix.runs.training_log import RunObserver
+from isopix.storage.log import read_log
+from isopix.storage.run_folder import RunFolder
+from isopix.train.train_step import TrainStep
+
+WORDS = ["depth=1", "width=16", "steps=6", "batch_size=4", "checkpoint_every=3", "data.limit=64"]
+WORDS += ["evaluate_images=8", "num_test_images=8", "evaluate_every=2", "log_every=1"]
+TEST = "evaluation/test/loss_nats"
+STEPS = [1, 2, 3, 4, 5, 6]
+NAMES = ["tensorboard", "wandb", "trackio"]
+
+
+class FakePackage:
+    """A package like wandb and trackio, which keeps what it is given; `fail_at` is a step that it refuses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str):
+        self.name, self.opened, self.rows, self.closed = name, list[dict[str, Any]](), list[Any](), 0
+        self.mode = "online"
+        self.fail_at: int | None = None
+        module = ModuleType(name)
+        vars(module).update(init=self.init, finish=self.finish, Settings=SimpleNamespace)
+        vars(module).update(setup=lambda: SimpleNamespace(settings=self))
+        vars(module).update(login=lambda prompt, verify: not prompt)
+        monkeypatch.setitem(sys.modules, name, module)
+
+    def init(self, **options: Any) -> "FakePackage":
+        sys.stdout.write("this package prints\n")
+        self.opened.append(options)
+        return self
+
+    @property
+    def step(self) -> int:
+        """Of wandb: rows of earlier steps are ignored."""
+        return max((step for step, _ in self.rows), default=0)
+
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        if step == self.fail_at:
+            raise ConnectionError("no route\nto host")
+        self.rows += [(step, name) for name in metrics]
+
+    def finish(self) -> None:
+        self.closed += 1
+
+    def ids(self) -> set[str]:
+        return {each["id" if self.name == "wandb" else "name"] for each in self.opened}
+
+    def steps(self, metric: str) -> list[int]:
+        return [step for step, name in self.rows if name == metric]
+
+
+@pytest.fixture(params=["wandb", "trackio"])
+def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> FakePackage:
+    return FakePackage(monkeypatch, request.param)
+
+
+def pretrain(out: Path, *loggers: str, stop_at: int | None = None, words: tuple[str, ...] = ()) -> None:
+    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, *words]).recipe
+    steps: list[int] = []
+    observer = RunObserver(
+        record=lambda record: steps.append(record["step"]),
+        stop=lambda: steps[-1] == stop_at,
+        loggers=loggers,
+    )
+    train_recipe(recipe, out, device=torch.device("cpu"), observer=observer)
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = accumulator.EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+@pytest.fixture(autouse=True)
+def _numbered_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorBoard reads the event files of one second in the order of their names: number 10 before 9."""
+    if find_spec("tensorboard"):
+        from tensorboard.summary.writer import event_file_writer  # noqa: PLC0415 - an extra
+
+        monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
+
+
+def test_every_number_of_the_log_reaches_each_logger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tensorboard")
+    packages = [FakePackage(monkeypatch, name) for name in ("wandb", "trackio")]
+    pretrain(tmp_path / "run", *NAMES)
+    expected = {
+        (max(record["step"], record.get("last_step", 0)), name)
+        for record in read_log(tmp_path / "run" / "log.jsonl")
+        for name in metric_loggers.metrics_of(record)
+    }
+    assert {(6, "train/loss_nats"), (0, "evaluation/validation/loss_nats"), (6, TEST)} <= expected
+    drawn = [(step, name) for name, points in scalars(tmp_path / "run").items() for step, _ in points]
+    assert sorted(drawn) == sorted(expected)
+    for each in packages:
+        assert sorted(each.rows) == sorted(expected)
+        assert (len(each.opened), each.closed) == (1, 1)
+        assert each.opened[0]["config"]["train"]["steps"] == 6
+    assert packages[0].opened[0]["dir"] == str(tmp_path / "run")
+    assert capsys.readouterr().out == "this package prints\n"  # wandb's; the real one prints to stderr
+
+
+def test_a_resumed_run_continues_the_same_run_without_repeated_steps(
+    tmp_path: Path, package: FakePackage
+) -> None:
+    """It had reached the step after its last checkpoint when it was killed."""
+    out = tmp_path / "run"
+    pretrain(out, package.name, stop_at=3)
+    loggers = RunLoggers([package.name], RunFolder(out), record=pytest.fail)
+    step = max(int(each.name.split("-")[1]) for each in RunFolder(out).checkpoints.iterdir())
+    loggers.rewind(step)
+    loggers.write({"kind": "train", "step": step + 1, "loss_nats": 99.0}, list)
+    isopix.resume(out, logger=[package.name], device="cpu")
+    assert len(package.opened) == 3
+    assert len(package.ids()) == 1
+    assert package.steps("train/loss_nats") == STEPS
+    assert package.steps("train/images") == STEPS
+    assert package.steps(TEST) == [6]
+
+
+def test_a_logger_that_is_added_or_left_out_for_a_while_gets_all_steps(
+    tmp_path: Path, package: FakePackage
+) -> None:
+    out = tmp_path / "run"
+    pretrain(out, stop_at=2)
+    observer = RunObserver(loggers=[package.name])
+    resume_run(out, device=torch.device("cpu"), observer=observer)
+    assert package.steps("train/loss_nats") == STEPS
+
+
+def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    out = tmp_path / "run"
+    pretrain(out, "tensorboard", stop_at=3)
+    loggers = RunLoggers(["tensorboard"], RunFolder(out), record=pytest.fail)
+    step = max(int(each.name.split("-")[1]) for each in RunFolder(out).checkpoints.iterdir())
+    loggers.rewind(step)
+    loggers.write({"kind": "train", "step": step + 1, "loss_nats": 99.0}, list)
+    loggers.close()
+    isopix.resume(out, logger=["tensorboard"], device="cpu")
+    logged = [
+        (each["step"], pytest.approx(each["loss_nats"], rel=1e-5))
+        for each in read_log(out / "log.jsonl")
+        if each["kind"] == "train"
+    ]
+    assert scalars(out)["train/loss_nats"] == logged
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rollback_does_not_repeat_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    package = FakePackage(monkeypatch, name) if name != "tensorboard" else pytest.importorskip(name)
+    gradients, calls = TrainStep._add_gradients, iter(range(100))
+
+    def spoil(self, images):
+        losses = gradients(self, images)
+        if next(calls) == 4:  # step 5, after the checkpoint of step 3
+            next(p for p in self.task.module.parameters() if p.grad is not None).grad.fill_(torch.nan)
+        return losses
+
+    monkeypatch.setattr(TrainStep, "_add_gradients", spoil)
+    pretrain(tmp_path / "run", name, words=("on_nonfinite=rollback",))
+    assert next(calls) >= 7, "nothing was rolled back"
+    if name == "tensorboard":
+        drawn = scalars(tmp_path / "run")["train/loss_nats"]
+        records = [each for each in read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"]
+        assert drawn == [(each["step"], pytest.approx(each["loss_nats"], rel=1e-5)) for each in records]
+        assert [step for step, _ in drawn] == STEPS
+    else:
+        assert package.steps("train/loss_nats") == STEPS
+
+
+def test_a_logger_that_fails_is_switched_off_with_one_note(tmp_path: Path, package: FakePackage) -> None:
+    package.fail_at = 4
+    pretrain(tmp_path / "run", package.name)
+    records = read_log(tmp_path / "run" / "log.jsonl")
+    notes = [(each["step"], each["text"]) for each in records if "switched off" in each.get("text", "")]
+    assert notes == [(4, f"logger '{package.name}' is switched off: ConnectionError: no route to host")]
+    assert package.steps("train/loss_nats") == [1, 2, 3]
+    assert records[-1]["split"] == "test"
+
+
+def test_ranks_that_save_nothing_log_nothing(tmp_path: Path, package: FakePackage) -> None:
+    view = RunFolder(tmp_path, saved_at=tmp_path / "run")
+    loggers = RunLoggers([package.name], view, record=pytest.fail)
+    loggers.write({"kind": "train", "step": 1, "loss_nats": 1.0}, list)
+    assert package.opened == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_package_says_how_to_install_it_before_any_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard" if name == "tensorboard" else name, None)
+    message = rf"^logger '{name}' is not installed \(.*\); pip install 'isopix\[{name}\]'$"
+    for train in (isopix.pretrain, isopix.finetune):
+        with pytest.raises(ValueError, match=message):
+            train("igpt.digits", out=tmp_path / "run", logger=[name])
+    assert not (tmp_path / "run").exists()
+
+
+def real(name: str) -> None:
+    if find_spec(name) is None:
+        pytest.skip(f"{name} is not installed; pip install 'isopix[{name}]'")
+
+
+def command(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables}
+    line = [sys.executable, "-m", "isopix", *words, "--device", "cpu", "--json"]
+    return subprocess.run(line, capture_output=True, text=True, check=True, env=environment)
+
+
+def test_wandb_offline_writes_into_the_run_folder(tmp_path: Path) -> None:
+    real("wandb")
+    out = tmp_path / "run"
+    words = ["pretrain", "igpt.digits", *WORDS, "--out", str(out), "--logger", "wandb"]
+    done = command(*words, WANDB_MODE="offline")
+    assert json.loads(done.stdout)
+    assert "switched off" not in (out / "log.jsonl").read_text()
+    run_id = json.loads((out / "loggers" / "wandb.json").read_text())["id"]
+    [file] = out.glob(f"wandb/offline-run-*-{run_id}/run-{run_id}.wandb")
+    assert b"train/loss_nats" in file.read_bytes()
+
+
+def test_trackio_keeps_the_metrics_in_its_local_database(tmp_path: Path) -> None:
+    real("trackio")
+    out = tmp_path / "run"
+    words = ["pretrain", "igpt.digits", *WORDS, "--out", str(out), "--logger", "trackio"]
+    done = command(*words, TRACKIO_DIR=str(tmp_path / "trackio"))
+    assert json.loads(done.stdout)
+    assert "switched off" not in (out / "log.jsonl").read_text()
+    with sqlite3.connect(tmp_path / "trackio" / "isopix.db") as database:
+        rows = database.execute("select step, metrics from metrics order by step").fetchall()
+    assert [step for step, metrics in rows if b"train/loss_nats" in bytes(metrics)] == STEPS

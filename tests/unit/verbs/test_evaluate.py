@@ -1,0 +1,158 @@
+"""`isopix evaluate` and what measurements share: which images are read, and what is said of them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import isopix
+from isopix.core.random import generator
+from isopix.data.dataset import DataConfig, load_dataset
+from tests.tiny_runs import LIMIT, Copy
+from tests.unit.data.refusal import refusal
+
+CPU: dict[str, Any] = {"device": "cpu"}
+FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
+
+
+def test_images_of_another_size_are_refused(pristine: Path) -> None:
+    small = load_dataset(DataConfig(source="digits", rows=4, cols=4, limit=20))
+    line = "dataset 'digits' has images of 4 x 4 pixels; this model reads 8 x 8"
+    for verb in (isopix.probe, isopix.verify, isopix.complete, isopix.analyze, isopix.low_data):
+        assert refusal(lambda call=verb: call(pristine / "ar", data=small, **CPU)) == line
+        assert refusal(lambda call=verb: call(pristine / "ar", data=small, limit=4, **CPU)) == line
+
+
+@pytest.fixture(scope="session")
+def classes(pristine: Path) -> Path:
+    """A fine-tuned run."""
+    out = pristine / "classes"
+    isopix.finetune(pristine / "bert", *FEW, "mask_ratio=0.5", out=out, limit=LIMIT, **CPU)
+    return out
+
+
+@pytest.mark.parametrize("masks", [0, 3])
+def test_evaluate(classes: Path, copy_of: Copy, masks: int) -> None:
+    found = isopix.evaluate(copy_of("classes", "one"), mask_ensemble=masks, **CPU)
+    assert type(found).read(found.path) == found
+    assert found.mask_ensemble == masks
+    assert found.classes == tuple(map(str, range(10)))
+    assert found.metrics.num_images == LIMIT
+
+
+def test_the_loss_is_the_mean_of_minus_ln_p_of_the_codes_masked_by_the_seed(
+    pristine: Path, tmp_path: Path
+) -> None:
+    model = isopix.load(pristine / "bert", **CPU).loaded.model
+    digits = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=100))
+    losses = []
+    for seed in (0, 1):
+        batch = model.make_batch(digits.test.balanced_sample(16).images, generator(seed, "evaluation", 0))
+        with torch.no_grad():
+            log_p = model.network(batch.inputs, batch.mask).log_softmax(-1)
+        of_codes = -log_p.gather(-1, batch.targets[..., None])[..., 0].double() * batch.loss_mask
+        losses.append((of_codes.sum((1, 2)) / batch.loss_mask.sum((1, 2))).mean().item())
+        found = isopix.verify(pristine / "bert", data=digits, limit=16, seed=seed, **CPU)
+        assert found.loss_nats == pytest.approx(losses[-1], rel=1e-6)
+    assert losses[0] != pytest.approx(losses[1], rel=1e-4)
+
+
+def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_seen(
+    pristine: Path, tmp_path: Path
+) -> None:
+    out, words = tmp_path / "classes", [*FEW, "generative_weight=0", "patience=null"]
+    isopix.finetune(pristine / "ar", *words, out=out, limit=LIMIT, **CPU)
+    model, image = isopix.load(out), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    message = "needs the decoder, which does not fit this network: it was fine-tuned without the generative"
+    for call in (
+        lambda: isopix.sample(out, 1, **CPU),
+        lambda: isopix.complete(out, data=tmp_path / "nowhere", **CPU),
+        lambda: isopix.verify(out, **CPU),
+        lambda: model.nll(image),
+        lambda: model.logits(image),
+        lambda: isopix.convert_to_huggingface(out, tmp_path / "exported"),
+    ):
+        assert message in refusal(call)
+    assert model(image).shape[0] == 1
+    found = isopix.low_data(out, labels=[2], subsets=1, method="ridge", **CPU)
+    assert found.measurement.labels_seen == LIMIT
+    known = f"was trained on the labels of {LIMIT} different images before"
+    assert any(known in each for each in found.warnings)
+
+
+def _pets(path: Path, train: int, test: int, seed: int) -> Path:
+    """30 training and 12 test images of as many of the classes cat, dog and owl."""
+    images = np.random.default_rng(seed).integers(0, 256, (42, 8, 8), dtype=np.uint8)
+    labels = {"y_train": np.arange(30) % train, "y_test": np.arange(12) % test}
+    np.savez(path, x_train=images[:30], x_test=images[30:], class_names=["cat", "dog", "owl"], **labels)
+    return path
+
+
+def test_images_of_classes_that_the_run_was_not_trained_on_are_counted(tmp_path: Path) -> None:
+    """Also where the dataset that is evaluated has training images of these classes."""
+    own, other = _pets(tmp_path / "own.npz", 2, 2, seed=0), _pets(tmp_path / "other.npz", 3, 3, seed=1)
+    words = [*FEW, "depth=1", "width=16", "heads=2", "size=8", "data.augment=none"]
+    tuned = isopix.finetune("igpt.digits", *words, data=own, out=tmp_path / "tuned", **CPU)
+    [warning] = isopix.evaluate(tuned, data=other, **CPU).measurement.warnings
+    assert warning.startswith("4 of 12 test images of dataset 'other' are of classes without training images")
+    assert warning.endswith("owl (4)")
+
+
+def test_the_seed_in_a_record_is_that_of_the_images(copy_of: Copy) -> None:
+    """The run has data.seed 0; of images that no settings drew, the seed is not known."""
+    data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40, seed=7))
+    run = copy_of("ar", "run")
+    for images, seed in ((data, 7), (replace(data, seed=None), None), ("digits", 0)):
+        measurement = isopix.verify(run, data=images, limit=20, **CPU).measurement
+        assert measurement.seeds == {"train.seed": 0, "data.seed": seed}
+
+
+def test_copies_that_are_left_out_are_counted_by_training_and_by_evaluation(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = _pets(tmp_path / "pets.npz", 2, 2, seed=0)
+    with np.load(path) as arrays:
+        values = dict(arrays)
+    values["x_test"][:5] = values["x_train"][:5]
+    np.savez(path, **values)
+    words = [*FEW, "depth=1", "width=16", "heads=2", "size=8", "data.augment=none"]
+    note = (
+        "5 of 12 test images of dataset 'pets' are left out: they are copies of training or validation images"
+    )
+    run = isopix.finetune("igpt.digits", *words, data=path, out=tmp_path / "run", **CPU)
+    assert any(note in record.get("text", "") for record in run.metrics.history)
+    [test] = [record for record in run.metrics.history if record.get("split") == "test"]
+    evaluated = isopix.evaluate(run, **CPU).measurement.to_dict()
+    for record in (test["measurement"], evaluated):
+        assert (record["images"], record["available"], record["left_out"]) == (7, 12, 5)
+    assert note in caplog.text
+
+
+def test_a_read_only_run_is_refused_before_its_images_are_read(
+    classes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    monkeypatch.setattr("isopix.data.dataset.load_dataset", None)
+    for verb in (isopix.probe, isopix.evaluate, isopix.low_data, isopix.analyze, isopix.report):
+        message = refusal(verb, classes)
+        assert message.startswith(f"{classes}")
+        assert " is read-only, and results are saved in " in message
+    for draw in (isopix.sample, isopix.complete, isopix.reconstruct):
+        assert f"results are saved in {classes / 'samples'}" in refusal(draw, classes)
+
+
+def test_a_path_that_only_the_run_names_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = str(_pets(tmp_path / "pets.npz", 3, 3, seed=0))
+    words = ["steps=1", "depth=1", "width=16", "heads=2", "size=8"]
+    run = isopix.pretrain("igpt.digits", *words, data=data, out=tmp_path / "run", **CPU)
+    isopix.analyze(run, only=["position_embeddings"])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    asked = f"this run was trained on {data}, which you have not used before; to read it, give --data {data}"
+    for verb in (isopix.probe, isopix.low_data, isopix.analyze, isopix.complete):
+        assert refusal(verb, run) == asked
+    assert refusal(lambda: isopix.finetune(run, out=tmp_path / "tuned")) == asked
+    isopix.analyze(run, data=data, only=["position_embeddings"])
+    isopix.analyze(run, only=["position_embeddings"])

@@ -1,0 +1,79 @@
+"""The unigram scores are those of the run's own training images, also after its folder has changed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import isopix
+from tests.tiny_runs import TINY
+
+UNIGRAM = "unigram_nats_per_code"
+
+
+def draw(folder: Path, names: Sequence[str], brightness: int) -> None:
+    """Noise images of 8 x 8 pixels, each another one, whose levels are below `brightness`."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        random = np.random.default_rng([*name.encode()])
+        Image.fromarray((random.random((8, 8)) * brightness).astype(np.uint8)).save(folder / f"{name}.png")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    draw(tmp_path / "photos", [f"dark{i}" for i in range(40)], 90)
+    draw(tmp_path / "other", [f"other{i}" for i in range(4)], 256)
+    return tmp_path / "photos"
+
+
+def trained(folder: Path, *settings: str) -> isopix.Run:
+    overrides = [*TINY, "holdout=0.2", *settings]
+    return isopix.pretrain("igpt.digits", *overrides, data=folder, out=folder.parent / "run", device="cpu")
+
+
+def scores(run: isopix.Run, folder: Path) -> dict[str, Any]:
+    found = isopix.score(isopix.load(run.path, device="cpu"), data=folder.parent / "other").images.scores
+    return {name: values.tolist() for name, values in found.items()}
+
+
+@pytest.mark.parametrize("setting", ["seed=0", "data.limit=20", "data.train_on_validation=true"])
+def test_files_that_are_added_later_do_not_change_the_unigram(folder: Path, setting: str) -> None:
+    run = trained(folder, setting)
+    before = scores(run, folder)
+    assert UNIGRAM in before
+    draw(folder, [f"a{i}" for i in range(40)], 256)
+    (folder / "copy.png").write_bytes((folder / "dark0.png").read_bytes())
+    assert scores(run, folder) == before
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("seed=0", "13 of its 28 images are not there any more"),
+        ("data.crop=random", "their random crops depend on all files"),
+    ],
+)
+def test_a_folder_without_the_training_images_has_no_unigram(
+    folder: Path, setting: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = trained(folder, setting)
+    for number in range(20):
+        (folder / f"dark{number}.png").unlink()
+    found = scores(run, folder)
+    assert UNIGRAM not in found
+    assert "nats_per_code" in found
+    [line] = [each for each in caplog.messages if "unigram" in each]
+    assert line.startswith("the unigram scores need the training images of the run, and are left out: ")
+    assert reason in line
+    assert "\n" not in line
+
+
+def test_an_imported_model_has_no_unigram_and_says_so(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = isopix.load(trained(folder).path, device="cpu")
+    model.loaded.imported["imported"] = "x"
+    found = isopix.score(model, data=folder.parent / "other").images.scores
+    assert UNIGRAM not in found
+    assert any("of an imported model they are not known" in each for each in caplog.messages)
