@@ -32,8 +32,7 @@ from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.runs.load import LoadedRun
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.studies.inductive_bias.correct import pack_correct
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, pack_correct
 
 RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
