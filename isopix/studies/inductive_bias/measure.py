@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isopix.analysis.color_error import color_error
 from isopix.analysis.inductive_biases import BiasMeasurements, ReceptiveField, measure_inductive_biases
-from isopix.analysis.similarity import LevelSimilarity, stem_similarity
+from isopix.analysis.similarity import LevelSimilarity, embedding_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
@@ -70,7 +70,7 @@ def measure(loaded: LoadedRun, images: Images) -> dict[str, Any]:
     seed = loaded.recipe.train.seed
     found = _reconstruct(loaded, images[:RECONSTRUCTION_IMAGES], seed)
     error = color_error(found.target, found.mask, found.prediction)
-    encodings = stem_similarity(loaded.network.backbone.stem.value_table())
+    encodings = list(map(embedding_similarity, loaded.network.backbone.stem.value_table()))
     biases = _biases(loaded.network, images, seed)
     return {
         "color_error": {
@@ -97,7 +97,7 @@ def is_example(architecture: Architecture, seed: int) -> bool:
 def save_example(path: Path, loaded: LoadedRun, images: Images) -> None:
     """Write the pictures of a network, made of its first test images."""
     found = _reconstruct(loaded, images[:EXAMPLE_IMAGES], seed=0)
-    encoding = stem_similarity(loaded.network.backbone.stem.value_table())[0]
+    encoding = embedding_similarity(loaded.network.backbone.stem.value_table()[0])
     field = _biases(loaded.network, images, seed=0).receptive_field[-1]
     assert field.samples is not None, "it was measured"
     buffer = io.BytesIO()
