@@ -151,7 +151,7 @@ def test_a_short_training_evaluates_fewer_images_unless_they_are_given() -> None
     for word, images in (("num_test_images=2000", 2000), ("train.num_test_images=null", None)):
         config = registry.resolve("igpt.tiny", assignments=["steps=20", word]).recipe.train
         assert (config.evaluate_images, config.num_test_images) == (64, images)
-    tuned = prepare_finetune("igpt.tiny", assignments=["steps=20"]).recipe.train
+    tuned = prepare_finetune("igpt.tiny", settings=["steps=20"]).recipe.train
     assert (tuned.evaluate_images, tuned.num_test_images) == (64, None)  # so that runs are paired
 
 
