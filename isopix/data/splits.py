@@ -117,7 +117,7 @@ class Split:
     def nbytes(self) -> int:
         """Bytes of the pixels, once decoded."""
         full = self.full_resolution
-        return self.images.shape.numel() + (0 if full is None else full.nbytes)
+        return self.images.shape.numel() + (0 if full is None else int(full.sizes.sum()))
 
     def _order(self, seed: int) -> Indices:
         ids = torch.arange(len(self)) if self.hashes is None else self.hashes

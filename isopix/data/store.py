@@ -7,7 +7,7 @@ import io
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -41,11 +41,6 @@ FORMATS = ("WEBP", "PNG")
 CPU = torch.device("cpu")
 
 
-def keep_pixels(pixels: Pixels, source: bytes | None) -> Pixels:
-    """Return the pixels."""
-    return pixels
-
-
 def encode_pixels(pixels: Pixels, source: bytes | None) -> NDArray[np.uint8]:
     """Return `source` if it is a JPEG file, which decodes to these pixels; or else the bytes of a lossless
     WebP, or of a PNG where WebP is not possible.
@@ -59,7 +54,7 @@ def encode_pixels(pixels: Pixels, source: bytes | None) -> NDArray[np.uint8]:
     return np.frombuffer(content.getvalue(), np.uint8)
 
 
-ENCODERS: dict[StoreName, Encode] = {"pixels": keep_pixels, "encoded": encode_pixels}
+ENCODERS: dict[StoreName, Encode] = {"pixels": lambda pixels, source: pixels, "encoded": encode_pixels}
 
 
 class EncodedFile:
@@ -126,19 +121,18 @@ class _FileRows:
         """Return these images and the others, of the same resolution or all of their own; none is read."""
         others = other._tensors() | {"numbers": other.numbers + len(self.files)}
         joined: dict[str, Any] = {
-            name: torch.cat([tensor, others[name]]) for name, tensor in self._tensors().items()
+            name: torch.cat([own, others[name]]) for name, own in self._tensors().items()
         }
         return replace(self, files=(*self.files, *other.files), **joined)
 
     def only(self: F, indices: Int[Tensor, " n"]) -> F:
-        """Return these images, of which only those with these indices will be read; the others are black."""
+        """Return these images, of which only those with these indices will be read."""
         rows = torch.full_like(self.rows, -1)
         rows[indices] = self.rows[indices]
         return replace(self, rows=rows)
 
     def _tensors(self) -> dict[str, Tensor]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
 
 @dataclass(frozen=True)
@@ -200,7 +194,7 @@ class FullResolution(_FileRows):
         """Return a copy of these decoded images on the device, in their order, in one file without gaps."""
         ends = self.sizes.cumsum(0)
         starts = ends - self.sizes
-        pixels = torch.empty(self.nbytes, dtype=torch.uint8, device=device)
+        pixels = torch.empty(int(ends[-1]) if len(ends) else 0, dtype=torch.uint8, device=device)
         offsets = torch.stack([self.numbers, starts - self.rows])  # those of one offset are copied at once
         runs = torch.unique_consecutive(offsets, return_counts=True, dim=1)[1].cumsum(0).tolist()
         for first, last in pairwise([0, *runs]):
@@ -220,11 +214,6 @@ class FullResolution(_FileRows):
     def sizes(self) -> Int[Tensor, " B"]:
         """Bytes of the pixels of each image."""
         return 3 * self.heights * self.widths
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the pixels of all images."""
-        return int(self.sizes.sum())
 
 
 def open_images(path: Path, ends: Ends | None, size: tuple[int, int]) -> ImageSequence:

@@ -17,11 +17,6 @@ def digits(**changes: object) -> ImageDataset:
     return load_dataset(override(DataConfig(rows=8, cols=8, seed=3), changes))
 
 
-def has(images: torch.Tensor, part: torch.Tensor) -> list[bool]:
-    known = {image.numpy().tobytes() for image in images}
-    return [image.numpy().tobytes() in known for image in part]
-
-
 @pytest.mark.parametrize(
     ("per_class", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5]), (Fraction(1), [30, 10, 20])]
 )
@@ -39,11 +34,6 @@ def test_a_fraction_is_exact() -> None:
     assert len(balanced_subset(torch.zeros(100, dtype=torch.long), per_class, generator(0, "subset"))) == 7
 
 
-def test_a_class_with_too_few_images_is_named() -> None:
-    with pytest.raises(ValueError, match="11 images per class requested; class 1 has 10 in train"):
-        balanced_subset(LABELS, 11, generator(0, "subset"))
-
-
 def test_every_image_of_a_class_is_as_likely_as_the_others() -> None:
     drawn = torch.zeros(60)
     for number in range(400):
@@ -53,26 +43,20 @@ def test_every_image_of_a_class_is_as_likely_as_the_others() -> None:
         assert (drawn[kind == LABELS] - expected).abs().max() < 5 * expected**0.5
 
 
-def test_subsets_come_from_train_alone_and_leave_the_other_splits_as_they_were() -> None:
+def test_subsets_are_functions_of_seed_and_number_and_come_from_train_alone() -> None:
     whole, few = digits(), digits(labels_per_class=4)
     assert few.train.labels.bincount().tolist() == [4] * 10
-    assert all(has(whole.train.images, few.train.images))
+    known = {image.numpy().tobytes() for image in whole.train.images}
+    assert all(image.numpy().tobytes() in known for image in few.train.images)
     assert torch.equal(few.validation.images, whole.validation.images)
     assert torch.equal(few.test.images, whole.test.images)
+    same, other = digits(labels_per_class=4), digits(labels_per_class=4, subset=1)
+    assert torch.equal(few.train.images, same.train.images)
+    assert not torch.equal(few.train.images, other.train.images)
+    assert len({each.fingerprint for each in (whole, few, same, other)}) == 3
 
 
-def test_a_subset_is_a_function_of_seed_and_number_and_part_of_the_fingerprint() -> None:
-    one, same, other = (
-        digits(labels_per_class="10%"),
-        digits(labels_per_class="10%"),
-        digits(labels_per_class="10%", subset=1),
-    )
-    assert torch.equal(one.train.images, same.train.images)
-    assert not torch.equal(one.train.images, other.train.images)
-    assert len({digits().fingerprint, one.fingerprint, other.fingerprint}) == 3
-
-
-@pytest.mark.parametrize("labels", ["x", "0%", -3, "101%", "5%x", 0, "4.5", "nan%", "1/0%"])
+@pytest.mark.parametrize("labels", ["x", "0%", -3, "101%", "4.5", "1/0%"])
 def test_what_is_neither_a_number_nor_a_fraction_is_rejected(labels: int | str) -> None:
     with pytest.raises(
         ValueError, match="allowed: a number of images of each class, or a percentage of them, as in 10%"

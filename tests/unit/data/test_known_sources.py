@@ -38,11 +38,3 @@ def test_a_path_is_known_however_it_is_written(classes: Path, monkeypatch: pytes
     for source in (str(classes), "./pets/cat/..", "link"):
         require_known_source(source)
     assert len((classes.parent / "state" / "isopix" / "known-sources").read_text().split()) == 1
-
-
-def test_without_a_place_for_the_list_nothing_is_known(
-    classes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(classes / "cat" / "00.png"))
-    remember_source(str(classes))
-    assert not is_known_source(str(classes))
