@@ -22,7 +22,7 @@ from isopix.data.augment import (
     random_boxes,
 )
 from isopix.data.splits import Split
-from isopix.data.store import FullResolution
+from isopix.data.store import FileImages
 from tests.unit.data.pictures import noise, smooth, whole
 
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)
@@ -100,7 +100,7 @@ def test_the_tightest_crop_still_averages_two_pixels_into_one() -> None:
 
 # Boxes of whole images, averaged.
 
-Average = Callable[[FullResolution, CropBoxes, int, int], Images]
+Average = Callable[[FileImages, CropBoxes, int, int], Images]
 AVERAGES = pytest.mark.parametrize("average", [average_each, average_together])
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isopix.data.splits import Split, held_out_indices, split_sizes
-from isopix.data.store import FullResolution
+from isopix.data.store import FileImages
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def _wide_split(sizes: list[tuple[int, int]], first: int) -> Split:
     pixels = torch.arange(first, first + int(areas.sum())).to(torch.uint8)
     images = torch.zeros(len(sizes), 3, 2, 2, dtype=torch.uint8)
     rows = areas.cumsum(0) - areas
-    full = FullResolution((pixels,), torch.zeros_like(rows), rows, heights, widths)
+    full = FileImages((pixels,), torch.zeros_like(rows), rows, heights, widths)
     return Split(images, torch.arange(len(sizes)), full)
 
 

@@ -20,7 +20,7 @@ from isopix.data.measurement import content_hash
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.sources.base import Source, SourceSplit
 from isopix.data.splits import Split
-from isopix.data.store import FileImages, FullResolution, encode_pixels
+from isopix.data.store import FileImages, encode_pixels
 
 COUNT, CPU = 21, torch.device("cpu")
 PICTURES = [
@@ -99,7 +99,7 @@ def test_a_selection_reads_nothing(stored: Split, monkeypatch: pytest.MonkeyPatc
     ids=["whole", "selected", "joined", "packed", "only"],
 )
 def test_whole_images_are_those_of_pixels(
-    stored: Split, splits: Mapping[str, Split], change: Callable[[FullResolution], FullResolution]
+    stored: Split, splits: Mapping[str, Split], change: Callable[[FileImages], FileImages]
 ) -> None:
     assert stored.full_resolution is not None
     assert splits["pixels"].full_resolution is not None
