@@ -200,14 +200,11 @@ class Masked(ObjectiveSpec):
         )
 
 
-@register("none")
+@register("none", "unknown")
 class NoObjective(ObjectiveSpec):
     """Masks nothing and predicts nothing: an imported network that was trained on class labels, or that came
     without its decoder. It can be probed, analyzed and fine-tuned on classes.
     """
-
-    def label(self) -> str:
-        return "unknown"
 
     @property
     def corruption(self) -> MaskingSpec:

@@ -52,12 +52,9 @@ class PatchStemSpec(StemSpec):
         return {"project": Glorot(), "features.*": Glorot()}
 
 
-@register("patch_embed")
+@register("patch_embed", "linear patch embedding")
 class PatchEmbedSpec(PatchStemSpec):
     """All pixels of a patch through one matrix (ViT, equation 1)."""
-
-    def label(self) -> str:
-        return "linear patch embedding"
 
     def build(self, codec: Codec, width: int) -> "PatchEmbed":
         return PatchEmbed(self, nn.Flatten(), CHANNELS * codec.patch_size**2, codec, width)

@@ -100,12 +100,9 @@ class FourierPixelEmbeddingSpec(PixelStemSpec):
         return PixelEmbedding(FourierFeatures(self), 2 * self.frequencies, codec, width)
 
 
-@register("linear_pixel_embedding")
+@register("linear_pixel_embedding", "linear embedding of the three channels")
 class LinearPixelEmbeddingSpec(PixelStemSpec):
     """(x - 127.5) / 127.5 of each channel, then linear: "continuous" (inductive biases, section 3.2)."""
-
-    def label(self) -> str:
-        return "linear embedding of the three channels"
 
     def build(self, codec: Codec, width: int) -> "PixelEmbedding":
         return PixelEmbedding(ScaledValues(), 1, codec, width)
