@@ -124,7 +124,6 @@ class UpsamplingHeadSpec(HeadSpec):
         return f"upsampling residual decoder, {self.channels} channels{norms}"
 
     def build(self, codec: Codec, width: int) -> "UpsamplingHead":
-        """Raises ValueError unless the codes of a position are a square of 4 x 4, 8 x 8, and so on."""
         return UpsamplingHead(self, codec, width)
 
     def flops_per_token(self, codec: Codec, width: int) -> int:
@@ -142,7 +141,6 @@ class RegressionHeadSpec(HeadSpec):
     predicts_means: ClassVar[bool] = True
 
     def build(self, codec: Codec, width: int) -> "RegressionHead":
-        """Raises ValueError for codes without an order, which have no mean."""
         return RegressionHead(codec, width)
 
     def flops_per_token(self, codec: Codec, width: int) -> int:
@@ -218,12 +216,10 @@ class RegressionHead(Likelihood):
         return at_least_float32(self.project(tokens))
 
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
-        """Return half the squared error of each code; there are no labels to smooth."""
         assert not label_smoothing, "a mean has no soft labels"
         return squared_error_nats(self(tokens), targets, self.vocab_size)
 
     def mode(self, tokens: Tokens) -> Codes:
-        """Return the code nearest to each mean."""
         values = (self(tokens) + 1) * (self.vocab_size - 1) / 2
         return values.round().clamp(0, self.vocab_size - 1).long()
 

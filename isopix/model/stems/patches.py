@@ -1,7 +1,5 @@
 """Patch embeddings: each patch through the same network, on its own."""
 
-import abc
-
 import torch
 from einops import rearrange
 from torch import Tensor, nn
@@ -36,10 +34,6 @@ class PatchStemSpec(StemSpec):
         super().__post_init__()
         if min(self.std) <= 0:
             raise ValueError(f"std {list(self.std)} must be above 0")
-
-    @abc.abstractmethod
-    def build(self, codec: Codec, width: int) -> "PatchEmbed":
-        """Return the stem."""
 
     def num_components(self, codec: Codec) -> int:
         return 1

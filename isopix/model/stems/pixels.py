@@ -1,6 +1,5 @@
 """Embeddings of values: a table of vectors for each code or channel of a position, summed."""
 
-import abc
 import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, cast
@@ -63,10 +62,6 @@ ValueFeatures = Float[Tensor, "3 256 F"]
 
 class PixelStemSpec(StemSpec):
     """Base of stems that embed each channel of a pixel by its value."""
-
-    @abc.abstractmethod
-    def build(self, codec: Codec, width: int) -> "PixelEmbedding":
-        """Return the stem. Raises ValueError if a position is more than a pixel."""
 
     def num_components(self, codec: Codec) -> int:
         return CHANNELS
