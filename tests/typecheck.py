@@ -1,8 +1,8 @@
 """The runtime type checker of the tests: it checks a function once for each form of arguments and result.
 
 A form is the shape and dtype of an array, and the class of anything else. jaxtyping binds the arguments of
-each call and has them checked twice, which without this takes half of the time of the tests. Functions without
-array types are mypy's.
+each call and has them checked twice, which without this takes half of the time of the tests. Functions
+without array types are mypy's.
 """
 
 import functools
