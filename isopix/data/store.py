@@ -77,25 +77,25 @@ class EncodedFile:
     def __reduce__(self) -> tuple[Any, ...]:
         return EncodedFile, (self.path, self.ends)
 
+    def __len__(self) -> int:
+        return len(self.ends)
+
     def __getitem__(self, i: int) -> Pixels:
         """Raises RuntimeError for a damaged image."""
         start, end = int(self.ends[i - 1]) if i else 0, int(self.ends[i])
         try:
-            return _decoded(os.pread(self.file.fileno(), end - start, start))
+            content = os.pread(self.file.fileno(), end - start, start)
+            if is_jpeg(content):
+                rgb = decode_image(content, NEVER_REDUCED)
+            else:
+                with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+                    rgb = image.convert("RGB")
+            return np.asarray(rgb).transpose(2, 0, 1)  # a view
         except Exception as error:  # damaged images raise many types
             raise RuntimeError(
                 f"an image in {self.path} is damaged ({failure_reason(error)}); delete {self.path.parent}, "
                 "which is then written anew"
             ) from error
-
-
-def _decoded(content: bytes) -> Pixels:
-    if is_jpeg(content):
-        rgb = decode_image(content, NEVER_REDUCED)
-    else:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-            rgb = image.convert("RGB")
-    return np.asarray(rgb).transpose(2, 0, 1)  # a view
 
 
 ImageFile = UInt8[Tensor, "_ ..."] | EncodedFile
@@ -193,9 +193,7 @@ class FullResolution(_FileRows):
                 yield file[row]
 
     def to(self, device: torch.device) -> "FullResolution":
-        """Return these images with their own pixels alone on the device, if they are not there already;
-        encoded ones stay on the disk.
-        """
+        """Return these images with their own pixels alone on the device; encoded ones stay on the disk."""
         return self if self.device == device or not self.is_decoded else self.packed(device)
 
     def packed(self, device: torch.device) -> "FullResolution":
@@ -231,10 +229,11 @@ class FullResolution(_FileRows):
 
 def open_images(path: Path, ends: Ends | None, size: tuple[int, int]) -> ImageSequence:
     """Return the images of a file of one resolution; encoded ones end at `ends`."""
-    if ends is not None:
-        return _images_of(EncodedFile(path, ends), len(ends), size)
-    pixels = _mapped(path).view(-1, 3, *size)
-    return pixels if pixels.nbytes <= COPIED_BYTES else _images_of(pixels, len(pixels), size)
+    file = _mapped(path).view(-1, 3, *size) if ends is None else EncodedFile(path, ends)
+    if isinstance(file, Tensor) and file.nbytes <= COPIED_BYTES:
+        return file
+    rows = torch.arange(len(file))
+    return FileImages((file,), torch.zeros_like(rows), rows, size)
 
 
 def open_full(path: Path, ends: Ends | None, shapes: Int[Tensor, "B 2"]) -> FullResolution:
@@ -244,11 +243,6 @@ def open_full(path: Path, ends: Ends | None, shapes: Int[Tensor, "B 2"]) -> Full
     rows = sizes.cumsum(0) - sizes if ends is None else count
     file = _mapped(path) if ends is None else EncodedFile(path, ends)
     return FullResolution((file,), torch.zeros_like(count), rows, heights, widths)
-
-
-def _images_of(file: ImageFile, count: int, size: tuple[int, int]) -> FileImages:
-    rows = torch.arange(count)
-    return FileImages((file,), torch.zeros_like(rows), rows, size)
 
 
 def _mapped(path: Path) -> UInt8[Tensor, " n"]:

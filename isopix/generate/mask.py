@@ -25,8 +25,8 @@ from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.registry import kinds
 from isopix.core.types import Images, Mask
-from isopix.data.mask_file import read_mask
-from isopix.data.resize import crop_box
+from isopix.data.decode import read_mask
+from isopix.data.preprocess import crop_box
 from isopix.objectives.masks import MaskSpec, exact_ratio_mask
 
 PixelShape = Bool[Tensor, "H W"]

@@ -6,7 +6,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from isopix.core.text import error_line
 from isopix.data.augment import AugmentationSpec, PadCropFlip
+from isopix.data.formats import local_formats
 from isopix.data.sources.base import (
     DATASETS,
     DEFAULT_HOLDOUT,
@@ -14,7 +16,6 @@ from isopix.data.sources.base import (
     ReadOptions,
     Source,
     SplitName,
-    local_formats,
     with_class_names,
 )
 from isopix.data.sources.tables import open_arrow, splits_of
@@ -64,10 +65,9 @@ def _download(name: str, repository: str, split: str) -> list[Path]:
     try:
         loaded = datasets.load_dataset(repository, split=split, keep_in_memory=False)
     except Exception as error:  # connection, proxy, log-in and cache errors of four libraries
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(": ")
         raise RuntimeError(
-            f"dataset '{name}' cannot be downloaded from the Hugging Face Hub: no network or no access "
-            f"({reason}); give {local_formats()}, or copy a filled Hub cache and set HF_HUB_OFFLINE=1"
+            f"dataset '{name}' cannot be downloaded from the Hugging Face Hub ({error_line(error)}); "
+            f"give {local_formats()}, or copy a filled Hub cache and set HF_HUB_OFFLINE=1"
         ) from error
     return [Path(file["filename"]) for file in loaded.cache_files]
 

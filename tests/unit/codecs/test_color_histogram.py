@@ -1,10 +1,9 @@
 """Counting colors."""
 
 import numpy as np
-import pytest
 import torch
 
-from isopix.codecs.quantization_error import count_colors
+from isopix.codecs.kmeans import count_colors
 from isopix.core.random import generator
 
 IMAGES = torch.randint(4, (7, 3, 5, 6), dtype=torch.uint8, generator=generator(0, "images")) * 85
@@ -17,16 +16,5 @@ def test_counts_are_those_of_numpy() -> None:
     assert np.array_equal(found.counts.numpy(), counts)
 
 
-def test_a_stream_of_batches_is_the_whole() -> None:
-    whole, stream = count_colors(IMAGES), count_colors(iter([IMAGES[:2], IMAGES[2:]]))
-    assert torch.equal(whole.colors, stream.colors)
-    assert torch.equal(whole.counts, stream.counts)
-
-
 def test_every_pixel_is_counted_once() -> None:
     assert count_colors(IMAGES).num_pixels == 7 * 5 * 6
-
-
-def test_nothing_to_count_is_rejected() -> None:
-    with pytest.raises(ValueError, match="there are no pixels to count colors of"):
-        count_colors(IMAGES[:0])

@@ -143,6 +143,6 @@ def test_different_codecs_have_different_fingerprints() -> None:
 
 
 def test_settings_that_do_not_divide_a_patch_are_refused() -> None:
-    assert "cannot be divided into 3 x 3" in refusal(from_dict, DownsampledColorSpec, {"side": 3})
+    assert "is not a multiple of side 3" in refusal(from_dict, DownsampledColorSpec, {"side": 3})
     values = {"patch_size": 12, "thumbnail": "subsample"}
-    assert "allows multiples of 8" in refusal(from_dict, GrayThumbnailSpec, values)
+    assert "a multiple of 8 with thumbnail=subsample" in refusal(from_dict, GrayThumbnailSpec, values)

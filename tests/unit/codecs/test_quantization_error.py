@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from isopix.codecs.kmeans import count_colors, quantization_error
 from isopix.codecs.palette import Palette
-from isopix.codecs.quantization_error import count_colors, quantization_error
 from isopix.core.types import Grid
 
 PALETTE = Palette(torch.tensor([[0.0, 0, 0], [99.6, 100, 100], [200, 200, 200]]), Grid(1, 1))
@@ -30,7 +30,7 @@ def test_unused_and_rare_colors_are_counted() -> None:
     pixels[..., 0] = 100
     found = quantization_error(PALETTE, pixels)
     assert found.counts.tolist() == [200_000, 1, 0]
-    assert (found.num_unused, found.num_rare) == (1, 1)
+    assert (found.record.unused_colors, found.record.rare_colors) == (1, 1)
 
 
 @pytest.mark.parametrize("colors", [1, 3])

@@ -14,7 +14,6 @@ from isopix.data.augment import (
 )
 from isopix.data.splits import Split
 from tests.unit.data.pictures import noise, whole
-from tests.unit.data.refusal import refusal
 
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)
 ALL = torch.arange(64)
@@ -49,12 +48,6 @@ def test_every_result_is_a_window_of_the_reflected_image_or_its_mirror() -> None
 def test_augmentation_is_a_function_of_seed_and_step() -> None:
     assert torch.equal(_augmented(4, 0.5, step=3), _augmented(4, 0.5, step=3))
     assert not torch.equal(_augmented(4, 0.5, step=3), _augmented(4, 0.5, step=4))
-
-
-@pytest.mark.parametrize(("rows", "cols"), [(4, 32), (32, 3)])
-def test_a_pad_that_cannot_be_reflected_is_rejected(rows: int, cols: int) -> None:
-    message = f"pad 4 does not fit images of {rows}x{cols}; allowed: below {min(rows, cols)}"
-    assert refusal(PadCropFlip().source_side, rows, cols) == message
 
 
 def test_scale_crop_gives_the_resolution_of_the_images() -> None:

@@ -77,14 +77,6 @@ def test_augmented_batches_are_a_function_of_the_step() -> None:
     assert not torch.equal(sooner, split.images[batches.indices(0)])
 
 
-def test_no_images_are_rejected() -> None:
-    assert refusal(lambda: Batches(_split(0), batch_size=4)) == "the training split has no images"
-
-
-def test_an_impossible_batch_size_is_rejected() -> None:
-    assert refusal(lambda: Batches(_split(4), batch_size=0)) == "batch size is 0; allowed: 1 or more"
-
-
 # Encoded images are decoded by worker processes.
 
 AUGMENTATIONS = [NoAugmentation(), PadCropFlip(pad=2), ScaleCrop(min_side=12, max_side=16, crop=10, flip=0.5)]

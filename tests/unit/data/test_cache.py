@@ -36,7 +36,7 @@ def _source(content_hash: str = "one", name: str = "picture") -> Source:
 def _cached(
     folder: Path, source: Source | None = None, store: StoreChoice = "pixels", **changes: int | None
 ) -> CachedSource:
-    config = PreprocessConfig(rows=4, cols=8, resample="area", crop_seed=None, full_side=4)
+    config = PreprocessConfig(rows=4, cols=8, resample="area", full_side=4)
     return cached_source(source or _source(), {"train": replace(config, **changes)}, folder, store)
 
 

@@ -176,7 +176,7 @@ def test_the_first_bad_files_are_named_in_notes_and_the_others_counted(tmp_path:
     named = [f"skipped {i}.png: empty file" for i in range(6)]
     assert list(dataclasses.replace(blank, bad_files=files[:6]).notes) == named
     many = dataclasses.replace(blank, bad_files=files, bad_files_csv=tmp_path / "bad.csv")
-    rest = f"skipped 1,229 more unreadable images; all are listed in {tmp_path / 'bad.csv'}"
+    rest = f"skipped 1,229 more unreadable images: {tmp_path / 'bad.csv'}"
     assert list(many.notes) == [*named[:5], rest]
 
 
@@ -203,18 +203,14 @@ def test_labels_are_asked_for_by_name(tmp_path: Path, draw: Draw) -> None:
     for i in range(10):
         draw(tmp_path / "flat" / f"{i}.png", seed=i)
     images = load_dataset(DataConfig(source=str(tmp_path / "flat"), rows=8, cols=8))
-    assert refusal(images.require_labels, "probe") == (
-        "probe needs labels; dataset 'flat' has none in train, validation, test: "
-        "in a folder, put the images of each class in a sub-folder; in an .npz file, give y_train and y_test"
-    )
+    message = "probe needs labels; dataset 'flat' has none in train, validation, test: in a folder"
+    assert refusal(images.require_labels, "probe").startswith(message)
 
 
 def test_one_class_is_too_few_where_labels_are_needed(classes: Path) -> None:
     shutil.rmtree(classes / "dog")
     images = load_dataset(DataConfig(source=str(classes), rows=8, cols=8))
-    assert "two classes or more; those of dataset 'pets' are all of class cat" in refusal(
-        images.require_labels, "probe"
-    )
+    assert "two classes; those of dataset 'pets' are all of cat" in refusal(images.require_labels, "probe")
 
 
 @pytest.mark.slow

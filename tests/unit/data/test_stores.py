@@ -41,7 +41,7 @@ INDICES = [
 def cached(folder: Path, name: str) -> Split:
     """The pictures in a store, at 6x8 and with whole ones; `mapped` are pixels of a large file."""
     split = SourceSplit(COUNT, lambda start, stop: iter(PICTURES[start:stop]), str, np.arange(COUNT))
-    config = PreprocessConfig(rows=6, cols=8, resample="area", crop_seed=None, full_side=14)
+    config = PreprocessConfig(rows=6, cols=8, resample="area", full_side=14)
     choice = "encoded" if name == "encoded" else "pixels"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "COPIED_BYTES", 0 if name == "mapped" else 2**30)
