@@ -22,7 +22,7 @@ from isopix.data.sources.base import SourceSplit
 from tests.peak_memory import peak_memory
 
 FORMATS = ("png", "jpg", "gif", "bmp", "webp", "tiff")
-CONFIG = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None, full_side=None)
+CONFIG = PreprocessConfig(rows=8, cols=8, resample="area")
 
 
 def valid_image(kind: str) -> bytes:
