@@ -127,19 +127,6 @@ def test_without_a_baseline_pre_trained_runs_are_compared_with_those_from_scratc
     assert (pattern[0].group, pattern[0].baseline) == ("fine-tuned", "from scratch")
 
 
-def test_the_order_of_runs_does_not_matter(runs: Path) -> None:
-    tuned, scratch = (sorted(runs.glob(f"{name}-*")) for name in ("tuned", "scratch"))
-    [one] = isopix.compare(*tuned, baseline=scratch).comparisons
-    [other] = isopix.compare(*tuned[::-1], baseline=scratch).comparisons
-    assert one == other
-
-
-def test_several_groups_have_one_baseline(runs: Path) -> None:
-    found = isopix.compare(f"{runs}/tuned-*", f"{runs}/scratch-*", baseline=f"{runs}/scratch-*").comparisons
-    assert [each.group for each in found] == ["tuned", "scratch"]
-    assert found[1].difference["mean"] == found[1].difference["half_width"] == 0
-
-
 def test_what_an_interval_leaves_out_is_a_note(runs: Path) -> None:
     [one] = isopix.compare(f"{runs}/tuned-0-*", baseline=f"{runs}/scratch-0-*").comparisons
     assert one.difference["seeds"] is None
@@ -164,10 +151,6 @@ BY_60 = "step chosen on 60 validation images"
 RECORDS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "equal": ({}, []),
     "labels": ({"labels_seen": 1437}, ["a and b differ in labels seen in training (1,437; 50)"]),
-    "unknown labels": ({"labels_seen": None}, ["a and b differ in labels seen in training (unknown; 50)"]),
-    "images": ({"images_hash": "other"}, ["a and b differ in images"]),
-    "classes": ({"classes": {"test": 9}}, ["a and b differ in classes"]),
-    "selection": ({"selection": ""}, [f"a and b differ in selection (none; {BY_60})"]),
     "draws": ({"seeds": {"data.seed": 3}, "data": "the same images"}, []),
 }
 
@@ -206,10 +189,6 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "other test images": (
         lambda path, correct: replace_run(path, correct, hashes=np.arange(NUM_IMAGES) + 1),
-        "were evaluated on different test images",
-    ),
-    "fewer test images": (
-        lambda path, correct: replace_run(path, correct[:-1]),
         "were evaluated on different test images",
     ),
     "other settings in a group": (
