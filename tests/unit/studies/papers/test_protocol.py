@@ -1,4 +1,4 @@
-"""Every protocol fills every cell from trials in an order in which they can run, as the papers published it."""
+"""Every protocol fills every cell, from trials in an order in which they can run, with published settings."""
 
 from itertools import product
 from pathlib import Path
