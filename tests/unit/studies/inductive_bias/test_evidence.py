@@ -9,7 +9,7 @@ import pytest
 from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, accuracy_regime, difference, range_terms
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term, largest_design
 from isopix.studies.inductive_bias.results import ProbedLayers, Trial, pack_correct
-from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, pool_probes, probed, trial, world
+from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, probed, trial, world
 
 
 def evidence(trials: list[Trial], groups: np.ndarray | None = None) -> StudyEvidence:
@@ -28,15 +28,6 @@ def evidence(trials: list[Trial], groups: np.ndarray | None = None) -> StudyEvid
 )
 def test_the_largest_complete_design_is_read(known: dict[int, str], seeds: list[int], kinds: str) -> None:
     assert largest_design({seed: list(own) for seed, own in known.items()}) == (seeds, list(kinds))
-
-
-def test_one_further_trial_erases_no_decision() -> None:
-    made = world(lambda a: [0.5] * (a[2] + 1), cells=[cell for cell in CELLS if cell[2] < 6])
-    before = made.verdicts()
-    further = [replace(each, depth=6) for each in made.trials if each.seed == 0 and each.depth == 3][:1]
-    network = probed([0.5] * 7)
-    made.trials += [replace(each, probes={"mean": pool_probes(network)}) for each in further]
-    assert made.verdicts() == before
 
 
 def test_groups_of_test_images_widen_the_interval() -> None:

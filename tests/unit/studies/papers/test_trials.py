@@ -44,10 +44,8 @@ def test_a_sequential_search_ends_after_the_first_fall(tmp_path: Path) -> None:
     lower = (("optimizer.lr=0.01",), ("optimizer.lr=0.001",), ("optimizer.lr=0.1",))
     commands = FakeVerbs(score)
     outcome = finetune(sequential=True, grid=lower).run(commands, tmp_path)
-    assert [words[1] for name, _, words in commands.calls if name == "finetune"] == [
-        "optimizer.lr=0.01",
-        "optimizer.lr=0.001",
-    ]
+    tried = [words[1] for name, _, words in commands.calls if name == "finetune"]
+    assert tried == ["optimizer.lr=0.01", "optimizer.lr=0.001"]
     assert outcome.selection["selected"] == ["optimizer.lr=0.01"]
 
 
@@ -98,19 +96,12 @@ def test_the_data_of_pre_training_and_of_labels() -> None:
     assert Setup("paper", data="cifar100").network("l", igpt.l()).recipe.data.source == "imagenet-1k"
     assert Setup("tiny").datasets("cifar10", "stl10") == ("translated-digits",)
     both = Setup("tiny", data="digits")
-    assert (both.datasets("cifar10"), both.network("d", igpt.tiny()).recipe.data.source) == (
-        ("digits",),
-        "digits",
-    )
+    network = both.network("d", igpt.tiny())
+    assert both.datasets("cifar10") == (network.recipe.data.source,) == ("digits",)
+    assert both.probe_data(network, "digits") is None, "its other settings apply too"
+    assert both.probe_data(network, "cifar10") == "cifar10"
     other = Setup("tiny", data="digits", pretrain_data="stl10").network("d", igpt.tiny())
     assert other.recipe.data.source == "stl10"
-
-
-def test_the_data_of_pre_training_are_not_read_anew() -> None:
-    setup = Setup("tiny")
-    network = setup.network("d", igpt.digits())
-    assert setup.probe_data(network, "translated-digits") is None
-    assert setup.probe_data(network, "cifar10") == "cifar10"
 
 
 def test_a_path_with_quotes_is_a_value() -> None:
