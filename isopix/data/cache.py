@@ -173,7 +173,7 @@ def _read_split(
         shapes = torch.from_numpy(columns["shapes"]).view(-1, 2)
         full = open_full(path.with_suffix(".full"), ends["full"], shapes)
     return Split(
-        images=open_images(path.with_suffix(".images"), ends["image"], (config.rows, config.cols)),
+        images=open_images(path.with_suffix(".images"), ends["image"], len(kept), (config.rows, config.cols)),
         labels=None if source.labels is None else torch.from_numpy(source.labels[kept]),
         full_resolution=full,
         hashes=torch.from_numpy(columns["hashes"]),
