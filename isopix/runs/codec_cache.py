@@ -13,8 +13,7 @@ from isopix.data.dataset import ImageDataset
 from isopix.recipes.recipe import Recipe
 from isopix.storage.arrays import read_tensors, write_tensors
 from isopix.storage.cache import default_cache, read_manifest, write_artifact
-from isopix.storage.hashing import hash_bytes
-from isopix.storage.provenance import plugin_records
+from isopix.storage.provenance import hash_bytes, plugin_records
 
 MAX_IMAGES = 100_000  # to which a codec is fitted: more take longer, and change it little
 VERSION = 2  # of all fitting: raise it when other codecs come of the same images

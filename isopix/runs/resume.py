@@ -24,9 +24,8 @@ from isopix.runs.start import InitialWeights
 from isopix.runs.state import OPTIMIZER, environment_of, plugin_changes, recipe_of, state_of
 from isopix.runs.training import RunStatus, TrainingRun
 from isopix.runs.training_log import RunObserver
-from isopix.storage.atomic import is_temporary, read_json, write_json
+from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, prune
-from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_valid_records
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.config import TrainConfig
