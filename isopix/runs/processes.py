@@ -15,11 +15,10 @@ from isopix.core.verb import begin_work
 from isopix.data.dataset import open_source
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import check_selects_step, finetune_and_refit
 from isopix.runs.load import saved_recipe
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import FOLDER_LOCK, resume_run
+from isopix.runs.resume import FOLDER_LOCK, check_selects_step, finetune_and_refit, resume_run
 from isopix.runs.shipped import shipped_copy
 from isopix.runs.start import InitialWeights, TrainingStart
 from isopix.runs.training import RunStatus

@@ -23,8 +23,8 @@ from isopix.finetuning.evaluate import (
 )
 from isopix.probing.features import draw_masks
 from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.finetuned import load_finetuned

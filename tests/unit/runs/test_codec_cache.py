@@ -11,7 +11,7 @@ from isopix.codecs import kmeans
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs import codec_cache
-from isopix.runs.codec_cache import fit_codec
+from isopix.runs.pretrain import fit_codec
 
 
 @pytest.fixture

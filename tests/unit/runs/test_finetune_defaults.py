@@ -10,10 +10,10 @@ import torch
 
 from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
 from isopix.recipes import registry
-from isopix.runs.finetune import finetune_recipe, prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.finetuned import load_finetuned

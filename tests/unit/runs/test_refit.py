@@ -11,10 +11,10 @@ import torch
 
 from isopix.recipes import registry
 from isopix.runs import pretrain as running
-from isopix.runs.finetune import finetune_and_refit, prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import resume_run
+from isopix.runs.resume import finetune_and_refit, resume_run
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log

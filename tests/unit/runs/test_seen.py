@@ -11,11 +11,11 @@ from PIL import Image
 
 import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.image_lists import leave_out_seen, load_seen
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 import isopix
 from isopix.data.dataset import load_dataset
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.shipped import COPIES, find_model, shipped_models, writable_model
+from isopix.runs.start import prepare_finetune
 
 CPU = torch.device("cpu")
 MODELS = shipped_models()
