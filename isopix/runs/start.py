@@ -178,7 +178,8 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     paths = {
         path: f"finetune.{path}"
         for path in changes
-        if path in FINETUNE_FIELDS or (path not in names and get_close_matches(path, FINETUNE_FIELDS))
+        if path in FINETUNE_FIELDS
+        or (path not in names and "." not in path and get_close_matches(path, FINETUNE_FIELDS))
     }
     return override(recipe, {paths.get(path, path): value for path, value in changes.items()})
 

@@ -25,14 +25,6 @@ def test_an_evaluator_with_an_interval_adds_evaluations_and_one_without_joins_al
     assert run.task.module.training
 
 
-def test_a_failed_evaluation_is_a_note_and_not_the_end() -> None:
-    run = Run(RHYTHM, evaluators=(Steps(fails_at=3),))
-    assert run.reached == 7
-    assert [record for record in run.records if record["kind"] == "note"] == [
-        {"kind": "note", "step": 3, "text": "no steps at step 3: it did not converge"}
-    ]
-
-
 @pytest.mark.parametrize(
     ("evaluators", "message"),
     [
