@@ -31,11 +31,11 @@ import numpy as np
 from cells import RESULTS, read
 from scipy.special import ndtri
 
-from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.grid import SCALES, Scale
 from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
+from isopix.studies.results import ClaimRecord
 
 RESULT = RESULTS / "study-simulation.json"
 LETTERS = tuple(claim.letter for claim in CLAIMS)
@@ -168,7 +168,7 @@ def measurements(
     }
 
 
-def simulate(name: str, world: str, draw: np.random.Generator) -> list[ClaimResult]:
+def simulate(name: str, world: str, draw: np.random.Generator) -> list[ClaimRecord]:
     """Return the claims of one simulated study, of a scale and its spreads."""
     return evaluate_claims(simulated_study(name, world, draw))
 

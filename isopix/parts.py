@@ -33,10 +33,10 @@ set.
 
 import isopix.analysis.run  # noqa: F401  registers the package's own
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
-from isopix.analysis.results import SummaryTable
 from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
 from isopix.core.random import generator
 from isopix.core.registry import Part, kinds, nouns, register
+from isopix.core.table import Table
 from isopix.core.types import (
     Codes,
     Grid,
@@ -138,7 +138,7 @@ __all__ = [
     "StatelessCodecSpec",
     "Stem",
     "StemSpec",
-    "SummaryTable",
+    "Table",
     "Tokens",
     "TrainConfig",
     "TrainingBatch",

@@ -1,8 +1,8 @@
 """The runtime type checker of the tests: it checks a function once for each form of arguments and result.
 
-A form is the shape and dtype of an array, and the class of anything else; whether a call passes depends on
-nothing else. jaxtyping binds the arguments of each call and has them checked twice, which without this takes
-half of the time of the tests. A function without array types is checked by beartype alone, at each call.
+A form is the shape and dtype of an array, and the class of anything else. jaxtyping binds the arguments of
+each call and has them checked twice, which without this takes half of the time of the tests. Functions
+without array types are mypy's.
 """
 
 import functools
@@ -10,13 +10,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import is_dataclass
 from enum import Enum
 from types import FunctionType
-from typing import Any, ForwardRef, ParamSpec, TypeVar, get_args
+from typing import Any
 
 import jaxtyping
 import numpy as np
-from beartype import beartype
-from beartype.roar import BeartypeCallHintViolation, BeartypeDecorHintException
-from jaxtyping import TypeCheckError, config
+from jaxtyping import config
 from torch import Tensor
 
 original = jaxtyping.jaxtyped
@@ -33,39 +31,29 @@ def jaxtyped(*, typechecker: Any) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         if not isinstance(function, type):
-            return checked_when_called(function, typechecker)
+            return checked_by_form(function, typechecker)
         if is_dataclass(function) and "__init__" in vars(function):
-            function.__init__ = checked_when_called(function.__init__, typechecker)  # type: ignore[misc]
+            function.__init__ = checked_by_form(function.__init__, typechecker)  # type: ignore[misc]
         return function
 
     return decorate
 
 
-def checked_when_called(function: FunctionType, typechecker: Any) -> Callable[..., Any]:
-    """Return the function with its types checked; its checker is built at the first call."""
-
-    @functools.cache
-    def checker() -> Callable[..., Any]:
-        found = None if may_have_shapes(function) else without_shapes(function)
-        return found or with_shapes(function, typechecker)
-
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return (function if config.jaxtyping_disable else checker())(*args, **kwargs)
-
-    return wrapped
-
-
-def with_shapes(function: FunctionType, typechecker: Any) -> Callable[..., Any]:
-    """Return the function with its types and shapes checked, where their forms are new."""
+def checked_by_form(function: FunctionType, typechecker: Any) -> Callable[..., Any]:
+    """Return the function with its types and shapes checked where their forms are new."""
+    if not any("jaxtyping" in repr(hint) for hint in function.__annotations__.values()):
+        return function
     check = original(typechecker=typechecker)
-    checked = check(function)
+    checked = functools.cache(lambda: check(function))  # built at the first call
     passed: dict[Hashable, set[Hashable]] = {}  # the forms of results, for each form of the arguments
 
+    @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
+        if config.jaxtyping_disable:
+            return function(*args, **kwargs)
         given = (len(args), *map(form, args), *kwargs, *map(form, kwargs.values()))
         if given not in passed:
-            result = checked(*args, **kwargs)
+            result = checked()(*args, **kwargs)
             passed[given] = {form(result)}
             return result
         result = function(*args, **kwargs)
@@ -80,77 +68,10 @@ def with_shapes(function: FunctionType, typechecker: Any) -> Callable[..., Any]:
 
 def form(value: object) -> Hashable:
     """Return what the check of a value depends on."""
-    return FORMS[type(value)](value)
-
-
-@functools.singledispatch
-def form_of(value: object) -> Hashable:
-    return type(value)
-
-
-class Forms(dict[type, Callable[[Any], Hashable]]):
-    """The function of `form_of` for each class, found faster than by it."""
-
-    def __missing__(self, cls: type) -> Callable[[Any], Hashable]:
-        self[cls] = form_of.dispatch(cls)
-        return self[cls]
-
-
-FORMS = Forms()
-
-
-@form_of.register(Tensor)
-@form_of.register(np.ndarray)
-def _(value: Any) -> Hashable:
-    return type(value), value.shape, value.dtype
-
-
-@form_of.register(str)
-@form_of.register(Enum)
-@form_of.register(type)
-def _(value: Hashable) -> Hashable:
-    return value
-
-
-@form_of.register(list)
-@form_of.register(tuple)
-@form_of.register(set)
-@form_of.register(frozenset)
-def _(value: Any) -> Hashable:
-    return (type(value), *map(form, value)) if len(value) <= LONG else object()
-
-
-@form_of.register(dict)
-def _(value: dict[Any, Any]) -> Hashable:
-    return type(value), form((*value, *value.values()))
-
-
-def may_have_shapes(function: FunctionType) -> bool:
-    """Whether a function has an array type, or a name that is not yet known."""
-    return any(map(has_shape, function.__annotations__.values()))
-
-
-def has_shape(hint: Any) -> bool:
-    """Whether an annotation has an array type, or a name that is not yet known, anywhere in it."""
-    if isinstance(hint, TypeVar):
-        return any(map(has_shape, (hint.__bound__, *hint.__constraints__)))
-    if isinstance(hint, list):  # the arguments of a Callable
-        return any(map(has_shape, hint))
-    unknown = isinstance(hint, str | ForwardRef | ParamSpec)
-    return unknown or "jaxtyping" in repr(hint) or any(map(has_shape, get_args(hint)))
-
-
-def without_shapes(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return the function with its types checked, or None if beartype does not know one of them."""
-    try:
-        checked = beartype(function)
-    except BeartypeDecorHintException:
-        return None
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return checked(*args, **kwargs)
-        except BeartypeCallHintViolation as violation:
-            raise TypeCheckError(str(violation)) from None
-
-    return called
+    if isinstance(value, Tensor | np.ndarray):
+        return type(value), value.shape, value.dtype
+    if isinstance(value, list | tuple | set | frozenset):
+        return (type(value), *map(form, value)) if len(value) <= LONG else object()
+    if isinstance(value, dict):
+        return dict, form((*value, *value.values()))
+    return value if isinstance(value, str | Enum | type) else type(value)

@@ -22,8 +22,8 @@ from speed.timing import Stopwatch, Work
 from torch import Tensor
 
 from isopix.codecs import kmeans
+from isopix.codecs.kmeans import quantization_error
 from isopix.codecs.palette import Palette
-from isopix.codecs.quantization_error import quantization_error
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images
 

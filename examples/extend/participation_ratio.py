@@ -55,6 +55,6 @@ class ParticipationRatio(parts.Analysis):
             f" {ratios[-1]:.1f}; {numbers['images']:,} images{parts.image_source(numbers)}."
         )
 
-    def table(self, numbers: parts.Numbers) -> parts.SummaryTable:
+    def table(self, numbers: parts.Numbers) -> parts.Table:
         rows = [(str(layer), f"{ratio:.1f}") for layer, ratio in enumerate(numbers["participation_ratios"])]
-        return parts.SummaryTable("Dimensions of the hidden states", ("layer", "participation ratio"), rows)
+        return parts.Table("Dimensions of the hidden states", ("layer", "participation ratio"), rows)

@@ -7,6 +7,7 @@ autoregressive network a token is located at the position that it predicts, not 
 
 import math
 from collections.abc import Iterable
+from functools import reduce
 from typing import Final, NamedTuple
 
 import torch
@@ -73,10 +74,8 @@ def attention_distance(
     Transformer, section 4.5 and figure 7).
     """
     between = drop_prefix_tokens(weights, weights.shape[-1] - grid.positions, renormalize=renormalize)
-    return (
-        torch.einsum("bhij,ij->bh", between, position_distances(grid, patch_size).to(between))
-        / grid.positions
-    )
+    distances = position_distances(grid, patch_size).to(between)
+    return torch.einsum("bhij,ij->bh", between, distances) / grid.positions
 
 
 def uniform_attention_distance(grid: Grid, *, patch_size: int = 1, causal: bool = False) -> float:
@@ -108,35 +107,28 @@ def uniform_attention_entropy(grid: Grid, *, causal: bool = False) -> float:
 
 @torch.no_grad()
 def attention_per_head(
-    network: Network,
-    images: Images,
-    *,
-    patch_size: int,
-    renormalize: bool = True,
+    network: Network, images: Images, *, patch_size: int, renormalize: bool = True
 ) -> HeadStatistics:
-    """Return the attention distance and entropy of every head on every unmasked image.
-
-    The weights of one attention of a few images are held
-    at a time. Raises ValueError for no images, or blocks without attention.
+    """Return the attention distance and entropy of every head on every unmasked image. The weights of one
+    attention of a few images are held at a time.
     """
-    require_attention(network)
-    if not len(images):
-        raise ValueError("attention distance needs at least one image")
-    grid, device = network.backbone.grid, network.device
-    parts: list[Tensor] = []
-    batch_size = max(1, MAX_WEIGHTS // grid.positions**2)
-    for batch in torch.split(images, batch_size):
+    grid = network.backbone.grid
+    parts = []
+    for batch in torch.split(images, max(1, MAX_WEIGHTS // grid.positions**2)):
         found = [
-            torch.stack(
-                [
-                    attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize),
-                    attention_entropy(weights, grid),
-                ]
+            (
+                attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize),
+                attention_entropy(weights, grid),
             )
-            for weights in network.backbone.attention_weights(network.inputs_of(batch.to(device)))
+            for weights in network.backbone.attention_weights(network.inputs_of(batch.to(network.device)))
         ]
-        parts.append(rearrange(torch.stack(found), "attentions two b heads -> two attentions heads b").cpu())
-    return HeadStatistics(*torch.cat(parts, -1))
+        parts.append(
+            [
+                rearrange(list(each), "attentions b heads -> attentions heads b").cpu()
+                for each in zip(*found, strict=True)
+            ]
+        )
+    return HeadStatistics(*(torch.cat(each, -1) for each in zip(*parts, strict=True)))
 
 
 @torch.no_grad()
@@ -149,9 +141,9 @@ def attention_from(
     Raises ValueError for blocks without attention.
     """
     require_attention(network)
-    maps: list[Tensor] = []
     backbone = network.backbone
     first = backbone.num_prefix_tokens
+    maps: list[Tensor] = []
 
     def recorded() -> Iterable[AttentionWeights]:
         for weights in backbone.attention_weights(network.inputs_of(image.to(network.device))):
@@ -162,7 +154,7 @@ def attention_from(
     uniform = [uniform_attention(backbone, axis, causal=causal) for _, axis in backbone.attention_axes()]
     uniform_rollout = attention_rollout(each[None, None] for each in uniform)[0]
     return QueryAttention(
-        rearrange(torch.stack(maps), "attentions heads queries n -> queries attentions heads n"),
+        rearrange(maps, "attentions heads queries n -> queries attentions heads n"),
         rollout,
         torch.stack([_normalize_rows(each[queries, first:]) for each in uniform], 1),
         _normalize_rows(uniform_rollout[queries, first:]),
@@ -171,34 +163,22 @@ def attention_from(
 
 def uniform_attention(backbone: Backbone, axis: AttentionAxis, *, causal: bool) -> Float[Tensor, "T T"]:
     """Return the weights of an attention that attends equally to all tokens that it may attend to."""
-    count, (rows, cols) = backbone.num_prefix_tokens + backbone.grid.positions, backbone.grid
-    allowed = torch.ones(count, count)
+    allowed = torch.ones(2 * [backbone.num_prefix_tokens + backbone.grid.positions])
     if axis.grid != backbone.grid:  # that of a row or of a column; there are no prefix tokens
-        row, col = (
-            torch.ones(side, side) if whole else torch.eye(side)
-            for side, whole in zip(
-                (rows, cols), (axis.grid.rows == rows, axis.grid.cols == cols), strict=True
-            )
-        )
-        allowed = torch.kron(row, col)
+        sides = zip(backbone.grid, axis.grid, strict=True)
+        allowed = torch.kron(*(torch.ones(n, n) if n == own else torch.eye(n) for n, own in sides))
     return _normalize_rows(allowed.tril() if causal else allowed)
 
 
 def attention_rollout(layers: Iterable[AttentionWeights]) -> Rollout:
-    """Return the product over layers of (mean over heads + identity) / 2, where the identity stands for the
-    residual connection (Abnar and Zuidema 2020, section 3).
+    """Return the product over one layer or more of (mean over heads + identity) / 2, where the identity
+    stands for the residual connection (Abnar and Zuidema 2020, section 3).
 
-    Rows sum to 1. MLPs, values and norms are ignored: rollout shows what can flow, not what is used. Raises
-    ValueError for no layers.
+    Rows sum to 1. MLPs, values and norms are ignored: rollout shows what can flow, not what is used.
     """
-    rollout: Tensor | None = None
-    for weights in layers:
-        mean = weights.mean(1)
-        layer = (mean + torch.eye(mean.shape[-1], device=mean.device, dtype=mean.dtype)) / 2
-        rollout = layer if rollout is None else layer @ rollout
-    if rollout is None:
-        raise ValueError("attention rollout needs at least one layer")
-    return rollout
+    means = (weights.mean(1) for weights in layers)
+    steps = ((mean + torch.eye(mean.shape[-1]).to(mean)) / 2 for mean in means)
+    return reduce(lambda before, step: step @ before, steps)
 
 
 def require_attention(network: Network) -> None:

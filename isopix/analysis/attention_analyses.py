@@ -1,6 +1,7 @@
 """Analyses of attention weights: distance, maps and rollout."""
 
 import base64
+from statistics import mean
 from typing import Any
 
 import torch
@@ -18,8 +19,8 @@ from isopix.analysis.attention import (
     uniform_attention_entropy,
 )
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, QueryPosition, image_source, rounded
-from isopix.analysis.results import SummaryTable
 from isopix.core.registry import register
+from isopix.core.table import Table
 from isopix.model.attention import AttentionAxis
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
@@ -46,7 +47,7 @@ class AttentionDistance(_AttentionAnalysis):
             given.network, given.images, patch_size=patch_size, renormalize=given.renormalize
         )
         layers = []
-        for (layer, span), distances, entropies in zip(
+        for (layer, span), *measured in zip(
             given.backbone.attention_axes(), found.distance, found.entropy, strict=True
         ):
             uniform = uniform_attention_distance(span.grid, patch_size=patch_size, causal=given.causal)
@@ -58,11 +59,10 @@ class AttentionDistance(_AttentionAnalysis):
                     **_mean_and_std(entropy, "entropy_"),
                     "relative_entropy": float(entropy.mean()) / uniform_entropy if uniform_entropy else 1.0,
                 }
-                for distance, entropy in zip(distances, entropies, strict=True)
+                for distance, entropy in zip(*measured, strict=True)
             ]
-            layers.append(
-                {"layer": _layer_name(layer, span), "heads": heads, "uniform_entropy": uniform_entropy}
-            )
+            name = _layer_name(layer, span)
+            layers.append({"layer": name, "heads": heads, "uniform_entropy": uniform_entropy})
         return {
             **given.common_results(),
             "images": len(given.images),
@@ -75,36 +75,31 @@ class AttentionDistance(_AttentionAnalysis):
         return plot_attention_distance(numbers)
 
     def caption(self, numbers: Numbers) -> str:
-        ratios = [head["relative_to_uniform"] for layer in numbers["layers"] for head in layer["heads"]]
-        where = ", causal" if numbers["causal"] else ""
-        if any(" " in str(layer["layer"]) for layer in numbers["layers"]):
-            where = " along the row or column"
         prefix = "" if numbers["renormalized"] else " Attention to prefix tokens counts as distance 0."
         return (
-            f"Mean attention distance in pixels, and entropy of attention as a fraction of that of uniform"
-            f" attention (1: uniform, 0: one position). A dot is a head, bars are one standard deviation over"
-            f" {numbers['images']:,} images{image_source(numbers)}. Dashed: uniform attention{where}; heads"
-            f" reach {min(ratios):.0%} to {max(ratios):.0%} of its distance.{prefix}"
+            "Mean attention distance in pixels, and entropy of attention as a fraction of that of uniform"
+            " attention (1: uniform, 0: one position). A dot is a head, bars are one standard deviation over"
+            f" {numbers['images']:,} images{image_source(numbers)}. Dashed: uniform attention.{prefix}"
         )
 
-    def table(self, numbers: Numbers) -> SummaryTable:
+    def table(self, numbers: Numbers) -> Table:
         rows = []
         for layer in numbers["layers"]:
-            heads = layer["heads"]
-            means, stds, *relative = (
-                [head[key] for head in heads]
-                for key in ("mean", "std", "relative_to_uniform", "relative_entropy")
+            keys = ("mean", "std", "relative_to_uniform", "relative_entropy")
+            means, stds, *relative = ([head[key] for head in layer["heads"]] for key in keys)
+            values = (mean(means), min(means), max(means), mean(stds))
+            rows.append(
+                (
+                    layer["layer"],
+                    *(f"{value:.2f}" for value in values),
+                    *(f"{mean(each):.0%}" for each in relative),
+                )
             )
-            values = (sum(means) / len(means), min(means), max(means), sum(stds) / len(stds))
-            shares = (f"{sum(ratios) / len(heads):.0%}" for ratios in relative)
-            rows.append((layer["layer"], *(f"{value:.2f}" for value in values), *shares))
         uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["uniform_distances"].items())
-        return SummaryTable(
+        columns = ("layer", "mean", "min over heads", "max over heads", "std over images")
+        return Table(
             f"Attention distance in pixels, {numbers['images']} images; uniform attention: {uniform}",
-            (
-                *("layer", "mean", "min over heads", "max over heads", "std over images"),
-                *("relative to uniform", "entropy, relative to uniform"),
-            ),
+            (*columns, "relative to uniform", "entropy, relative to uniform"),
             rows,
         )
 
@@ -118,11 +113,9 @@ class AttentionMaps(_AttentionAnalysis):
         uniform attention, which is 0 at positions that the query may not attend to.
         """
         found = _attention(given)
-        maps, uniform = (
-            rearrange(each, "q ... (h w) -> q ... h w", h=given.backbone.grid.rows)
-            for each in (found.heads, found.uniform_heads)
-        )
+        maps, uniform = _on_grid(given, found.heads), _on_grid(given, found.uniform_heads)
         entropies = torch.special.entr(found.heads).sum(-1)
+        columns = zip(given.queries, maps, entropies, uniform, strict=True)
         return {
             **_image(given),
             "layer_names": [_layer_name(layer, span) for layer, span in given.backbone.attention_axes()],
@@ -133,9 +126,7 @@ class AttentionMaps(_AttentionAnalysis):
                     "entropies": rounded(entropy),
                     "uniform": rounded(other),
                 }
-                for position, heads, entropy, other in zip(
-                    given.queries, maps, entropies, uniform, strict=True
-                )
+                for position, heads, entropy, other in columns
             ],
         }
 
@@ -158,10 +149,7 @@ class AttentionRollout(_AttentionAnalysis):
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return a map by query position, and the map of uniform attention."""
         found = _attention(given)
-        maps, uniform = (
-            rearrange(each, "q (h w) -> q h w", h=given.backbone.grid.rows)
-            for each in (found.rollout, found.uniform_rollout)
-        )
+        maps, uniform = _on_grid(given, found.rollout), _on_grid(given, found.uniform_rollout)
         return {
             **_image(given),
             "queries": [
@@ -185,6 +173,10 @@ def _attention(given: AnalysisInput) -> QueryAttention:
     tokens = torch.tensor([_token_index(given.backbone, position) for position in given.queries])
     image = given.images[given.image_index][None]
     return attention_from(given.network, image, tokens, causal=given.causal)
+
+
+def _on_grid(given: AnalysisInput, maps: Float[Tensor, "*maps N"]) -> Float[Tensor, "*maps rows cols"]:
+    return rearrange(maps, "... (h w) -> ... h w", h=given.backbone.grid.rows)
 
 
 def _mean_and_std(values: Float[Tensor, " B"], prefix: str) -> dict[str, float]:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from torch import Tensor
 
 from isopix.analysis.attention import CLASS_TOKEN
-from isopix.analysis.results import SummaryTable
 from isopix.codecs.base import Codec
 from isopix.core.registry import Part
+from isopix.core.table import Table
 from isopix.core.types import Images
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
@@ -29,9 +29,8 @@ class AnalysisInput:
 
     Attention maps are computed for image `image_index` from `query_positions`; `renormalize` is described in
     `attention.drop_prefix_tokens`. `causal` says whether positions attend only to earlier ones. `untrained`
-    builds an untrained network as a baseline of position embeddings, which are left without one if it is
-    None. Raises ValueError for an image or a position
-    that does not exist.
+    builds an untrained network as a baseline of position embeddings. Raises ValueError for an image or a
+    position that does not exist.
     """
 
     network: Network
@@ -44,19 +43,18 @@ class AnalysisInput:
     untrained: Callable[[], Network] | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.image_index < len(self.images):
-            raise ValueError(
-                f"image {self.image_index} does not exist; images are 0 to {len(self.images) - 1}"
-            )
-        rows, cols = self.backbone.grid
+        last, grid = len(self.images) - 1, self.backbone.grid
+        if not 0 <= self.image_index <= last:
+            raise ValueError(f"image {self.image_index} does not exist; images are 0 to {last}")
         for position in self.query_positions:
-            if isinstance(position, str):
-                if not self.backbone.num_prefix_tokens:
-                    raise ValueError("position class does not exist; this network has no class token")
-            elif not (0 <= position[0] < rows and 0 <= position[1] < cols):
+            if position == CLASS_TOKEN and not self.backbone.num_prefix_tokens:
+                raise ValueError("position class does not exist; this network has no class token")
+            if position != CLASS_TOKEN and not all(
+                0 <= i < side for i, side in zip(position, grid, strict=True)
+            ):
                 raise ValueError(
-                    f"position {position[0]},{position[1]} does not exist; rows are 0 to {rows - 1}, "
-                    f"columns 0 to {cols - 1}"
+                    f"position {position[0]},{position[1]} does not exist; rows are 0 to {grid.rows - 1}, "
+                    f"columns 0 to {grid.cols - 1}"
                 )
 
     @property
@@ -73,10 +71,8 @@ class AnalysisInput:
         from which causal attention reaches most of the image.
         """
         rows, cols = self.backbone.grid
-        default: QueryPosition = (
-            CLASS_TOKEN if self.backbone.num_prefix_tokens else (3 * rows // 4, cols // 2)
-        )
-        return self.query_positions or (default,)
+        lower_center = (3 * rows // 4, cols // 2)
+        return self.query_positions or (CLASS_TOKEN if self.backbone.num_prefix_tokens else lower_center,)
 
     def common_results(self) -> dict[str, Any]:
         """Return the fields that every analysis reports: sizes of the network and the grid."""
@@ -108,7 +104,7 @@ class Analysis(Part, noun="analysis"):
     def caption(self, numbers: Numbers) -> str:
         """Return the caption of the figure, in sentences, with the main numbers."""
 
-    def table(self, numbers: Numbers) -> SummaryTable | None:
+    def table(self, numbers: Numbers) -> Table | None:
         """Return what `isopix analyze` prints; None for nothing."""
         return None
 

@@ -7,7 +7,7 @@ equal the permuted features?
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,12 +15,19 @@ from einops import rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
+from isopix.core.random import generator
+from isopix.core.registry import register
+from isopix.core.table import Table
 from isopix.core.types import Grid, Images, Tokens
 from isopix.model.network import Network
+from isopix.plots.biases import plot_inductive_biases
+from isopix.plots.style import Figure
 
 RADIUS_FRACTION = 0.95  # fraction of the change within the radius of a receptive field
 FLIP_HIGH_BIT = 0x80  # moves a level by 128 of 256
 BATCH_SIZE = 16
+MAX_IMAGES = 32  # of the analysis; each takes seven forward passes
 
 Permutations = Int[Tensor, "B N"]
 
@@ -37,8 +44,8 @@ class ReceptiveField(NamedTuple):
     @property
     def profile(self) -> Float[np.ndarray, " distances"]:
         """The fraction at each distance 0, 1, ...: the larger of the row and the column offset."""
-        down, right = np.abs(self._offsets())
-        return np.bincount(np.maximum(down, right).ravel(), self.fractions.ravel())
+        offsets = np.indices(self.fractions.shape) - np.array(self.fractions.shape)[:, None, None] // 2
+        return np.bincount(np.abs(offsets).max(0).ravel(), self.fractions.ravel())
 
     @property
     def mean_distance(self) -> float:
@@ -50,15 +57,6 @@ class ReceptiveField(NamedTuple):
         """The smallest distance that contains 95 % of the change."""
         return int((self.profile.cumsum() < RADIUS_FRACTION * self.fractions.sum()).sum())
 
-    @property
-    def fraction_before(self) -> float:
-        """The fraction at positions before the changed one in raster order: 0 for a causal network."""
-        down, right = self._offsets()
-        return float(self.fractions[(down < 0) | ((down == 0) & (right < 0))].sum())
-
-    def _offsets(self) -> Int[np.ndarray, "2 rows cols"]:
-        return np.indices(self.fractions.shape) - np.array(self.fractions.shape)[:, None, None] // 2
-
 
 class BiasMeasurements(NamedTuple):
     """The three measurements of a network, for layers 0..L."""
@@ -66,19 +64,6 @@ class BiasMeasurements(NamedTuple):
     translation_error: list[float]
     receptive_field: list[ReceptiveField]
     permutation_error: list[float]
-
-    def by_layer(self) -> list[dict[str, Any]]:
-        """Return one record of plain numbers per layer."""
-        return [
-            {
-                "layer": layer,
-                "translation_error": translation,
-                "permutation_error": permutation,
-                "receptive_field_mean": field.mean_distance,
-                "receptive_field_radius_95": field.radius_95,
-            }
-            for layer, (translation, field, permutation) in enumerate(zip(*self, strict=True))
-        ]
 
 
 def measure_inductive_biases(
@@ -93,72 +78,58 @@ def measure_inductive_biases(
 
 
 def translation_error(
-    network: Network,
-    images: Images,
-    *,
-    shift: tuple[int, int] | None = None,
-    margin: int | None = None,
-    batch_size: int = BATCH_SIZE,
+    network: Network, images: Images, *, shift: tuple[int, int] | None = None, margin: int | None = None
 ) -> list[float]:
     """Return the `RelativeError` of the features of shifted images and the shifted features, per layer.
 
     0 for a translation-equivariant network. `shift` is in positions down and right, by default an eighth of
     each side. Positions that were shifted in from the opposite side, or lie within `margin` positions of a
     border, by default a quarter of the shorter side, are left out: the error of a convolution whose receptive
-    field is smaller than the margin is exactly 0. Raises ValueError if no position is left.
+    field is smaller than the margin is exactly 0.
     """
     rows, cols = network.backbone.grid
     down, right = shift or (max(1, rows // 8), max(1, cols // 8))
     margin = min(rows, cols) // 4 if margin is None else margin
-    if min(down, right, margin) < 0 or down + 2 * margin >= rows or right + 2 * margin >= cols:
-        raise ValueError(
-            f"shift {down, right} with margin {margin} leaves no position of a {rows} x {cols} grid"
-        )
     order = rearrange(torch.arange(rows * cols), "(h w) -> h w", h=rows).roll((down, right), (0, 1))
     inside = order.new_zeros(rows, cols, dtype=torch.bool)
     inside[margin + down : rows - margin, margin + right : cols - margin] = True
     orders = repeat(order, "h w -> b (h w)", b=len(images))
-    return _equivariance_error(network, images, orders, inside.flatten(), batch_size)
+    return _equivariance_error(network, images, orders, inside.flatten())
 
 
-def permutation_error(
-    network: Network, images: Images, generator: torch.Generator, *, batch_size: int = BATCH_SIZE
-) -> list[float]:
+def permutation_error(network: Network, images: Images, generator: torch.Generator) -> list[float]:
     """Return the `RelativeError` of the features of images with randomly permuted positions and the permuted
     features, per layer: 0 for a permutation-equivariant network.
     """
     count = network.backbone.grid.positions
     orders = torch.stack([torch.randperm(count, generator=generator) for _ in images])
-    return _equivariance_error(network, images, orders, torch.ones(count, dtype=torch.bool), batch_size)
+    return _equivariance_error(network, images, orders, torch.ones(count, dtype=torch.bool))
 
 
 @torch.no_grad()
-def receptive_field(
-    network: Network, images: Images, generator: torch.Generator, *, batch_size: int = BATCH_SIZE
-) -> list[ReceptiveField]:
+def receptive_field(network: Network, images: Images, generator: torch.Generator) -> list[ReceptiveField]:
     """Return the spread of a change of one random position per image, whose levels move by 128, per layer.
 
     The change at a position is the norm of the difference of its features. All images have equal weight.
     """
     grid = network.backbone.grid
     positions = torch.randint(grid.positions, (len(images),), generator=generator)
-    totals = torch.zeros(
-        network.backbone.depth + 1, 2 * grid.rows - 1, 2 * grid.cols - 1, dtype=torch.float64
-    )
-    samples = torch.zeros(totals.shape[1:], dtype=torch.long)
+    offsets = (2 * grid.rows - 1, 2 * grid.cols - 1)
+    totals = torch.zeros(network.backbone.depth + 1, *offsets, dtype=torch.float64)
+    samples = torch.zeros(offsets, dtype=torch.long)
     index = torch.arange(grid.positions)
-    for batch, position in zip(
-        torch.split(images, batch_size), torch.split(positions, batch_size), strict=True
-    ):
+    batches = zip(torch.split(images, BATCH_SIZE), torch.split(positions, BATCH_SIZE), strict=True)
+    for batch, position in batches:
         patches = _to_patches(batch, grid).clone()
         patches[torch.arange(len(batch)), position] ^= FLIP_HIGH_BIT
         down = index // grid.cols - position[:, None] // grid.cols + grid.rows - 1
         right = index % grid.cols - position[:, None] % grid.cols + grid.cols - 1
         samples.index_put_((down, right), torch.ones_like(down), accumulate=True)
-        for layer, (a, b) in enumerate(_feature_pairs(network, batch, _to_images(patches, grid))):
+        pairs = _feature_pairs(network, batch, _to_images(patches, grid))
+        for total, (a, b) in zip(totals, pairs, strict=True):
             change = (b.cpu().double() - a.cpu().double()).norm(dim=-1)
             change /= change.sum(1, keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
-            totals[layer].index_put_((down, right), change, accumulate=True)
+            total.index_put_((down, right), change, accumulate=True)
     sums = totals.sum((1, 2), keepdim=True)  # 0 where no feature depends on the image
     fractions = totals / sums.where(sums > 0, 1)
     return [ReceptiveField(each.numpy(), samples.numpy()) for each in fractions]
@@ -200,13 +171,13 @@ class RelativeError:
 
 @torch.no_grad()
 def _equivariance_error(
-    network: Network, images: Images, orders: Permutations, inside: Bool[Tensor, " N"], batch_size: int
+    network: Network, images: Images, orders: Permutations, inside: Bool[Tensor, " N"]
 ) -> list[float]:
     """Compare the features of reordered images with the reordered features, per layer, at `inside`."""
-    errors = [RelativeError() for _ in range(network.backbone.depth + 1)]
-    for batch, order in zip(torch.split(images, batch_size), torch.split(orders, batch_size), strict=True):
+    grid, errors = network.backbone.grid, [RelativeError() for _ in range(network.backbone.depth + 1)]
+    for batch, order in zip(torch.split(images, BATCH_SIZE), torch.split(orders, BATCH_SIZE), strict=True):
         row = torch.arange(len(batch))[:, None]
-        reordered = _to_images(_to_patches(batch, network.backbone.grid)[row, order], network.backbone.grid)
+        reordered = _to_images(_to_patches(batch, grid)[row, order], grid)
         for error, (a, b) in zip(errors, _feature_pairs(network, batch, reordered), strict=True):
             expected = a.cpu()[row, order]
             error.add(b.cpu()[:, inside].flatten(0, 1), expected[:, inside].flatten(0, 1))
@@ -228,3 +199,54 @@ def _to_patches(images: Images, grid: Grid) -> Tensor:
 def _to_images(patches: Tensor, grid: Grid) -> Images:
     """Invert `_to_patches`."""
     return rearrange(patches, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
+
+
+@register("inductive_biases")
+class InductiveBiases(Analysis):
+    """Translation error, permutation error and receptive field of every layer."""
+
+    def not_applicable_reason(self, network: Network) -> str | None:
+        rows, cols = network.backbone.grid
+        return None if min(rows, cols) > 1 else f"a {rows} x {cols} grid is too small to be shifted"
+
+    def compute(self, given: AnalysisInput) -> Numbers:
+        """Return the three measurements by layer, on at most 32 images."""
+        images = given.images[:MAX_IMAGES]
+        biases = measure_inductive_biases(given.network, images, generator(given.seed, "biases"))
+        return {
+            **given.common_results(),
+            "images": len(images),
+            "uniform_receptive_field_mean": uniform_receptive_field(given.backbone.grid).mean_distance,
+            "layers": [
+                {
+                    "layer": layer,
+                    "translation_error": translation,
+                    "permutation_error": permutation,
+                    "receptive_field_mean": field.mean_distance,
+                    "receptive_field_radius_95": field.radius_95,
+                }
+                for layer, (translation, field, permutation) in enumerate(zip(*biases, strict=True))
+            ],
+        }
+
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_inductive_biases(numbers)
+
+    def caption(self, numbers: Numbers) -> str:
+        return (
+            "Relative error of features under translation (left) and permuted positions (middle): 0 is"
+            " equivariant, 1 is no better than chance. Right: mean distance at which a change of one"
+            f" position shows; dashed: uniform. {numbers['images']:,} images{image_source(numbers)}."
+        )
+
+    def table(self, numbers: Numbers) -> Table:
+        measured = ("translation_error", "permutation_error", "receptive_field_mean")
+        uniform = f"{numbers['uniform_receptive_field_mean']:.1f}"
+        return Table(
+            f"Inductive biases, {numbers['images']} images; uniform receptive field: mean distance {uniform}",
+            ("layer", "translation error", "permutation error", "mean distance", "95 % radius"),
+            [
+                (each["layer"], *(f"{each[key]:.2f}" for key in measured), each["receptive_field_radius_95"])
+                for each in numbers["layers"]
+            ],
+        )

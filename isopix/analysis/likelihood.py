@@ -1,4 +1,5 @@
-"""Likelihood of images: nats per code of each image, bits per dimension of the 24-bit image, surprise maps.
+"""Likelihood of images: nats per code of each image, bits per dimension of the 24-bit image, surprise maps;
+beside them learning-free scores, the sizes of lossless files and the frequencies of codes.
 
 A code of a palette stands for all colors of its cell. With a uniform distribution over these, the model of
 codes is one of 24-bit images x: -log2 p(x) = sum over codes of -log2 p(code) + log2(colors of the cell). This
@@ -8,10 +9,12 @@ distribution within the cells would need. A code that is a byte stands for itsel
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
+from PIL import Image, features
 from torch import Tensor
 
 from isopix.codecs.base import Codec
@@ -19,14 +22,18 @@ from isopix.core.device import Precision, autocast
 from isopix.core.memory import eval_batch_size
 from isopix.core.random import generator
 from isopix.core.types import Codes, Images, ImageSequence
+from isopix.data.splits import Split
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel, TrainingBatch
-from isopix.objectives.baselines import code_map
+from isopix.objectives.baselines import Unigram, code_map
+from isopix.objectives.file_baselines import FILE_OPTIONS, lossless_file
+from isopix.train.baselines import TRAINING_IMAGES, code_batches
 
 MAX_LOGITS = 2**26  # computed at a time
 
 PerImage = Float[Tensor, " B"]
 CodeValues = Float[Tensor, "B N Q"]
+Frequencies = Float[Tensor, "C K"]
 
 
 class ScoreConfig(NamedTuple):
@@ -122,12 +129,8 @@ def _batch(model: PretrainModel, images: Images, seed: int, number: int) -> Trai
         model.make_reconstruction_batch(image, generator(seed, "score.mask", number))
         for image in torch.split(images, 1)
     ]
-    mask = None if own[0].mask is None else torch.cat([each.mask for each in own if each.mask is not None])
-    inputs, targets, loss_mask, weights = (
-        torch.cat([getattr(each, name) for each in own])
-        for name in ("inputs", "targets", "loss_mask", "weights")
-    )
-    return TrainingBatch(inputs, mask, targets, loss_mask, weights)
+    columns: list[Any] = [None if each[0] is None else torch.cat(each) for each in zip(*own, strict=True)]
+    return TrainingBatch(*columns)
 
 
 def _nats_in_loss(model: PretrainModel, batch: TrainingBatch) -> CodeValues:
@@ -140,3 +143,36 @@ def _nats_in_loss(model: PretrainModel, batch: TrainingBatch) -> CodeValues:
     image, position = image.cpu(), position.cpu()
     nats[image, position] = losses.cpu().double()
     return nats * loss_mask.cpu()
+
+
+def file_bits_per_dim(images: Images) -> dict[str, PerImage]:
+    """Return the bits of each image as a file of each of FILE_OPTIONS that Pillow can write, divided by its
+    number of pixels and channels. The whole file is counted, with headers: 57 bytes or more of a PNG file.
+    """
+    pixels = rearrange(images.cpu(), "b c h w -> b h w c").numpy()
+    sizes = {
+        name: [8 * len(lossless_file(Image.fromarray(each), name)) for each in pixels]
+        for name in FILE_OPTIONS
+        if name != "WEBP" or features.check("webp")
+    }
+    return {name: torch.tensor(bits, dtype=torch.float64) / pixels[0].size for name, bits in sizes.items()}
+
+
+def code_frequencies(model: PretrainModel, head: HeadSpec, train: Split, seed: int) -> Frequencies | None:
+    """Return the frequency of each code in training images, at most TRAINING_IMAGES of them, by channel; None
+    without images and for heads without probabilities.
+    """
+    if not len(train) or not head.categorical:
+        return None
+    unigram = Unigram(model.network.codec, head)
+    for batch in code_batches(model, train.sample(TRAINING_IMAGES), seed):
+        unigram.fit(batch)
+    return unigram.frequencies
+
+
+def frequency_nats(codec: Codec, frequencies: Frequencies, codes: Codes) -> CodeValues:
+    """Return -ln p of each code if all were independent, of these frequencies; the channels of a point are
+    adjacent.
+    """
+    channels = torch.arange(codec.num_codes) % len(frequencies)
+    return -frequencies[channels, codes].log()

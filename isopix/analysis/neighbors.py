@@ -1,4 +1,5 @@
-"""Nearest neighbors of images by features: near-duplicates, and outliers.
+"""Nearest neighbors of images: by features, near-duplicates and outliers; by pixels, whether a model repeats
+the images that it was trained on.
 
 Features are standardized, as for the k-NN probe: without, those of a network share a large mean, and the
 cosine similarity of all images is near 1.
@@ -12,9 +13,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core.progress import track
+from isopix.core.types import AnyNumber, Images, image_batches
 
 BLOCK_SIZE = 2048  # images that are compared with as many others at once: 16 MiB of similarities
 MAX_PAIRS = 100_000  # that are returned
+BATCH_PIXELS = 2**22  # of training images, compared at a time
 ROUNDING = 1e-5  # of features of the same image, in batches of other sizes
 
 ImageFeatures = Float[Tensor, "N D"]
@@ -69,8 +72,6 @@ def nearest_neighbors(
     finite.
     """
     count = len(features)
-    if count < 2:
-        raise ValueError(f"nearest neighbors need two images or more, and {count} is given")
     if not 1 <= num_neighbors < count:
         raise ValueError(f"num_neighbors is {num_neighbors}; allowed for {count} images: 1 to {count - 1}")
     if bad := int((~features.isfinite().all(1)).sum()):
@@ -81,10 +82,8 @@ def nearest_neighbors(
     with track("comparing images", count) as done:
         for row, queries in enumerate(points):
             shown = queries.to(device)
-            best = (
-                shown.new_zeros(len(queries), 0),
-                torch.zeros(len(queries), 0, dtype=torch.int64, device=device),
-            )
+            values = shown.new_zeros(len(queries), 0)
+            best = values, values.long()
             for column, others in enumerate(points):
                 similarities = (shown @ others.to(device).T).clamp(-1, 1)
                 if row == column:
@@ -93,7 +92,7 @@ def nearest_neighbors(
                 if column >= row:
                     pairs = _with_pairs(pairs, similarities, threshold, start)
                 best = _merged(best, similarities, start[1], num_neighbors)
-            found.append((best[0].cpu(), best[1].cpu()))
+            found.append([each.cpu() for each in best])
             done(min(count, (row + 1) * BLOCK_SIZE))
     values, indices = (torch.cat(part) for part in zip(*found, strict=True))
     return Neighbors(indices, values, pairs)
@@ -121,9 +120,39 @@ def _with_pairs(
         above = above.triu(1)
     row, column = above.nonzero(as_tuple=True)
     values = torch.cat([pairs.similarity, similarities[row, column].cpu()])
-    first, second = (
-        torch.cat([pairs.first, row.cpu() + start[0]]),
-        torch.cat([pairs.second, column.cpu() + start[1]]),
-    )
+    first = torch.cat([pairs.first, row.cpu() + start[0]])
+    second = torch.cat([pairs.second, column.cpu() + start[1]])
     order = values.argsort(descending=True, stable=True)[:MAX_PAIRS]
     return SimilarPairs(first[order], second[order], values[order], pairs.total + len(row))
+
+
+class NearestImages(NamedTuple):
+    """For each image the index of the nearest one of others, and the distance to it: the root mean square
+    difference of their levels (0..255), over pixels and channels.
+    """
+
+    indices: Int[Tensor, " n"]
+    distances: Float[Tensor, " n"]
+
+
+def nearest_images(images: Images, others: AnyNumber) -> NearestImages:
+    """Return the nearest of `others` [M 3 H W], read once in batches, for each of `images` [B 3 H W]; of
+    equally near ones the first. Raises ValueError if there are no others.
+    """
+    if len(others) == 0:
+        raise ValueError("there are no images to compare with")
+    queries = images.flatten(1).double()
+    lengths = queries.square().sum(1)
+    nearest = torch.full((len(images),), torch.inf, dtype=torch.float64)
+    indices = torch.zeros(len(images), dtype=torch.int64)
+    start = 0
+    for batch in image_batches(others, max(1, BATCH_PIXELS // others.shape[2:].numel())):
+        found = batch.cpu().flatten(1).double()
+        # Sums of whole numbers below 2^53: exact, in any order.
+        squares = torch.addmm(found.square().sum(1), queries, found.T, alpha=-2)
+        smallest, position = squares.min(1)
+        closer = smallest + lengths < nearest
+        nearest = torch.where(closer, smallest + lengths, nearest)
+        indices = torch.where(closer, position + start, indices)
+        start += len(batch)
+    return NearestImages(indices, (nearest / queries.shape[1]).sqrt().float())

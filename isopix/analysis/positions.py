@@ -1,6 +1,6 @@
 """Similarity of position embeddings, and whether it follows the 2-D layout of the image or raster order."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -9,8 +9,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, rounded
+from isopix.core.random import generator
+from isopix.core.registry import register
 from isopix.core.stats import pearson_coefficient, rankdata
+from isopix.core.table import Table
 from isopix.core.types import Grid
+from isopix.model.network import Network
+from isopix.plots.embeddings import plot_position_similarity
+from isopix.plots.style import Figure
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
 MIN_VARIANCE_LEFT = 1e-6  # share of the variance of similarity within the groups of pairs that are compared
@@ -76,9 +83,8 @@ def position_similarity(table: PositionTable) -> PositionSimilarity:
 
 
 def layout_scores(similarity: PositionSimilarity, grid: Grid) -> LayoutScores:
-    """Return how much the similarity follows the 2-D layout, and how much raster order.
-
-    Raises ValueError for a grid of one row or one column, on which the two are the same.
+    """Return how much the similarity follows the 2-D layout, and how much raster order, on a grid of two rows
+    and columns or more.
     """
     pairs, ranks = _PairDistances(grid), _pairs(_rank_matrix(similarity))
     return LayoutScores(
@@ -92,7 +98,7 @@ def layout_scores(similarity: PositionSimilarity, grid: Grid) -> LayoutScores:
 def shuffled_scores(
     similarity: PositionSimilarity, grid: Grid, generator: torch.Generator, permutations: int = 20
 ) -> ShuffledScores:
-    """Return the baseline of `partial_2d` for randomly permuted positions; raises as `layout_scores` does."""
+    """Return the baseline of `partial_2d` for randomly permuted positions."""
     rank_matrix, pairs = _rank_matrix(similarity), _PairDistances(grid)
     scores = []
     for _ in range(permutations):
@@ -105,17 +111,14 @@ def shuffled_scores(
 def raster_range(
     table: PositionTable, grid: Grid, generator: torch.Generator, draws: int = 99
 ) -> RasterRange:
-    """Return the range of `partial_raster` for sums of the table's row means and column means.
+    """Return the range of `partial_raster` for sums of the table's row means and column means, by 19 draws or
+    more.
 
     If trends of rows and of columns have similar directions in the embedding space, their sum has a score
     other than 0. Each draw multiplies the column means by random signs, one for each principal component of
-    the table: rows and columns remain as smooth and as large, but their directions are unrelated. Raises
-    ValueError as `layout_scores` does, and for fewer than 19 draws, which have no range of 95 %.
+    the table: rows and columns remain as smooth and as large, but their directions are unrelated.
     """
     pairs, table = _PairDistances(grid), table.detach().cpu().double()
-    tail = int((draws + 1) * MAX_OUTSIDE)
-    if tail < 1:
-        raise ValueError(f"{draws} draws are too few for a range of 95 %; at least 19 are needed")
     mean = table.mean(0)
     means = rearrange(table - mean, "(h w) d -> h w d", h=grid.rows)
     rows, cols = means.mean(1), means.mean(0)
@@ -130,7 +133,7 @@ def raster_range(
         signs = 2 * torch.randint(2, (len(components),), generator=generator) - 1
         drawn = cols @ components.T * signs @ components
         scores.append(score(rearrange(mean + rows[:, None] + drawn, "h w d -> (h w) d")))
-    limit = sorted(scores)[-tail]
+    limit = sorted(scores)[-int((draws + 1) * MAX_OUTSIDE)]
     return RasterRange(limit, score(table) > limit + MIN_EXCESS, draws)
 
 
@@ -146,8 +149,6 @@ class _PairDistances:
     """Ranks of the proximity of all pairs of positions, and the groups of pairs at the same distances."""
 
     def __init__(self, grid: Grid):
-        if min(grid) < 2:
-            raise ValueError(f"a grid of {grid.rows} x {grid.cols} positions has only one dimension")
         first, second = np.triu_indices(grid.positions, 1)
         (row, col), (other_row, other_col) = divmod(first, grid.cols), divmod(second, grid.cols)
         rows, cols = other_row - row, abs(other_col - col)
@@ -181,3 +182,77 @@ def _rank_matrix(similarity: PositionSimilarity) -> Float[np.ndarray, "N N"]:
 
 def _pairs(matrix: Float[np.ndarray, "N N"]) -> PairValues:
     return matrix[np.triu_indices(len(matrix), 1)]
+
+
+@register("position_embeddings")
+class PositionEmbeddings(Analysis):
+    """Cosine similarity of position embeddings, and whether it follows the 2-D layout of the image; baselines
+    are shuffled positions and an untrained network.
+    """
+
+    def label(self) -> str:
+        return "Position-embedding similarity"
+
+    def not_applicable_reason(self, network: Network) -> str | None:
+        return None if _position_table(network).any() else "this network has no position embeddings"
+
+    def compute(self, given: AnalysisInput) -> Numbers:
+        """Return similarity maps and layout scores."""
+        grid, table = given.backbone.grid, _position_table(given.network)
+        similarity = position_similarity(table)
+        maps = similarity_maps(similarity, grid)
+        scores = {}
+        if min(grid) > 1:
+            scores["trained"] = _layout(table, grid, given.seed)
+            if given.untrained is not None:
+                scores["untrained"] = _layout(_position_table(given.untrained()), grid, given.seed)
+            draw = generator(given.seed, "shuffle")
+            scores["shuffled"] = shuffled_scores(similarity, grid, draw)._asdict()
+        return {
+            **given.common_results(),
+            **scores,
+            "rows": maps.rows,
+            "cols": maps.cols,
+            "maps": rounded(maps.values, 3),
+        }
+
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_position_similarity(numbers)
+
+    def caption(self, numbers: Numbers) -> str:
+        return "Cosine similarity of each position embedding (small map, at its position) with all others."
+
+    def table(self, numbers: Numbers) -> Table | None:
+        if "trained" not in numbers:
+            return None
+        rows = []
+        for key in ("trained", "untrained"):
+            if layout := numbers.get(key):
+                found = layout["raster_range"]
+                place = f"±{found['limit']:.2f} ({'outside' if found['outside'] else 'within'})"
+                rows.append((key, *(f"{layout[score]:.2f}" for score in LayoutScores._fields), place))
+        shuffled = numbers["shuffled"]
+        rows.append(("shuffled", f"{shuffled['mean']:.3f} ± {shuffled['std']:.3f}", *[""] * 4))
+        return Table(
+            "Position embeddings: Spearman correlation of similarity with proximity, 2-D and raster order;"
+            " partial: among pairs at the same raster, or row and column, distances; 95 % range: of partial"
+            " raster without raster order",
+            ("positions", "partial 2-D", "partial raster", "plain 2-D", "plain raster", "95 % range"),
+            rows,
+        )
+
+
+@torch.no_grad()
+def _position_table(network: Network) -> PositionTable:
+    """Return what the network adds at each position."""
+    backbone, codec = network.backbone, network.codec
+    codes = torch.zeros(1, codec.grid.positions, codec.num_codes, dtype=torch.long, device=network.device)
+    embedded = backbone.patch_tokens(backbone.embed(network.inputs_of_codes(codes)))
+    return backbone.positions(torch.zeros_like(embedded))[0]
+
+
+def _layout(table: PositionTable, grid: Grid, seed: int) -> dict[str, Any]:
+    """Return the layout scores, and the range of `partial_raster` without raster order."""
+    scores = layout_scores(position_similarity(table), grid)
+    found = raster_range(table, grid, generator(seed, "raster"))
+    return {**scores._asdict(), "raster_range": found._asdict()}

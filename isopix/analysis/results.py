@@ -200,28 +200,17 @@ def _least_likely_table(scored: ScoredImages) -> Table:
     return Table(f"{title} of {scored.data}", columns, rows)
 
 
-@dataclass(frozen=True)
-class SummaryTable:
-    """The main numbers of an analysis as a table, with a note below it."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
 class AnalysisResult(Result):
-    """Numbers of each analysis by name, with those that an earlier call has saved; `shown` are summaries of
-    this call. `not_applicable` says why others do not apply to the network.
+    """Numbers of each analysis by name, with those that an earlier call has saved; `shown` are tables of this
+    call. `not_applicable` says why others do not apply to the network.
     """
 
     analyses: Mapping[str, Mapping[str, Any]]
-    shown: tuple[SummaryTable, ...]
+    shown: tuple[Table, ...]
     not_applicable: Mapping[str, str]
 
-    def tables(self) -> list[Table]:
-        """Return the summaries of this call."""
-        return [Table(each.title, each.columns, each.rows) for each in self.shown]
+    def tables(self) -> Sequence[Table]:
+        return self.shown
 
     def figures(self) -> Iterator[tuple[str, Any]]:
         """Yield the figure of each analysis that is registered."""
@@ -233,7 +222,6 @@ class AnalysisResult(Result):
                 yield f"{analysis.caption(numbers)} Step {numbers['step']:,}.", analysis.figure(numbers)
 
     def notes(self) -> list[str]:
-        """Return the notes of the summaries, and the analyses that do not apply."""
-        notes = [each.note for each in self.shown if each.note]
+        """Return the analyses that do not apply, and why, too."""
         absent = [f"{name} does not apply: {reason}" for name, reason in self.not_applicable.items()]
-        return [*notes, *absent, *super().notes()]
+        return [*absent, *super().notes()]

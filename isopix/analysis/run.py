@@ -1,4 +1,4 @@
-"""Run the registered analyses, in the order of their registration."""
+"""Run the registered analyses, in the order of their names."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -7,18 +7,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from isopix.analysis import attention_analyses, embedding_analyses  # noqa: F401  registers them
+from isopix.analysis import (  # noqa: F401  registers them
+    attention_analyses,
+    embeddings,
+    inductive_biases,
+    positions,
+)
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers
-from isopix.analysis.results import AnalysisResult, SummaryTable
+from isopix.analysis.results import AnalysisResult
 from isopix.core.progress import track
 from isopix.core.registry import kinds_of
+from isopix.core.table import Table
 from isopix.core.text import did_you_mean
 from isopix.plots import style
 
 
 def registered_analyses() -> dict[str, Analysis]:
     """Return all analyses by name."""
-    return {name: analysis() for name, analysis in kinds_of(Analysis).items()}
+    return {name: analysis() for name, analysis in sorted(kinds_of(Analysis).items())}
 
 
 def select_analyses(only: Collection[str] = ()) -> dict[str, Analysis]:
@@ -36,14 +42,11 @@ def analyze_network(
 ) -> AnalysisResult:
     """Return the numbers of each selected analysis, with what they are `about` (step, data, split)."""
     selected = select_analyses(only)
-    analyses: dict[str, Numbers] = {}
-    shown: list[SummaryTable] = []
-    reasons: dict[str, str] = {}
+    analyses, shown, reasons = dict[str, Numbers](), list[Table](), dict[str, str]()
     with track("analyses", len(selected)) as count:
         for number, (name, analysis) in enumerate(selected.items()):
             count(number)
-            reason = analysis.not_applicable_reason(given.network)
-            if reason is not None:
+            if reason := analysis.not_applicable_reason(given.network):
                 reasons[name] = reason
                 continue
             analyses[name] = json.loads(json.dumps({**analysis.compute(given), **about}))

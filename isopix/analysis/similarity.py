@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core.stats import pearson_coefficient, rankdata
-from isopix.model.stems.base import ValueTable
 from isopix.model.stems.pixels import LEVELS
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
@@ -52,23 +51,12 @@ def fourier_similarity(frequencies: Float[Tensor, " F"], levels: int = LEVELS) -
     return embedding_similarity(torch.cat([angles.sin(), angles.cos()], 1))
 
 
-def fourier_similarity_limit(sigma: float, levels: int = LEVELS) -> SimilarityMatrix:
-    """Return the limit of infinitely many frequencies: exp(-2 pi^2 sigma^2 d^2) at distance d."""
-    level = np.linspace(-1, 1, levels)
-    return np.exp(-2 * (np.pi * sigma * (level[:, None] - level)) ** 2)
-
-
 def embedding_similarity(table: Float[Tensor, "K D"]) -> LevelSimilarity:
     """Return the cosine similarity of the rows of an embedding table; a zero vector has similarity 0."""
     table = table.detach().cpu().double()
     unit = F.normalize(table, dim=1)
     similarity = (unit @ unit.T).numpy()
     return LevelSimilarity(similarity, distance_preservation(similarity), effective_rank(table))
-
-
-def stem_similarity(tables: ValueTable) -> list[LevelSimilarity]:
-    """Return the similarity of each channel's, or code's, embedding table of a stem."""
-    return [embedding_similarity(table) for table in tables]
 
 
 def distance_preservation(similarity: SimilarityMatrix) -> float:

@@ -4,7 +4,6 @@ import inspect
 import os
 from collections.abc import Callable
 from functools import partial, wraps
-from json import loads
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -12,8 +11,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
-from isopix.cli.launch import Devices, SlurmParameters, check_command, is_to_submit, launch_ranks, submit
+from isopix.cli.launch import Devices, SlurmParameters, check_command, launch_ranks, submit
 from isopix.core.signals import STOPPED, Interrupted
+from isopix.core.slurm import IN_JOB
 from isopix.core.verb import Verb, check_job
 from isopix.storage.result import Result
 
@@ -48,7 +48,7 @@ def _command(verb: Verb) -> Callable[..., None]:
         check_command(verb.command)
         devices = options.pop("devices", None) if verb.parallel else None
         slurm = options.pop("slurm", None) if verb.slurm else None
-        if is_to_submit(slurm):
+        if slurm is not None and IN_JOB not in os.environ:
             load_plugins(plugin)
             out = Path(options.get("out") or args[0])
             check = partial(check_job, lambda: verb.function(*args, **options))
@@ -95,7 +95,9 @@ def _typed(hint: Any) -> Any:
         return Annotated[_typed(inner), *described] if described else _typed(inner)
     if get_origin(hint) in (Union, UnionType):
         inner = [each for each in get_args(hint) if get_origin(each) is not os.PathLike]
-        members = [_typed(each) for each in inner if not getattr(each, "_is_protocol", False)]
+        members = [
+            _typed(each) for each in inner if each is not object and not getattr(each, "_is_protocol", False)
+        ]
         if str in members:  # which stands for other values, such as "8,16" for two numbers
             members = [each for each in members if get_origin(each) is not tuple]
         return Union[tuple(members)]  # noqa: UP007
@@ -107,8 +109,7 @@ def _typed(hint: Any) -> Any:
 def print_result(result: Result, *, json: bool) -> None:
     """Print the tables of a result, its warnings and where it was written; or its record as JSON."""
     if json:
-        path = None if result.path is None else str(result.path)
-        show_json({**loads(result.json()), "path": path})
+        show_json({**result.record(), "path": None if result.path is None else str(result.path)})
     else:
         for table in result.tables():
             show(table)

@@ -75,17 +75,8 @@ class _PrintMessages(logging.Handler):
         warn(record.getMessage())
 
 
-def _print_messages(handler: logging.Handler) -> None:
-    """Print the package's messages by this handler, and no longer by an earlier one."""
-    logger = logging.getLogger("isopix")
-    logger.setLevel(logging.INFO)
-    handler.set_name(__name__)
-    for earlier in [each for each in logger.handlers if each.name == __name__]:
-        logger.removeHandler(earlier)
-    logger.addHandler(handler)
-
-
-_print_messages(_PrintMessages())
+logging.getLogger("isopix").setLevel(logging.INFO)
+logging.getLogger("isopix").handlers = [_PrintMessages()]
 show_progress_on(next((each for each in (console, error_console) if each.is_terminal), error_console))
 
 

@@ -15,7 +15,6 @@ from cyclopts.exceptions import (
     UnknownCommandError,
     UnknownOptionError,
     UnusedCliTokensError,
-    ValidationError,
 )
 
 from isopix.core.text import SETTING_SYNONYMS, did_you_mean
@@ -85,14 +84,6 @@ def _(error: CoercionError) -> str:
 
 
 @format_error.register
-def _(error: ValidationError) -> str:
-    assert error.argument
-    rule = error.exception_message.rstrip(".").lower().replace("must be >= 1", "allowed: 1 or more")
-    typed = next((each.keyword for each in error.argument.tokens if each.keyword), _name(error.argument))
-    return f"{typed} is {error.argument.value}; {rule}"
-
-
-@format_error.register
 def _(error: MissingArgumentError) -> str:
     assert error.argument
     if error.keyword is None:
@@ -153,5 +144,4 @@ def _suggestion(given: str, names: Iterable[str], similarity: float = SIMILARITY
     """Return "did you mean ...?" if one of the names, without its dashes, is close to the given one."""
     bare = {name.lstrip("-"): name for name in names}
     word = given.lstrip("-")
-    hint = did_you_mean(SYNONYMS.get(word, word), bare, similarity=similarity)
-    return re.sub("'(.*)'", lambda found: f"'{bare[found[1]]}'", hint)
+    return did_you_mean(SYNONYMS.get(word, word), bare, similarity=similarity, shown=bare.__getitem__)

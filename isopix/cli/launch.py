@@ -21,7 +21,7 @@ from isopix.cli.console import say, show_json, warn
 from isopix.core import ranks
 from isopix.core.overrides import parse
 from isopix.core.signals import STOP_SIGNALS, STOPPED
-from isopix.core.slurm import IN_JOB, Cluster, CommandJob, job_executor
+from isopix.core.slurm import Cluster, CommandJob, job_executor
 from isopix.core.text import command_line
 from isopix.verbs import VERBS
 
@@ -54,11 +54,10 @@ def launch_ranks(count: int | None, device: str) -> None:
     """
     if count is None or ranks.are_started():
         return
-    # Imported here, as help needs no torch.
-
     if count < 1:
         raise ValueError(f"devices is {count}; allowed: 1 or more")
-    from isopix.core.device import available_cores, list_devices, select_device  # noqa: PLC0415  # torch
+    # Imported here, as help needs no torch.
+    from isopix.core.device import available_cores, list_devices, select_device  # noqa: PLC0415
 
     available = len(list_devices(device))
     if select_device(device).type != "cpu" and count > available:
@@ -151,11 +150,6 @@ def say_stop(message: str) -> None:
         say_error(message)
 
 
-def is_to_submit(slurm: list[str] | None) -> bool:
-    """Whether a command is to be submitted, and is not that of the job."""
-    return slurm is not None and IN_JOB not in os.environ
-
-
 def submit(
     slurm: Sequence[str] | None,
     out: Path,
@@ -172,7 +166,7 @@ def submit(
     """
     if devices is not None:
         raise ValueError(f"--devices is for this machine; with --slurm write gpus_per_node={devices}")
-    given = _parameters(slurm or ())
+    given = parse(slurm or ())
     cluster = given.pop("cluster", "slurm")
     if cluster not in CANCEL:
         raise ValueError(f"cluster is {cluster!r}; allowed: {', '.join(CANCEL)}")
@@ -194,13 +188,6 @@ def submit(
     say(f"submitted job {job.job_id}: {command_line(*sys.argv[1:])}")
     say(f"watch with: tail -F {quote(str(log))}")
     say(f"cancel with: {cancel}")
-
-
-def _parameters(words: Sequence[str]) -> dict[str, Any]:
-    for word in words:
-        if word.partition("=")[0] in ("", word):
-            raise ValueError(f"--slurm has '{word}'; write NAME=VALUE, as in partition=gpu")
-    return parse(words)
 
 
 def _tasks(given: Mapping[str, Any]) -> tuple[int, int]:

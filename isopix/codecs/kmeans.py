@@ -1,28 +1,22 @@
-"""Fit a palette to images: k-means over their colors, weighted by how often each occurs."""
+"""Fit a palette to images: k-means over their colors, weighted by how often each occurs; and its error."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Float64, UInt8
+from jaxtyping import Float, Float64, Int, UInt8
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
 from isopix.codecs.nearest_color import MovingCenters, Pixels, Points
 from isopix.codecs.palette import Palette, check_num_colors
-from isopix.codecs.quantization_error import (
-    ColorHistogram,
-    QuantizationError,
-    assign_codes,
-    count_colors,
-    quantization_error,
-)
+from isopix.codecs.results import SplitError
 from isopix.core.memory import reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
-from isopix.core.types import Grid, Images, ImageSequence
+from isopix.core.types import Grid, ImageSequence, image_batches
 
 COARSE_LEVELS = (32, 64, 128)  # per channel, of the bins of the first steps; all colors have 256
 POINTS_PER_COLOR = 8  # bins for each color of the palette, for steps on bins
@@ -30,9 +24,71 @@ MAX_STEPS = 20  # of k-means on the bins of one size
 MAX_EXACT_STEPS = 300  # on all colors
 MAX_LAST_STEPS = 10  # on all colors after steps on bins
 MIN_DECREASE = 1e-5  # of the squared error, relative, for another step: 5e-6 of the RMSE
+BATCH_PIXELS = 2**23  # counted at a time
+RARE_FRACTION = 1e-5  # of the pixels, below which a color is called rare
 OVERSHOOT = 0.9  # of a step beyond the means; below 1 the error still decreases
 PIXEL = Grid(1, 1)
 Centers = Float[Tensor, "K 3"]
+
+
+@dataclass(frozen=True)
+class ColorHistogram:
+    """The colors that occur, sorted by red, green, blue, and the number of pixels of each."""
+
+    colors: UInt8[Tensor, "n 3"]
+    counts: Int[Tensor, " n"]
+
+    @property
+    def num_pixels(self) -> int:
+        return int(self.counts.sum())
+
+
+def count_colors(images: ImageSequence) -> ColorHistogram:
+    """Return the histogram of images."""
+    counts, size = torch.zeros(2**24, dtype=torch.int64), max(1, BATCH_PIXELS // images.shape[2:].numel())
+    with track("counting colors of images", len(images)) as count:
+        for number, batch in enumerate(image_batches(images, size)):
+            red, green, blue = batch.cpu().unbind(1)
+            index = red.long().mul_(256).add_(green).mul_(256).add_(blue).flatten()
+            counts += torch.bincount(index, minlength=len(counts))
+            count(number * size + len(batch))
+    found = counts.nonzero().flatten()
+    colors = torch.stack([found >> 16, found >> 8 & 255, found & 255], dim=1).to(torch.uint8)
+    return ColorHistogram(colors, counts[found])
+
+
+@dataclass(frozen=True)
+class QuantizationError:
+    """The error of decoded pixels, over all pixels and the three channels."""
+
+    counts: Int[Tensor, " K"]  # pixels of each color
+    rmse: float  # levels of 0..255
+    psnr: float | None  # dB, 20 log10(255 / rmse); None if the error is zero
+
+    @property
+    def record(self) -> SplitError:
+        """The error with the numbers of colors that no pixel uses, and that fewer than RARE_FRACTION use."""
+        pixels, unused = int(self.counts.sum()), int((self.counts == 0).sum())
+        rare = int((self.counts < RARE_FRACTION * pixels).sum()) - unused
+        return SplitError(pixels, self.rmse, self.psnr, unused, rare)
+
+
+def quantization_error(palette: Palette, images: ImageSequence | ColorHistogram) -> QuantizationError:
+    """Return the error on images, at least one, or their histogram."""
+    histogram = images if isinstance(images, ColorHistogram) else count_colors(images)
+    codes, errors = assign_codes(palette, histogram)
+    counts = torch.zeros(palette.vocab_size, dtype=torch.int64).scatter_add_(0, codes, histogram.counts)
+    rmse = math.sqrt(int((errors * histogram.counts).sum()) / (3 * histogram.num_pixels))
+    return QuantizationError(counts, rmse, 20 * math.log10(255 / rmse) if rmse else None)
+
+
+def assign_codes(palette: Palette, histogram: ColorHistogram) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """Return the code of every color that occurs, and its squared error summed over the channels."""
+    images = histogram.colors.T[None, :, None, :].to(palette.color_bits.device)
+    codes = palette.encode(images)
+    decoded = palette.decode(codes, Grid(1, len(histogram.counts)))
+    errors = (images.int() - decoded.int()).square().sum(1)
+    return codes.flatten().cpu(), errors.flatten().long().cpu()
 
 
 @dataclass(frozen=True)
@@ -45,16 +101,15 @@ class PaletteFit:
 
 
 def fit_palette(
-    images: ImageSequence | Iterable[Images] | ColorHistogram, num_colors: int = 512, *, seed: int = 0
+    images: ImageSequence | ColorHistogram, num_colors: int = 512, *, seed: int = 0
 ) -> PaletteFit:
     """Return the colors of least squared error that k-means (Lloyd, k-means++) finds.
 
     Many distinct colors are first averaged in bins, which become finer; from their centers, k-means then
     continues on the colors themselves.
     Centers are rounded to whole levels, so that every color is its own nearest color after decoding; a center
-    that then equals another is replaced by the color with the largest error. The same images, in any order
-    and batches, and the same seed give the same colors. Raises ValueError if the images have fewer than
-    `num_colors` distinct colors.
+    that then equals another is replaced by the color with the largest error. The same images, in any order,
+    and the same seed give the same colors. Raises ValueError for more colors than the images have.
     """
     check_num_colors(num_colors)
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)

@@ -6,6 +6,7 @@ integer below 2^53, float64 holds it exactly, and the nearest color does not dep
 the device or the number of threads. Ties go to the lower index.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -127,10 +128,10 @@ class MovingCenters:
         else:
             moved = (new - self.centers).square().sum(1).sqrt()
             self.gaps -= (moved + moved.max())[self.codes]
-        self.centers = new
-        search = _Search(new)
+        self.centers, neighborhoods = new, _neighborhoods(new)
         for part in torch.split((self.gaps <= MARGIN).nonzero()[:, 0], POINTS):
-            self.codes[part], self.gaps[part] = search.nearest(self.points[:, part], self.codes[part])
+            found = _search(new, neighborhoods, self.points[:, part], self.codes[part])
+            self.codes[part], self.gaps[part] = found
         return self.codes
 
 
@@ -142,47 +143,42 @@ class _Neighborhood(NamedTuple):
     left_out: Float64[Tensor, " K"]
 
 
-class _Search:
-    """Searches the nearest centers of points, each near a center that is given for it."""
-
-    def __init__(self, centers: FixedPoints):
-        count = len(centers)
-        self.by_channel = centers.T.contiguous()
-        apart, near = _neighbors(centers, min(max(WIDTHS) + 1, count))
-        self.neighborhoods = list[_Neighborhood]()
-        for width in (each for each in WIDTHS if each < count):
-            indices = near[:, :width].sort(1).values
-            neighbors = centers[indices].mT.contiguous()
-            self.neighborhoods.append(_Neighborhood(indices, neighbors, apart[:, width].contiguous()))
-        every = torch.arange(count).expand(count, count)
-        nothing = torch.full((count,), torch.inf, dtype=torch.float64)
-        self.neighborhoods.append(_Neighborhood(every, self.by_channel.expand(count, 3, count), nothing))
-
-    def nearest(self, points: Channels, codes: Codes) -> tuple[Codes, Gaps]:
-        """Return the nearest centers, searched near those of these codes, and their gaps."""
-        distances = (self.by_channel[:, codes] - points).square_().sum(0).sqrt_()
-        reach = 2 * distances + MARGIN
-        found, gaps = torch.empty_like(codes), torch.empty_like(distances)
-        narrow = torch.zeros_like(codes)  # how many neighborhoods leave out a center within reach
-        for each in self.neighborhoods:
-            narrow += each.left_out[codes] <= reach
-        for number, (near, neighbors, left_out) in enumerate(self.neighborhoods):
-            which = (narrow == number).nonzero()[:, 0]
-            for part in torch.split(which, max(1, MAX_DISTANCES // near.shape[1])):
-                old = codes[part]
-                scores = (neighbors[old] - points[:, part].T[:, :, None]).square_().sum(1)
-                best, index = scores.min(1)
-                second = scores.scatter_(1, index[:, None], torch.inf).amin(1).sqrt_()
-                found[part] = near[old, index]
-                gaps[part] = torch.minimum(second, left_out[old] - distances[part]) - best.sqrt_()
-        return found, gaps
+def _neighborhoods(centers: FixedPoints) -> list[_Neighborhood]:
+    """Return those of each of `WIDTHS`, from narrow to wide, and of all centers."""
+    count, found = len(centers), list[_Neighborhood]()
+    # In parts, for memory.
+    parts = torch.split(centers, max(1, MAX_PAIRS // count))
+    size = min(max(WIDTHS) + 1, count)
+    closest = [torch.cdist(part, centers, compute_mode=EXACT).topk(size, largest=False) for part in parts]
+    apart, near = torch.cat([each.values for each in closest]), torch.cat([each.indices for each in closest])
+    for width in (each for each in WIDTHS if each < count):
+        indices = near[:, :width].sort(1).values
+        found.append(_Neighborhood(indices, centers[indices].mT.contiguous(), apart[:, width].contiguous()))
+    every = torch.arange(count).expand(count, count)
+    nothing = torch.full((count,), torch.inf, dtype=torch.float64)
+    return [*found, _Neighborhood(every, centers.T.contiguous().expand(count, 3, count), nothing)]
 
 
-def _neighbors(centers: FixedPoints, count: int) -> tuple[Float64[Tensor, "K count"], Int[Tensor, "K count"]]:
-    """Return the distances and indices of the centers closest to each, from itself on."""
-    parts = torch.split(centers, max(1, MAX_PAIRS // len(centers)))
-    found = [torch.cdist(part, centers, compute_mode=EXACT).topk(count, largest=False) for part in parts]
-    return torch.cat([each.values for each in found]), torch.cat([each.indices for each in found])
+def _search(
+    centers: FixedPoints, neighborhoods: Sequence[_Neighborhood], points: Channels, codes: Codes
+) -> tuple[Codes, Gaps]:
+    """Return the nearest centers of points, searched near those of these codes, and their gaps."""
+    distances = (centers.T.contiguous()[:, codes] - points).square_().sum(0).sqrt_()
+    reach = 2 * distances + MARGIN
+    found, gaps = torch.empty_like(codes), torch.empty_like(distances)
+    narrow = torch.zeros_like(codes)  # how many neighborhoods leave out a center within reach
+    for each in neighborhoods:
+        narrow += each.left_out[codes] <= reach
+    for number, (near, neighbors, left_out) in enumerate(neighborhoods):
+        which = (narrow == number).nonzero()[:, 0]
+        for part in torch.split(which, max(1, MAX_DISTANCES // near.shape[1])):
+            old = codes[part]
+            scores = (neighbors[old] - points[:, part].T[:, :, None]).square_().sum(1)
+            best, index = scores.min(1)
+            second = scores.scatter_(1, index[:, None], torch.inf).amin(1).sqrt_()
+            found[part] = near[old, index]
+            gaps[part] = torch.minimum(second, left_out[old] - distances[part]) - best.sqrt_()
+    return found, gaps
 
 
 def _nearest_to_cells(centers: FixedPoints, points: Channels) -> Codes:

@@ -23,6 +23,7 @@ class PaletteSpec(CodecSpec):
     """A palette of colors. The default for images that are given as codes is their palette."""
 
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
+    patch_size = 1
 
     num_colors: Annotated[int, Range(low=2, high=nearest_color.MAX_COLORS)] = 512
     """Number of colors."""
@@ -31,10 +32,6 @@ class PaletteSpec(CodecSpec):
 
     def label(self) -> str:
         return f"{self.num_colors}-color palette"
-
-    @property
-    def patch_size(self) -> int:
-        return 1
 
     def build(self, grid: Grid, colors: Float[Tensor, "K 3"]) -> Palette:
         """Return the palette of these colors. Raises ValueError if there are not `num_colors` of them."""

@@ -6,7 +6,6 @@ of the values that it stands for, so that encoding gives it back.
 """
 
 import hashlib
-from math import isqrt
 from typing import Annotated, Literal
 
 import torch
@@ -24,6 +23,120 @@ Levels = Int[Tensor, "B C H W"]  # levels 0..255 of one channel or of three
 
 ColorBits = Annotated[int, Range(low=1, high=5)]  # per channel: at most 32,768 colors
 THUMBNAIL_SIDE = 8  # side in pixels of the images that PatchFormer predicts (section 2.1)
+
+
+class PatchSpec(StatelessCodecSpec):
+    """Settings of a codec of square patches."""
+
+    patch_size: Count = 16
+    """Side of a patch in pixels."""
+
+    @property
+    def patches(self) -> str:
+        """The patches of a label."""
+        return f"each {self.patch_size} × {self.patch_size} patch"
+
+
+@register("bytes")
+class BytesSpec(StatelessCodecSpec):
+    """The three channels of each pixel, unchanged."""
+
+    patch_size = 1
+
+    def label(self) -> str:
+        return "RGB bytes"
+
+    def unit(self) -> str:
+        return "sub-pixel"
+
+    def build(self, grid: Grid) -> "Bytes":
+        return Bytes(grid)
+
+
+@register("full_patch")
+class FullPatchSpec(PatchSpec):
+    """Every pixel of the patch: 256 times three levels of 256, for a regression (ViT, appendix B.1.2)."""
+
+    def build(self, grid: Grid) -> "Bytes":
+        return Bytes(grid, self.patch_size)
+
+    def label(self) -> str:
+        return f"RGB bytes of {self.patches}"
+
+    def unit(self) -> str:
+        return "sub-pixel"
+
+
+@register("mean_color")
+class MeanColorSpec(PatchSpec):
+    """The patch's mean color with `bits` bits per channel: 3 bits are 512 classes (ViT, appendix B.1.2)."""
+
+    bits: ColorBits = 3
+    """Bits per channel."""
+
+    def build(self, grid: Grid) -> "MeanColorCodec":
+        return MeanColorCodec(grid, patch_size=self.patch_size, side=1, bits=self.bits)
+
+    def label(self) -> str:
+        return f"mean color of {self.patches}, {self.bits} bits per channel"
+
+
+@register("downsampled_color")
+class DownsampledColorSpec(PatchSpec):
+    """The patch averaged to `side` x `side` colors of `bits` bits: 16 codes of 512 (ViT, appendix B.1.2)."""
+
+    side: Count = 4
+    """Side of the thumbnail, in colors."""
+    bits: ColorBits = 3
+    """Bits per channel."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.patch_size % self.side:
+            raise ValueError(f"patch_size {self.patch_size} is not a multiple of side {self.side}")
+
+    def build(self, grid: Grid) -> "MeanColorCodec":
+        return MeanColorCodec(grid, patch_size=self.patch_size, side=self.side, bits=self.bits)
+
+    def label(self) -> str:
+        return f"{self.side} × {self.side} colors of {self.patches}, {self.bits} bits per channel"
+
+    def unit(self) -> str:
+        return "patch color"
+
+
+@register("gray_thumbnail")
+class GrayThumbnailSpec(PatchSpec):
+    """8 x 8 pixels of the patch as `bits`-bit gray levels: 64 codes of 4 levels (PatchFormer section 2.1).
+
+    The paper describes the pixels in two ways: `center_crop` takes those in the middle of the patch, as its
+    sentence about the ground truth says; `subsample` takes pixels at equal distances over the whole patch, as
+    its other sentences say. Gray is 0.299 red, 0.587 green and 0.114 blue. For `center_crop` a patch has 8
+    pixels or more; of an odd side, one row and column less is left out before the crop than after it. For
+    `subsample` the side is a multiple of 8.
+    """
+
+    patch_size: Annotated[int, Range(low=THUMBNAIL_SIDE)] = 16
+    """Side of a patch in pixels."""
+    thumbnail: Thumbnail = "center_crop"
+    """`center_crop` or `subsample`: which pixels of the patch."""
+    bits: Annotated[int, Range(low=1, high=8)] = 2
+    """Bits per gray level."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.thumbnail == "subsample" and self.patch_size % THUMBNAIL_SIDE:
+            allowed = f"a multiple of {THUMBNAIL_SIDE} with thumbnail=subsample"
+            raise ValueError(f"patch_size is {self.patch_size}; allowed: {allowed}")
+
+    def build(self, grid: Grid) -> "GrayThumbnailCodec":
+        return GrayThumbnailCodec(grid, self)
+
+    def label(self) -> str:
+        return f"8 × 8 gray levels of {self.patches}, {self.bits} bits"
+
+    def unit(self) -> str:
+        return "gray pixel"
 
 
 class Bytes(Codec):
@@ -50,125 +163,8 @@ class Bytes(Codec):
         return torch.ones(self.vocab_size, dtype=torch.int64)
 
     def fingerprint(self) -> str:
-        side = self.patch_size
-        where = f" of {side} x {side}" if side > 1 else ""
-        return hashlib.sha256(f"red, green and blue bytes{where}".encode()).hexdigest()
-
-
-@register("bytes")
-class BytesSpec(StatelessCodecSpec):
-    """The three channels of each pixel, unchanged."""
-
-    def label(self) -> str:
-        return "RGB bytes"
-
-    def unit(self) -> str:
-        return "sub-pixel"
-
-    @property
-    def patch_size(self) -> int:
-        return 1
-
-    def build(self, grid: Grid) -> Bytes:
-        return Bytes(grid)
-
-
-@register("mean_color")
-class MeanColorSpec(StatelessCodecSpec):
-    """The patch's mean color with `bits` bits per channel: 3 bits are 512 classes (ViT, appendix B.1.2)."""
-
-    patch_size: Count = 16
-    """Side of a patch in pixels."""
-    bits: ColorBits = 3
-    """Bits per channel."""
-
-    def build(self, grid: Grid) -> "MeanColorCodec":
-        return MeanColorCodec(grid, patch_size=self.patch_size, side=1, bits=self.bits)
-
-    def label(self) -> str:
-        return f"mean color of each {self.patch_size} × {self.patch_size} patch, {self.bits} bits per channel"
-
-
-@register("downsampled_color")
-class DownsampledColorSpec(StatelessCodecSpec):
-    """The patch averaged to `side` x `side` colors of `bits` bits: 16 codes of 512 (ViT, appendix B.1.2)."""
-
-    patch_size: Count = 16
-    """Side of a patch in pixels."""
-    side: Count = 4
-    """Side of the thumbnail, in colors."""
-    bits: ColorBits = 3
-    """Bits per channel."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.patch_size % self.side:
-            raise ValueError(
-                f"patch_size {self.patch_size} cannot be divided into {self.side} x {self.side} equal parts"
-            )
-
-    def build(self, grid: Grid) -> "MeanColorCodec":
-        return MeanColorCodec(grid, patch_size=self.patch_size, side=self.side, bits=self.bits)
-
-    def label(self) -> str:
-        colors = f"{self.side} × {self.side} colors of each {self.patch_size} × {self.patch_size} patch"
-        return f"{colors}, {self.bits} bits per channel"
-
-    def unit(self) -> str:
-        return "patch color"
-
-
-@register("gray_thumbnail")
-class GrayThumbnailSpec(StatelessCodecSpec):
-    """8 x 8 pixels of the patch as `bits`-bit gray levels: 64 codes of 4 levels (PatchFormer section 2.1).
-
-    The paper describes the pixels in two ways: `center_crop` takes those in the middle of the patch, as its
-    sentence about the ground truth says; `subsample` takes pixels at equal distances over the whole patch, as
-    its other sentences say. Gray is 0.299 red, 0.587 green and 0.114 blue. For `center_crop` a patch has 8
-    pixels or more; of an odd side, one row and column less is left out before the crop than after it. For
-    `subsample` the side is a multiple of 8.
-    """
-
-    patch_size: Annotated[int, Range(low=THUMBNAIL_SIDE)] = 16
-    """Side of a patch in pixels."""
-    thumbnail: Thumbnail = "center_crop"
-    """`center_crop` or `subsample`: which pixels of the patch."""
-    bits: Annotated[int, Range(low=1, high=8)] = 2
-    """Bits per gray level."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.thumbnail == "subsample" and self.patch_size % THUMBNAIL_SIDE:
-            raise ValueError(
-                f"patch_size {self.patch_size}; thumbnail=subsample allows multiples of {THUMBNAIL_SIDE}, "
-                "thumbnail=center_crop any"
-            )
-
-    def build(self, grid: Grid) -> "GrayThumbnailCodec":
-        return GrayThumbnailCodec(grid, self)
-
-    def label(self) -> str:
-        return f"8 × 8 gray levels of each {self.patch_size} × {self.patch_size} patch, {self.bits} bits"
-
-    def unit(self) -> str:
-        return "gray pixel"
-
-
-@register("full_patch")
-class FullPatchSpec(StatelessCodecSpec):
-    """Every pixel of the patch: 256 times three levels of 256, for a regression (ViT, appendix B.1.2)."""
-
-    patch_size: Count = 16
-    """Side of a patch in pixels."""
-
-    def build(self, grid: Grid) -> Bytes:
-        return Bytes(grid, self.patch_size)
-
-    def label(self) -> str:
-        return f"RGB bytes of each {self.patch_size} × {self.patch_size} patch"
-
-    def unit(self) -> str:
-        return "sub-pixel"
+        where = f" of {self.patch_size} x {self.patch_size}" if self.patch_size > 1 else ""
+        return _sha256(f"red, green and blue bytes{where}")
 
 
 class MeanColorCodec(Codec):
@@ -192,13 +188,14 @@ class MeanColorCodec(Codec):
         """Return images of parts in one color each, the middle of the colors with that code."""
         shifts = (2 * self.bits, self.bits, 0)
         levels = torch.stack([codes >> shift & 2**self.bits - 1 for shift in shifts], 1)
-        small = _to_image(_dequantize(levels, self.bits), grid or self.grid)
-        part = self.patch_size // self.side
+        colors, rows, side = _dequantize(levels, self.bits), (grid or self.grid).rows, self.side
+        small = rearrange(colors, "b c (h w) (p q) -> b c (h p) (w q)", h=rows, p=side)
+        part = self.patch_size // side
         return repeat(small, "b c h w -> b c (h p) (w q)", p=part, q=part)
 
     def fingerprint(self) -> str:
         parts = f"{self.side} x {self.side} parts of {self.patch_size} x {self.patch_size}"
-        return hashlib.sha256(f"mean colors of {parts}, {self.bits} bits".encode()).hexdigest()
+        return _sha256(f"mean colors of {parts}, {self.bits} bits")
 
 
 class GrayThumbnailCodec(Codec):
@@ -223,10 +220,13 @@ class GrayThumbnailCodec(Codec):
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
         """Return grayscale patches; pixels outside the thumbnail repeat its nearest pixel."""
         small = rearrange(_dequantize(codes, self.bits), "b n (p q) -> b n p q", p=THUMBNAIL_SIDE)
-        nearest = self._nearest()
+        nearest = torch.arange(self.patch_size)  # row of the thumbnail for each row of a patch
+        if self.thumbnail == "center_crop":
+            nearest = (nearest - self._pixels().start).clamp(0, THUMBNAIL_SIDE - 1)
+        else:
+            nearest = nearest // (self.patch_size // THUMBNAIL_SIDE)
         patches = small[..., nearest, :][..., nearest]
-        rows = (grid or self.grid).rows
-        return repeat(patches, "b (h w) p q -> b c (h p) (w q)", h=rows, c=3)
+        return repeat(patches, "b (h w) p q -> b c (h p) (w q)", h=(grid or self.grid).rows, c=3)
 
     def _pixels(self) -> slice:
         """Return the rows, and the columns, of a patch that are in the thumbnail."""
@@ -235,16 +235,8 @@ class GrayThumbnailCodec(Codec):
             return slice(edge, edge + THUMBNAIL_SIDE)
         return slice(0, None, self.patch_size // THUMBNAIL_SIDE)
 
-    def _nearest(self) -> Tensor:
-        """Return the thumbnail's nearest row for each row of a patch."""
-        rows = torch.arange(self.patch_size)
-        if self.thumbnail == "center_crop":
-            return (rows - rows[self._pixels()][0]).clamp(0, THUMBNAIL_SIDE - 1)
-        return rows // (self.patch_size // THUMBNAIL_SIDE)
-
     def fingerprint(self) -> str:
-        description = f"{self.bits}-bit gray, {self.thumbnail} of {self.patch_size} x {self.patch_size}"
-        return hashlib.sha256(description.encode()).hexdigest()
+        return _sha256(f"{self.bits}-bit gray, {self.thumbnail} of {self.patch_size} x {self.patch_size}")
 
 
 def _quantize(values: Levels, bits: int) -> Levels:
@@ -257,7 +249,5 @@ def _dequantize(levels: Int[Tensor, "..."], bits: int) -> Tensor:
     return ((levels << 8 - bits) + (1 << 8 - bits >> 1)).to(torch.uint8)
 
 
-def _to_image(colors: Tensor, grid: Grid) -> Tensor:
-    """Arrange [B C N Q], with Q parts of a square, as one image."""
-    side = isqrt(colors.shape[-1])
-    return rearrange(colors, "b c (h w) (p q) -> b c (h p) (w q)", h=grid.rows, p=side)
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -178,7 +178,7 @@ def _shown(value: Any) -> str:
 
 
 def _unknown(path: str, name: str, names: list[str]) -> str:
-    hint = did_you_mean(name, names).replace("'", f"'{_inside(path, '')}", 1)
+    hint = did_you_mean(name, names, shown=lambda found: _inside(path, found))
     where = f"settings of {path}" if path else "settings"
     return f"unknown setting '{_inside(path, name)}'; {hint}{where}: {', '.join(names)}"
 

@@ -1,20 +1,19 @@
 """Overrides: settings from files and words, each by its path or the shortest unambiguous end of it."""
 
-import difflib
 import functools
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
 
 from isopix.core.config import default_part, from_dict, to_dict
-from isopix.core.text import SETTING_SYNONYMS, naming
+from isopix.core.text import SETTING_SYNONYMS, did_you_mean, naming
 
 T = TypeVar("T")
-NUM_SUGGESTIONS, SIMILARITY = 3, 0.7  # `stepz` resembles `steps`, not `stem`
+SIMILARITY = 0.7  # `stepz` resembles `steps`, not `stem`
 
 
 def _parse_yaml(text: str) -> Any:
@@ -109,20 +108,10 @@ def resolve_setting(values: Mapping[str, Any], path: str) -> str:
     owner = resolve_setting(values, parent) if parent else ""
     if owner in every:
         return f"{owner}.{name}"
-    nearest = " or ".join(f"'{full}'" for full in _nearest(path, every))
-    hint = f"did you mean {nearest}? " if nearest else ""
+    word = path.replace("-", "_")
+    ends = {full.rpartition(".")[2]: full for full in reversed(every)} | dict(zip(every, every, strict=True))
+    hint = did_you_mean(SETTING_SYNONYMS.get(word, word), ends, similarity=SIMILARITY, shown=ends.__getitem__)
     raise ValueError(f"unknown setting '{path}'; {hint}isopix recipe show NAME lists all settings")
-
-
-def _nearest(path: str, every: Sequence[str]) -> list[str]:
-    """Return up to three settings whose path, or the end of it, resembles or contains this one."""
-    path = path.replace("-", "_")
-    word = SETTING_SYNONYMS.get(path, path)
-    names = {name: None for full in every for name in (full, full.rpartition(".")[2])}
-    close = difflib.get_close_matches(word, names, n=NUM_SUGGESTIONS, cutoff=SIMILARITY)
-    close += [name for name in names if word in name and len(word) > 2]
-    found = {full: None for each in close for full in every if full == each or full.endswith(f".{each}")}
-    return list(found)[:NUM_SUGGESTIONS]
 
 
 def _paths(values: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -114,6 +114,17 @@ def show_progress_on(console: Console | None) -> None:
     _Process.console, _Process.decided = console, True
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Show no progress inside."""
+    before = _Process.console, _Process.decided
+    show_progress_on(None)
+    try:
+        yield
+    finally:
+        _Process.console, _Process.decided = before
+
+
 def open_bar() -> ProgressBar | None:
     """Return a new bar; None where progress is not shown, as in ranks other than 0."""
     if not _Process.decided and _in_notebook():

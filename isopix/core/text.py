@@ -4,7 +4,7 @@ import difflib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean, stdev
@@ -149,10 +149,16 @@ def command_line(*words: object) -> str:
     return shlex.join(["isopix", *map(str, words)])
 
 
-def did_you_mean(given: str, names: Iterable[str], *, similarity: float = SIMILARITY) -> str:
+def did_you_mean(
+    given: str,
+    names: Iterable[str],
+    *,
+    similarity: float = SIMILARITY,
+    shown: Callable[[str], str] = str,
+) -> str:
     """Return "did you mean 'NAME'? " if one of the names is similar to the given one, else nothing."""
     found = difflib.get_close_matches(given, list(names), n=1, cutoff=similarity)
-    return f"did you mean '{found[0]}'? " if found else ""
+    return f"did you mean '{shown(found[0])}'? " if found else ""
 
 
 def similar_paths(path: Path, *, folders: bool = False) -> list[str]:

@@ -44,11 +44,6 @@ class Verb:
         """Its name in Python."""
         return self.function.__name__
 
-    @property
-    def summary(self) -> str:
-        """The first line of its docstring."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
-
 
 VERBS: dict[str, Verb] = {}
 """Verbs by command."""

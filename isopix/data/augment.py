@@ -4,7 +4,7 @@ import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from isopix.core.choices import Probability, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
 from isopix.data.splits import Indices, Split
-from isopix.data.store import FullResolution
+from isopix.data.store import FileImages
 
 Lengths = Float[Tensor, " B"]
 
@@ -109,7 +109,8 @@ class ScaleCrop(AugmentationSpec):
         rows, cols = split.images.shape[2:]
         full = split.full_resolution.select(indices)
         boxes = random_boxes(full, rows, cols, scale=self.crop / sides, generator=generator)
-        images = average_boxes(full, boxes, rows, cols)
+        average = average_each if full.device.type == "cpu" else average_together
+        images = average(full, boxes, rows, cols)
         return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images
 
     def label(self) -> str:
@@ -156,7 +157,7 @@ class CropBoxes:
 
 
 def random_boxes(
-    full: FullResolution, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
+    full: FileImages, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
 ) -> CropBoxes:
     """Return boxes of aspect ratio rows:cols, `scale` times the largest that fits, at uniform positions."""
     heights, widths = full.heights.float(), full.widths.float()
@@ -167,30 +168,25 @@ def random_boxes(
     return CropBoxes(position[0] * top, position[1] * left, height, width)
 
 
-def average_boxes(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
-    """Average each box by area to rows x cols; an image that is not decoded gives a black one.
+def average_together(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
+    """Average each box by area to rows x cols, on any device: two small matrix products per image.
 
     Memory grows with the boxes, not with the images, so that one long image costs no more than others.
     """
-    if full.device.type != "cpu":
-        return average_together(full, boxes, rows, cols)
-    return average_each(full, boxes, rows, cols)
-
-
-def average_together(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
-    """Average boxes on any device: two small matrix products per image, whose rows sum to 1."""
-    device = full.device
     row, col = _covered(boxes.top, boxes.height), _covered(boxes.left, boxes.width)
-    row_weights = _overlaps(boxes.top, boxes.height, rows, row).to(device, non_blocking=True)
-    col_weights = _overlaps(boxes.left, boxes.width, cols, col).to(device, non_blocking=True)
-    pixels = gather_pixels(full, row, col).float()
+    row_weights = _overlaps(boxes.top, boxes.height, rows, rearrange(row, "b p -> b 1 p").float())
+    col_weights = _overlaps(boxes.left, boxes.width, cols, rearrange(col, "b p -> b 1 p").float())
+    row_weights, col_weights = (
+        each.to(full.device, non_blocking=True) for each in (row_weights, col_weights)
+    )
+    pixels = _gather_pixels(full, row, col).float()
     averaged = torch.einsum("b r h, b c h w, b s w -> b c r s", row_weights, pixels, col_weights)
     return averaged.round_().clamp_(0, 255).to(torch.uint8)
 
 
-def average_each(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
+def average_each(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
     """Average boxes as `average_together` does, faster on a CPU: image by image, and in each sum only the few
-    pixels that a cell covers.
+    pixels that a cell covers. An image that is not decoded gives a black one.
     """
     averaged = torch.zeros(len(full.heights), 3, rows, cols, dtype=torch.uint8)
     row_cells = _cells(boxes.top, boxes.height, rows, full.heights)
@@ -205,7 +201,7 @@ def average_each(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -
     return averaged
 
 
-def gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
+def _gather_pixels(full: FileImages, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
     """Return these rows and columns of each image; beyond its border the last pixel is repeated."""
     heights, widths = (rearrange(sizes, "b -> b 1") for sizes in (full.heights, full.widths))
     row, col = torch.minimum(row, heights - 1), torch.minimum(col, widths - 1)
@@ -214,14 +210,12 @@ def gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor
     lines, columns = rearrange(line, "b h -> b 1 h 1"), rearrange(col, "b w -> b 1 1 w")
     offsets = (rearrange(plane, "b c -> b c 1 1"), lines, columns)
     plane, line, col = (offset.to(full.device, non_blocking=True) for offset in offsets)
-    pixels, *others = full.files
+    [pixels] = full.files
     assert isinstance(pixels, Tensor), "they are decoded"
-    assert not others, "they are packed"
     return pixels[plane + line + col]
 
 
-@dataclass(frozen=True)
-class _Cells:
+class _Cells(NamedTuple):
     """Equal cells of a range of pixels: the range, and which of its pixels each cell covers, and how much."""
 
     pixels: slice
@@ -229,7 +223,6 @@ class _Cells:
     weights: Float[Tensor, "cells pixels"]
 
     def average(self, values: Float[Tensor, "range n"]) -> Float[Tensor, "cells n"]:
-        """Return the weighted mean of each cell; the weights of a cell sum to 1."""
         return functional.embedding_bag(self.covered, values, per_sample_weights=self.weights, mode="sum")
 
 
@@ -240,9 +233,7 @@ def _cells(start: Lengths, length: Lengths, cells: int, limit: Int[Tensor, " B"]
     first = low.floor()
     most = int(((low + step).ceil() - first).max())
     pixel = rearrange(first, "b s -> b s 1") + torch.arange(most)
-    low, step = rearrange(low, "b s -> b s 1"), rearrange(step, "b 1 -> b 1 1")
-    overlap = (torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel)).clamp_(min=0)
-    weights = overlap / overlap.sum(2, keepdim=True)
+    weights = _overlaps(start, length, cells, pixel)
     covered = torch.minimum(pixel.long(), rearrange(limit, "b -> b 1 1") - 1)
     firsts, ends = covered[:, 0, 0], covered[:, -1, -1] + 1
     within = covered - rearrange(firsts, "b -> b 1 1")
@@ -258,12 +249,12 @@ def _covered(start: Lengths, length: Lengths) -> Int[Tensor, "B pixels"]:
 
 
 def _overlaps(
-    start: Lengths, length: Lengths, cells: int, pixels: Int[Tensor, "B pixels"]
+    start: Lengths, length: Lengths, cells: int, pixel: Float[Tensor, "B _ pixels"]
 ) -> Float[Tensor, "B cells pixels"]:
-    """Return the fraction of each pixel in each cell, if [start, start + length] is cut into equal cells."""
+    """Return the weights, of sum 1, of pixels (of all cells or of each) in [start, start + length], cut into
+    equal cells.
+    """
     step = rearrange(length / cells, "b -> b 1 1")
     low = rearrange(start, "b -> b 1 1") + step * torch.arange(cells)[:, None]
-    pixel = rearrange(pixels, "b p -> b 1 p").float()
-    overlap = torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel)
-    overlap = overlap.clamp(min=0)
+    overlap = (torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel)).clamp_(min=0)
     return overlap / overlap.sum(2, keepdim=True)

@@ -46,30 +46,27 @@ class ShuffledIndices:
 
     def __init__(self, count: int, *, batch_size: int, seed: int, purpose: str):
         self.count, self.batch_size, self.seed, self.purpose = count, batch_size, seed, purpose
-        self._epoch, self._order = 0, self._permutation(0)
+        # The last epoch's is kept: drawing a million indices takes longer than a batch.
+        self._epoch, self._order = -1, torch.empty(0, dtype=torch.int64)
 
     def indices(self, step: int) -> Indices:
         """Return the indices of a step; a batch may span two epochs."""
         samples = torch.arange(step * self.batch_size, (step + 1) * self.batch_size)
         epochs, positions = samples // self.count, samples % self.count
-        return torch.cat(
-            [self._of(e)[positions[epochs == e]] for e in range(int(epochs[0]), int(epochs[-1]) + 1)]
-        )
+        found = range(int(epochs[0]), int(epochs[-1]) + 1)
+        return torch.cat([self._of(epoch)[positions[epochs == epoch]] for epoch in found])
 
     def _of(self, epoch: int) -> Indices:
-        if epoch != self._epoch:  # cached: drawing a million indices takes longer than a batch
-            self._epoch, self._order = epoch, self._permutation(epoch)
+        if epoch != self._epoch:
+            order = torch.randperm(self.count, generator=generator(self.seed, self.purpose, epoch))
+            self._epoch, self._order = epoch, order
         return self._order
-
-    def _permutation(self, epoch: int) -> Indices:
-        return torch.randperm(self.count, generator=generator(self.seed, self.purpose, epoch))
 
 
 @dataclass(frozen=True)
 class StepReader:
-    """Reads the augmented images of a step: a function of (seed, step), in whichever process.
-
-    Of encoded images only the `own` ones of a batch are decoded, if they are given; the others are black.
+    """Reads the augmented images of a step, in whichever process; of encoded images only the `own` ones of a
+    batch, if they are given: the others are black.
     """
 
     split: Split
@@ -89,8 +86,7 @@ class Batches:
 
     Images that fit in half of the device's free memory are kept there as uint8 and indexed there. Encoded
     ones are decoded in `workers` processes (see `num_workers`), which `close` ends, and only those that are
-    this process's `own` of each batch. Raises ValueError for a batch size below 1 and for a split without
-    images.
+    this process's `own` of each batch.
     """
 
     def __init__(
@@ -104,10 +100,7 @@ class Batches:
         workers: int | None = None,
         own: slice | None = None,
     ):
-        if batch_size < 1:
-            raise ValueError(f"batch size is {batch_size}; allowed: 1 or more")
-        if len(split) == 0:
-            raise ValueError("the training split has no images")
+        assert len(split), "there are training images"
         self.device = torch.device(device)
         fits = split.is_decoded and split.nbytes <= free_memory(self.device) // 2
         self.split = split.to(self.device) if fits else split
@@ -121,7 +114,6 @@ class Batches:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps until every image has been used."""
         return steps_per_epoch(len(self.split), self.batch_size)
 
     def batch(self, step: int) -> tuple[Images, Labels | None]:
@@ -154,8 +146,7 @@ class Prefetch:
         self._step = 0
         self._batches: Iterator[Images | str] | None = None
         self._processes: set[BaseProcess] = set()
-        # Before Python's own exit, which waits for them.
-        atexit.register(_close, weakref.ref(self))
+        atexit.register(_close, weakref.ref(self))  # before Python's own exit, which waits for them
 
     def batch(self, step: int) -> Images:
         """Return the images of a step. Raises RuntimeError for what a worker raised or died of."""
@@ -210,9 +201,7 @@ class Prefetch:
 
 
 class _StepDataset(Dataset[Images | str]):
-    """The images of each step, or in one line why they could not be read: the loader's own errors hold a
-    traceback.
-    """
+    """The images of each step, or in one line why they could not be read."""
 
     def __init__(self, read: Callable[[int], Images]):
         self.read = read
@@ -245,6 +234,5 @@ def _ignore_signals(number: int) -> None:
 
 
 def _close(prefetch: "weakref.ref[Prefetch]") -> None:
-    there = prefetch()
-    if there is not None:
+    if (there := prefetch()) is not None:
         there.close()

@@ -5,11 +5,11 @@ kept, `train.full`, one after the other, and `train.npz`: hashes of their conten
 encoded images end.
 """
 
+import itertools
 import json
 import logging
-import shutil
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,13 +19,13 @@ import PIL
 import torch
 from numpy.typing import NDArray
 
-from isopix.core.progress import CountDone, track
-from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
+from isopix.core.progress import track
+from isopix.data.preprocess import PreprocessConfig, preprocess
 from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import ENCODERS, StoreName, open_full, open_images
-from isopix.storage.cache import read_manifest, write_artifact
+from isopix.storage.cache import free_bytes, read_manifest, write_artifact
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.lock import exclusive_lock
 
@@ -70,21 +70,18 @@ def cached_source(
         for name in ENCODERS
     }
     store = _choose_store(source, configs, folders, choice)
-    folder = folders[store]
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folders[store])
     if manifest is None:
         try:
-            _write(folder, source, configs, store)
+            _write(folders[store], source, configs, store)
         except OSError as error:
             raise RuntimeError(
                 f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another one"
             ) from error
-        manifest = read_manifest(folder)
-    if manifest is None:
-        raise RuntimeError(f"image cache {folder} is damaged right after writing; check the disk")
-    return CachedSource(
-        folder.name, content_hash, *_read(folder, source, configs, store, manifest["bad_files"])
-    )
+        manifest = read_manifest(folders[store])
+        assert manifest is not None, "it has just been written"
+    splits, bad_files = _read(folders[store], source, configs, store, manifest["bad_files"])
+    return CachedSource(folders[store].name, content_hash, splits, bad_files)
 
 
 def _choose_store(
@@ -99,8 +96,7 @@ def _choose_store(
         if folder.is_dir():
             return name
     nbytes = sum(split.num_images * configs[name].nbytes for name, split in source.splits.items())
-    disk = next(each for each in folders["pixels"].parents if each.is_dir())
-    most = max(MIN_ENCODED, MAX_DISK_FRACTION * shutil.disk_usage(disk).free)
+    most = max(MIN_ENCODED, MAX_DISK_FRACTION * free_bytes(folders["pixels"]))
     return "encoded" if nbytes > most else "pixels"
 
 
@@ -108,12 +104,12 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
     """Write the splits, unless another process does so meanwhile, which is waited for."""
 
     def write(scratch: Path) -> dict[str, Any]:
-        bad_files: BadImages = {}
-        done, total = 0, sum(split.num_images for split in source.splits.values())
-        with track("preparing images", total) as count:
-            for name, split in source.splits.items():
-                bad_files[name] = _write_split(scratch / name, split, configs[name], store, count, done)
-                done += split.num_images
+        numbers = itertools.count(1)
+        with track("preparing images", sum(split.num_images for split in source.splits.values())) as count:
+            bad_files = {
+                name: _write_split(scratch / name, split, configs[name], store, lambda: count(next(numbers)))
+                for name, split in source.splits.items()
+            }
         return {"bad_files": bad_files}
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -125,24 +121,24 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
 
 
 def _write_split(
-    path: Path, split: SourceSplit, config: PreprocessConfig, store: StoreName, count: CountDone, done: int
+    path: Path, split: SourceSplit, config: PreprocessConfig, store: StoreName, count: Callable[[], None]
 ) -> list[tuple[int, str]]:
-    """Write the files of a split, after `done` images of others; return its bad images."""
+    """Write the files of a split, calling `count` for each image; return its bad images."""
     bad: list[tuple[int, str]] = []
     columns = {each: array("q") for each in ("hashes", "shapes", "image_sizes", "full_sizes")}
     with path.with_suffix(".images").open("wb") as images, path.with_suffix(".full").open("wb") as full:
         for i, result in enumerate(preprocess(split, config, ENCODERS[store])):
-            if isinstance(result, PreprocessedImage):
-                images.write(result.image.data)
-                columns["hashes"].append(result.content_hash)
-                columns["image_sizes"].append(result.image.nbytes)
-                if result.full is not None and result.full_size is not None:
-                    full.write(result.full.data)
-                    columns["full_sizes"].append(result.full.nbytes)
-                    columns["shapes"].extend(result.full_size)
-            else:
+            count()
+            if isinstance(result, str):
                 bad.append((i, result))
-            count(done + i + 1)
+                continue
+            images.write(result.image.data)
+            columns["hashes"].append(result.content_hash)
+            columns["image_sizes"].append(result.image.nbytes)
+            if result.full is not None and result.full_size is not None:
+                full.write(result.full.data)
+                columns["full_sizes"].append(result.full.nbytes)
+                columns["shapes"].extend(result.full_size)
     arrays = {each: np.array(values, np.int64) for each, values in columns.items()}
     if split.groups is not None:
         arrays["groups"] = np.delete(split.groups, [i for i, _ in bad])
@@ -169,16 +165,15 @@ def _read_split(
 ) -> Split:
     with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
         columns = {each: arrays[each] for each in arrays.files}
-    image_ends = full_ends = None
-    if store == "encoded":
-        image_ends, full_ends = columns["image_sizes"].cumsum(0), columns["full_sizes"].cumsum(0)
+    ends = {
+        name: columns[f"{name}_sizes"].cumsum(0) if store == "encoded" else None for name in ("image", "full")
+    }
     full = None
     if config.full_side is not None:
-        full = open_full(
-            path.with_suffix(".full"), full_ends, torch.from_numpy(columns["shapes"]).view(-1, 2)
-        )
+        shapes = torch.from_numpy(columns["shapes"]).view(-1, 2)
+        full = open_full(path.with_suffix(".full"), ends["full"], shapes)
     return Split(
-        images=open_images(path.with_suffix(".images"), image_ends, (config.rows, config.cols)),
+        images=open_images(path.with_suffix(".images"), ends["image"], len(kept), (config.rows, config.cols)),
         labels=None if source.labels is None else torch.from_numpy(source.labels[kept]),
         full_resolution=full,
         hashes=torch.from_numpy(columns["hashes"]),

@@ -3,7 +3,7 @@ of the same content, and images that look almost the same.
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -29,14 +29,6 @@ Thumbnails = UInt8[np.ndarray, "n 8 8 3"]
 Points = Float32[np.ndarray, "n D"]
 
 
-class DistinctSplits(NamedTuple):
-    """Splits without common images, the number of images left out of each, and notes that count them."""
-
-    splits: dict[SplitName, Split]
-    left_out: dict[SplitName, int]
-    notes: tuple[str, ...]
-
-
 def without_copies(split: Split, originals: Hashes) -> tuple[Split, int]:
     """Return the split without the images whose hashes are among those of `originals`, and their number."""
     if split.hashes is None:
@@ -46,8 +38,11 @@ def without_copies(split: Split, originals: Hashes) -> tuple[Split, int]:
     return (split.select(torch.from_numpy(kept.nonzero()[0])), count) if count else (split, 0)
 
 
-def distinct_splits(splits: Mapping[SplitName, Split], dataset: str) -> DistinctSplits:
-    """Leave out validation images that are copies of training images, and test images that are of either.
+def distinct_splits(
+    splits: Mapping[SplitName, Split], dataset: str
+) -> tuple[dict[SplitName, Split], dict[SplitName, int], list[str]]:
+    """Leave out validation images that are copies of training images, and test images that are of either;
+    return also how many are left out of each split, and notes that say so.
 
     Raises ValueError if all validation or all test images are copies.
     """
@@ -57,14 +52,13 @@ def distinct_splits(splits: Mapping[SplitName, Split], dataset: str) -> Distinct
         split = splits[name]
         kept[name], count = without_copies(split, torch.cat([each for each in earlier if each is not None]))
         earlier.append(split.hashes)
-        if not count:
-            continue
-        left_out[name] = count
         images = f"{len(split):,} {name} images of dataset '{dataset}' are"
-        if count == len(split):
+        if count and count == len(split):
             raise ValueError(f"all {images} copies of {originals} images")
-        notes.append(f"{count:,} of {images} left out: they are copies of {originals} images")
-    return DistinctSplits(kept, left_out, tuple(notes))
+        if count:
+            left_out[name] = count
+            notes.append(f"{count:,} of {images} left out: they are copies of {originals} images")
+    return kept, left_out, notes
 
 
 class DuplicateGroup(NamedTuple):
@@ -76,13 +70,7 @@ class DuplicateGroup(NamedTuple):
 
 def exact_duplicates(hashes: Rows) -> list[DuplicateGroup]:
     """Return the groups of images with the same hash of their content."""
-    order = np.argsort(hashes, kind="stable")
-    starts = np.flatnonzero(np.diff(hashes[order])) + 1
-    groups = [group for group in np.split(order, starts) if len(group) > 1]
-    return [
-        DuplicateGroup("exact", tuple(group.tolist()))
-        for group in sorted(groups, key=lambda each: int(each[0]))
-    ]
+    return _groups("exact", np.arange(len(hashes)), hashes)
 
 
 def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup]:
@@ -95,26 +83,26 @@ def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup
     if not len(hashes):
         return []
     _, first, content = np.unique(hashes, return_index=True, return_inverse=True)
-    links = _links(thumbnails[first].reshape(len(first), -1))
-    size = len(first)
+    links, size = _links(thumbnails[first].reshape(len(first), -1)), len(first)
     graph = coo_array((np.ones(len(links), np.int8), (links[:, 0], links[:, 1])), shape=(size, size))
-    _, component = connected_components(graph, directed=False)
-    linked = np.isin(component, component[links[:, 0]])[content]
-    members = np.flatnonzero(linked)
-    label = component[content[members]]
-    order = np.argsort(label, kind="stable")
-    groups = np.split(members[order], np.flatnonzero(np.diff(label[order])) + 1) if len(members) else []
-    return [
-        DuplicateGroup("near", tuple(group.tolist()))
-        for group in sorted(groups, key=lambda each: int(each[0]))
-    ]
+    component = connected_components(graph, directed=False)[1][content]
+    linked = np.isin(content, links)
+    return _groups("near", np.flatnonzero(linked), component[linked])
+
+
+def _groups(
+    kind: Literal["exact", "near"], images: Rows, keys: NDArray[np.integer[Any]]
+) -> list[DuplicateGroup]:
+    """Return the groups of images with equal keys, of two or more, by their first images."""
+    order = np.argsort(keys, kind="stable")
+    groups = np.split(images[order], np.flatnonzero(np.diff(keys[order])) + 1)
+    return [DuplicateGroup(kind, each) for each in sorted(tuple(g.tolist()) for g in groups if len(g) > 1)]
 
 
 def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
     """Return pairs [m 2] of almost equal rows: for each row the most similar one before it by brightness.
 
-    The difference of the means is at most the root mean square difference, so that only rows of about the
-    same brightness are compared.
+    Only rows of about the same are compared: means differ by no more than the root mean square difference.
     """
     mean = pixels.mean(1)
     order = np.argsort(mean, kind="stable")
@@ -134,9 +122,7 @@ def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
 
 
 def _nearest_before(points: Points, limits: NDArray[np.float32], block: slice, low: int) -> tuple[Rows, Rows]:
-    """Return the rows of a block that are almost equal to one between `low` and themselves, and the nearest
-    such row of each.
-    """
+    """Return the rows of a block that are almost equal to one from `low` on before them, and these."""
     mine, others = points[block], points[low : block.stop]
     squares = (others**2).sum(1) + (mine**2).sum(1)[:, None] - 2 * mine @ others.T
     allowed = np.minimum(limits[block][:, None], limits[low : block.stop])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 
@@ -14,20 +14,17 @@ from isopix.core.random import generator
 from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import CachedSource, StoreChoice, cached_source
-from isopix.data.copies import DistinctSplits, distinct_splits
+from isopix.data.copies import distinct_splits
 from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
-from isopix.data.preprocess import PreprocessConfig
-from isopix.data.resize import Resample
+from isopix.data.preprocess import Crop, PreprocessConfig, Resample
 from isopix.data.results import BadFile
 from isopix.data.sources.base import (
-    DATASETS,
     SPLIT_NAMES,
     ReadOptions,
     Source,
     SplitName,
     find_reader,
-    local_formats,
 )
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
@@ -36,7 +33,6 @@ from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
-MAX_WORKERS = 256
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
@@ -52,7 +48,7 @@ class DataConfig:
     """Rows of pixels of the network's inputs."""
     cols: Side = 32
     """Columns of pixels."""
-    crop: Literal["center", "random", "resized_center", "squash"] = "center"
+    crop: Crop = "center"
     """After resizing the shorter side to fit: the center, or a random box drawn once per image.
     `resized_center` crops the resized image at whole pixels, as Hugging Face's image processors do;
     `squash` ignores the aspect ratio.
@@ -81,7 +77,7 @@ class DataConfig:
     """How the cache keeps images: as pixels, or encoded without loss. `auto` encodes what would take more
     than 4 GiB and a quarter of the free disk as pixels. The numbers are the same.
     """
-    workers: Annotated[int, Range(low=0, high=MAX_WORKERS)] | None = None
+    workers: Annotated[int, Range(low=0, high=256)] | None = None
     """Processes that decode `encoded` images in training; null: one for each core, at most 8; 0: none."""
     augment: AugmentationSpec = NoAugmentation()
     """Changes of training images."""
@@ -90,12 +86,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.source:
-            raise ValueError(f"source is empty; give {local_formats()}, or one of: {', '.join(DATASETS)}")
         if self.subset < 0 or (self.subset and self.labels_per_class is None):
-            raise ValueError(
-                f"subset is {self.subset}; allowed: 0 or more, and above 0 only with labels_per_class"
-            )
+            allowed = "0 or more, and above 0 only with labels_per_class"
+            raise ValueError(f"subset is {self.subset}; allowed: {allowed}")
         if self.crop == "squash" and self.crop_fraction != 1:
             raise ValueError(f"crop_fraction is {self.crop_fraction}; crop=squash takes the whole image: 1")
         self.count_or_fraction_per_class  # noqa: B018  # raises ValueError for anything else
@@ -104,9 +97,8 @@ class DataConfig:
     @property
     def count_or_fraction_per_class(self) -> int | Fraction | None:
         """`labels_per_class` as a number: images of each class, or a fraction of them, or None for all."""
-        if self.labels_per_class is None:
-            return None
-        return count_or_fraction(self.labels_per_class, "labels_per_class")
+        given = self.labels_per_class
+        return None if given is None else count_or_fraction(given, "labels_per_class")
 
 
 @dataclass(frozen=True)
@@ -134,10 +126,8 @@ class ImageDataset:
     def notes(self) -> tuple[str, ...]:
         """How labels were mapped to classes, and what is left out: unreadable files and copies."""
         skipped = [f"skipped {each.path}: {each.reason}" for each in self.bad_files]
-        more = len(skipped) - MAX_NAMED
-        if more > 1:
-            listed = "" if self.bad_files_csv is None else f"; all are listed in {self.bad_files_csv}"
-            skipped[MAX_NAMED:] = [f"skipped {more:,} more unreadable images{listed}"]
+        if (more := len(skipped) - MAX_NAMED) > 1:
+            skipped[MAX_NAMED:] = [f"skipped {more:,} more unreadable images: {self.bad_files_csv}"]
         return (*filter(None, [self.label_note]), *skipped, *self.copies)
 
     def require_validation(self, choice: str) -> None:
@@ -154,15 +144,12 @@ class ImageDataset:
         unlabeled = [name for name, split in splits.items() if len(split) and split.labels is None]
         if unlabeled:
             raise ValueError(
-                f"{verb} needs labels; dataset '{self.name}' has none in {', '.join(unlabeled)}: "
-                "in a folder, put the images of each class in a sub-folder; "
-                "in an .npz file, give y_train and y_test"
+                f"{verb} needs labels; dataset '{self.name}' has none in {', '.join(unlabeled)}: in a "
+                "folder, put images of each class in a sub-folder; in an .npz file, give y_train and y_test"
             )
         if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
-            raise ValueError(
-                f"{verb} needs training images of two classes or more; those of dataset '{self.name}' are "
-                f"all of class {self.classes[int(self.train.labels[0])]}"
-            )
+            images = f"those of dataset '{self.name}' are all of {self.classes[int(self.train.labels[0])]}"
+            raise ValueError(f"{verb} needs training images of two classes; {images}")
 
 
 def load_dataset(
@@ -179,13 +166,14 @@ def load_dataset(
     cache = cache or default_cache()
     source = open_source(config, cache)()
     remember_source(config.source)
-    configs = _preprocess_configs(source, config)
-    cached = cached_source(source, configs, cache, config.store)
+    cached = cached_source(source, _preprocess_configs(source, config), cache, config.store)
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
     holdout = source.holdout if config.holdout is None else config.holdout
-    whole = _whole_splits(cached, config, holdout, exact=source.fixed)
-    found = DistinctSplits(whole, {}, ()) if source.fixed else distinct_splits(whole, source.name)
-    splits = _limited(found.splits, config)
+    splits = _whole_splits(cached, config, holdout, exact=source.fixed)
+    left_out, notes = dict[SplitName, int](), list[str]()
+    if not source.fixed:
+        splits, left_out, notes = distinct_splits(splits, source.name)
+    splits = _limited(splits, config)
     membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
     if config.count_or_fraction_per_class is not None:
         splits["train"] = _few_labels(splits["train"], config)
@@ -200,30 +188,29 @@ def load_dataset(
         bad_files=cached.bad_files,
         bad_files_csv=bad_files_csv,
         seed=config.seed,
-        left_out=found.left_out,
-        copies=found.notes,
+        left_out=left_out,
+        copies=tuple(notes),
         label_note=source.label_note,
     )
 
 
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
-    """Return what reads the source of these settings; the hashes of its files are kept in the cache, if
-    one is given. Raises ValueError if there is no such source.
+    """Return what reads the source of these settings, with the hashes of files that the cache, if any, keeps.
+
+    Raises ValueError if there is no such source.
     """
     index = None if cache is None else cache / FILE_INDEX
     return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index))
 
 
 def preprocess_config(config: DataConfig) -> PreprocessConfig:
-    """Return how an image becomes pixels at the center crop, without a full-resolution version."""
+    """Return how an image of a caller becomes pixels: by the center crop if the settings have random ones."""
     return PreprocessConfig(
         rows=config.rows,
         cols=config.cols,
         resample=config.resample,
-        crop_seed=None,
+        crop="center" if config.crop == "random" else config.crop,
         crop_fraction=config.crop_fraction,
-        squash=config.crop == "squash",
-        resize_first=config.crop == "resized_center",
     )
 
 
@@ -231,18 +218,17 @@ def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, P
     """Full-resolution images are kept only for splits that are trained on."""
     side = config.augment.source_side(config.rows, config.cols)
     trained = ("train", "validation") if config.train_on_validation else ("train",)
-    own = replace(preprocess_config(config), crop_seed=config.seed if config.crop == "random" else None)
+    own = replace(preprocess_config(config), crop=config.crop, seed=config.seed)
     return {name: replace(own, full_side=side if name in trained else None) for name in source.splits}
 
 
 def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path | None:
-    """Write the bad files, if any, as a CSV file and return its path. Raises ValueError if they are many."""
-    bad = cached.bad_files
+    """Write the bad files, if any, as a CSV file and return its path."""
+    bad, total = cached.bad_files, sum(split.num_images for split in source.splits.values())
     if not bad:
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
     write_csv(path, ["path", "reason"], ((each.path, each.reason) for each in bad))
-    total = sum(split.num_images for split in source.splits.values())
     if len(bad) > MAX_BAD_FRACTION * total:
         raise ValueError(
             f"{len(bad)} of {total} images cannot be read, above the limit of {MAX_BAD_FRACTION:.0%}; "
@@ -254,10 +240,7 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
 def _few_labels(train: Split, config: DataConfig) -> Split:
     per_class = config.count_or_fraction_per_class
     if train.labels is None or per_class is None:
-        raise ValueError(
-            f"labels_per_class={config.labels_per_class} needs labels; "
-            f"dataset '{config.source}' has none in train"
-        )
+        raise ValueError(f"labels_per_class needs labels; dataset '{config.source}' has none in train")
     draw = generator(config.seed, "subset", config.subset)
     return train.select(balanced_subset(train.labels, per_class, draw))
 
@@ -270,12 +253,10 @@ def _whole_splits(
     assert hashes is not None, "the cache has them"
     fractions = tuple(0.0 if name in own else holdout for name in ("validation", "test"))
     indices = held_out_indices(hashes, fractions, config.seed, exact=exact)
-    splits: dict[SplitName, Split] = {
-        name: own["train"]
-        if len(members) == len(hashes)
-        else replace(own["train"].select(members), total=None)
-        for name, members in zip(SPLIT_NAMES, indices, strict=True)
-    }
+    splits: dict[SplitName, Split] = {}
+    for name, members in zip(SPLIT_NAMES, indices, strict=True):
+        is_whole = len(members) == len(hashes)
+        splits[name] = own["train"] if is_whole else replace(own["train"].select(members), total=None)
     return splits | {name: split for name, split in own.items() if name != "train"}
 
 

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from isopix.core import text
 
@@ -20,11 +21,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 MAX_BYTES = 64 * 2**20  # of a file, or of an image inside one
-WHITE = (255, 255, 255, 255)
-
-# Pillow logs what is wrong with a file besides raising it; without a handler that is printed.
-logging.getLogger("PIL").addHandler(logging.NullHandler())
-
+MIDDLE = 128  # of the levels 0 to 255: from here on, a pixel of a mask is white, or opaque
 ORIENTATION = 0x0112  # the EXIF tag
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -35,7 +32,9 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-ON_ITS_SIDE = [UPRIGHT[orientation] for orientation in (5, 6, 7, 8)]
+
+# Pillow logs what is wrong with a file besides raising it; without a handler that is printed.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
@@ -63,32 +62,43 @@ def upright_rgb(image: Image.Image) -> Image.Image:
     return rgb if transpose is None else rgb.transpose(transpose)
 
 
-class ImageHeader(NamedTuple):
-    """Width and height of the upright image, and Pillow's names of its format and mode."""
-
-    width: int
-    height: int
-    format: str
-    mode: str
-
-
-def image_header(content: bytes | NDArray[Any]) -> ImageHeader:
-    """Return what an image is before it is decoded; the format of an array is "array". Raises as
-    `decode_image`.
+def image_header(content: bytes | NDArray[Any]) -> tuple[int, int, str, str]:
+    """Return width and height of the upright image, and Pillow's names of its format, "array" for an array,
+    and its mode. Raises as `decode_image`.
     """
     if isinstance(content, np.ndarray):
-        height, width = content.shape[:2]
-        return ImageHeader(width, height, "array", Image.fromarray(content).mode)
+        return content.shape[1], content.shape[0], "array", Image.fromarray(content).mode
     with _opened(content) as image:
-        width, height = image.size
-        if UPRIGHT.get(_orientation(image)) in ON_ITS_SIDE:
-            width, height = height, width
-        return ImageHeader(width, height, image.format or "unknown", image.mode)
+        width, height = image.size[::-1] if _orientation(image) in (5, 6, 7, 8) else image.size
+        return width, height, image.format or "unknown", image.mode
 
 
 def read_content(raw: RawImage) -> bytes | NDArray[Any]:
     """Return the bytes of an encoded image, or an array as it is. Raises ValueError for what is no file."""
-    return _read(raw) if isinstance(raw, Path) else raw
+    if not isinstance(raw, Path):
+        return raw
+    size = raw.stat().st_size  # raises OSError on a loop of symlinks
+    if not raw.is_file():
+        raise ValueError("not a regular file")
+    _check_size(size)
+    return raw.read_bytes()
+
+
+def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
+    """Return True where an image file masks: its transparent pixels, or if it has none, its white ones.
+
+    Raises ValueError for a file that is not an image.
+    """
+    try:
+        content = read_content(path)
+        assert isinstance(content, bytes), "a file"
+        lightness = np.asarray(decode_image(content, NEVER_REDUCED).convert("L"))
+        with Image.open(io.BytesIO(content)) as image:
+            alpha = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))[..., 3]
+    except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
+        raise ValueError(f"mask {path} cannot be read: {failure_reason(error)}") from None
+    transparent = alpha < MIDDLE
+    return transparent if transparent.any() else lightness >= MIDDLE
 
 
 def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
@@ -98,7 +108,7 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
     all other files and for arrays; gray pixels are hashed as one channel.
     """
     state = hashlib.blake2b(digest_size=8)
-    if isinstance(content, bytes) and _is_lossy(content):
+    if isinstance(content, bytes) and (is_jpeg(content) or content[:4] + content[8:12] == b"RIFFWEBP"):
         state.update(content)
     else:
         pixels = np.asarray(rgb)
@@ -107,19 +117,6 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
         state.update(str(pixels.shape).encode())
         state.update(pixels.tobytes())
     return int.from_bytes(state.digest(), "big") >> 1
-
-
-@contextmanager
-def _opened(content: bytes) -> Iterator[Image.Image]:
-    """Open an encoded image and read its header. Raises ValueError for one that is too large."""
-    _check_size(len(content))
-    if not content:
-        raise ValueError("empty file")
-    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")
-        yield image
 
 
 def is_jpeg(content: bytes) -> bool:
@@ -134,17 +131,17 @@ def failure_reason(error: Exception) -> str:
     return text.error_line(error)
 
 
-def _read(path: Path) -> bytes:
-    size = path.stat().st_size  # raises OSError on a loop of symlinks
-    if not path.is_file():
-        raise ValueError("not a regular file")
-    _check_size(size)
-    return path.read_bytes()
-
-
-def _is_lossy(content: bytes) -> bool:
-    """Return whether a file is a JPEG or a WebP, by its first bytes."""
-    return is_jpeg(content) or (content[:4], content[8:12]) == (b"RIFF", b"WEBP")
+@contextmanager
+def _opened(content: bytes) -> Iterator[Image.Image]:
+    """Open an encoded image and read its header. Raises ValueError for one that is too large."""
+    _check_size(len(content))
+    if not content:
+        raise ValueError("empty file")
+    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")
+        yield image
 
 
 def _check_size(size: int) -> None:
@@ -162,16 +159,13 @@ def _orientation(image: Image.Image) -> int:
 
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
-        return Image.fromarray(_high_byte(np.asarray(image))).convert("RGB")
+        samples = np.asarray(image)
+        if samples.size and (samples.min() < 0 or samples.max() > 0xFFFF):
+            raise ValueError("32-bit samples of unknown range")
+        return Image.fromarray((samples >> 8).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
         raise ValueError("floating-point samples of unknown range")
     if image.has_transparency_data:
-        white = Image.new("RGBA", image.size, WHITE)
+        white = Image.new("RGBA", image.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
     return image.convert("RGB")
-
-
-def _high_byte(samples: NDArray[Any]) -> NDArray[np.uint8]:
-    if samples.size and (samples.min() < 0 or samples.max() > 0xFFFF):
-        raise ValueError("32-bit samples of unknown range")
-    return (samples >> 8).astype(np.uint8)

@@ -18,7 +18,6 @@ TICK = 2 * 10**9  # nanoseconds
 FILES_PER_CHUNK = 64  # read by a thread at a time
 
 Stamp = tuple[int, int, int]  # size, and times of the last change of content and of status in ns
-Digest = bytes | str  # of the content, or in words why there is none
 
 
 def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> str:
@@ -30,17 +29,18 @@ def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> s
     """
     start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]
     stamps = list(map(_stamp, paths))
-    digests: list[Digest | None] = _known(index, paths, stamps)
+    digests = _known(index, paths, stamps)
     unread = [i for i, digest in enumerate(digests) if digest is None]
     parts = [unread[first : first + FILES_PER_CHUNK] for first in range(0, len(unread), FILES_PER_CHUNK)]
-    with (
-        track("reading files", len(unread)) as count,
-        ThreadPoolExecutor() as pool,
-    ):  # hashing releases the GIL
-        for number, found in enumerate(pool.map(lambda part: [hash_file(paths[i]) for i in part], parts)):
-            for i, digest in zip(parts[number], found, strict=True):
+    with track("reading files", len(unread)) as count, ThreadPoolExecutor() as pool:  # hashing frees the GIL
+        done = 0
+        for part, found in zip(
+            parts, pool.map(lambda part: [hash_file(paths[i]) for i in part], parts), strict=True
+        ):
+            for i, digest in zip(part, found, strict=True):
                 digests[i] = digest
-            count(number * FILES_PER_CHUNK + len(found))
+            done += len(part)
+            count(done)
     old = [i for i in unread if isinstance(digests[i], bytes) and max(stamps[i][1:]) < start - TICK]
     _keep(index, [(os.fsencode(paths[i]), *stamps[i], digests[i]) for i in old])
     return hash_pieces(
@@ -51,28 +51,22 @@ def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> s
 
 
 def _stamp(path: str) -> Stamp:
-    try:
+    with suppress(OSError, ValueError):
         status = os.stat(path)  # noqa: PTH116  a Path for each of millions of files takes longer than the call
-    except (OSError, ValueError):
-        return -1, -1, -1
-    if not stat.S_ISREG(status.st_mode):
-        return -1, -1, -1
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return -1, -1, -1
 
 
-def _known(index: Path | None, paths: Sequence[str], stamps: Sequence[Stamp]) -> list[Digest | None]:
+def _known(index: Path | None, paths: Sequence[str], stamps: Sequence[Stamp]) -> list[bytes | str | None]:
     """Return the hashes of the files that have not changed, and None for others."""
-    unknown: list[Digest | None] = [None] * len(paths)
-    if index is None or not index.exists():
-        return unknown
     query = "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ? AND changed = ?"
-    with suppress(sqlite3.Error), closing(_open(index)) as table:  # a damaged index is none
-        rows = (
-            table.execute(query, (os.fsencode(path), *stamp)).fetchone()
-            for path, stamp in zip(paths, stamps, strict=True)
-        )
-        return [row and row[0] for row in rows]
-    return unknown
+    if index is not None and index.exists():
+        with suppress(sqlite3.Error), closing(_open(index)) as table:  # a damaged index is none
+            keys = ((os.fsencode(path), *stamp) for path, stamp in zip(paths, stamps, strict=True))
+            rows = (table.execute(query, key).fetchone() for key in keys)
+            return [row and row[0] for row in rows]
+    return [None] * len(paths)
 
 
 def _keep(index: Path | None, rows: Sequence[tuple[object, ...]]) -> None:

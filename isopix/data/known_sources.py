@@ -33,12 +33,9 @@ def require_known_source(source: str) -> None:
 
 def is_known_source(source: str) -> bool:
     """Return whether a source is the name of a dataset, or a path that is in the list."""
-    if source in DATASETS:
-        return True
-    try:
-        return _entry(source) in _list().read_text().split()
-    except (OSError, ValueError, RuntimeError):
-        return False
+    with suppress(OSError, ValueError, RuntimeError):
+        return source in DATASETS or _entry(source) in _list().read_text().split()
+    return False
 
 
 def _entry(source: str) -> str:

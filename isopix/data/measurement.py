@@ -3,7 +3,7 @@ of validation and test images that no training image has.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from isopix.core.measurement import Measurement
 from isopix.core.types import image_batches
@@ -69,14 +69,12 @@ def differences(measurements: Sequence[Measurement | None]) -> list[str]:
 
 def described_differences(one: Measurement | None, other: Measurement | None) -> list[str]:
     """Return the differences between two records with their values, where these are short."""
-    if one is None or other is None:
-        return []
-    found = {key: (getattr(one, key), getattr(other, key)) for key in COMPARED}
-    return [
-        f"{name} ({'; '.join(map(_described, found[key]))})" if key in DESCRIBED else name
-        for key, name in COMPARED.items()
-        if found[key][0] != found[key][1]
-    ]
+    found = differences([one, other])
+    for key in DESCRIBED:
+        if COMPARED[key] in found:
+            values = (_described(getattr(each, key)) for each in (one, other))
+            found[found.index(COMPARED[key])] += f" ({'; '.join(values)})"
+    return found
 
 
 def _described(value: int | str | None) -> str:
@@ -102,29 +100,26 @@ def content_hash(data: ImageDataset) -> str:
         state.update(str(tuple(split.images.shape)).encode())
         for images in image_batches(split.images):
             state.update(images.contiguous().numpy().data)
-        state.update(str(None if split.labels is None else tuple(split.labels.shape)).encode())
-        state.update(b"" if split.labels is None else split.labels.contiguous().numpy().data)
+        labels = split.labels
+        state.update(str(None if labels is None else tuple(labels.shape)).encode())
+        state.update(b"" if labels is None else labels.contiguous().numpy().data)
     return state.hexdigest()
 
 
 def missing_classes(
     data: ImageDataset, trained: Collection[str] | None = None
 ) -> dict[SplitName, dict[str, int]]:
-    """Return the classes without training images by name, with the numbers of their images in each split that
-    has some.
-
-    `trained` are the names of the classes with training images; None reads them from `data.train`. The result
-    is empty without labels.
+    """Return the classes without training images, with the numbers of their images in each split that has
+    some; nothing without labels. `trained` are the names of those with some; None: as in `data.train`.
     """
     known = training_classes(data) if trained is None else trained
     found: dict[SplitName, dict[str, int]] = {}
-    held_out: dict[SplitName, Split] = {"validation": data.validation, "test": data.test}
-    for name, split in held_out.items():
-        if known is None or split.labels is None:
-            continue
-        counts = zip(data.classes, split.labels.bincount(minlength=len(data.classes)).tolist(), strict=True)
-        if missing := {each: count for each, count in counts if count and each not in known}:
-            found[name] = missing
+    for name in SPLIT_NAMES[1:]:
+        labels = getattr(data, name).labels
+        if known is not None and labels is not None:
+            counts = zip(data.classes, labels.bincount(minlength=len(data.classes)).tolist(), strict=True)
+            missing = {each: count for each, count in counts if count and each not in known}
+            found |= {name: missing} if missing else {}
     return found
 
 
@@ -136,15 +131,13 @@ def training_classes(data: ImageDataset) -> set[str] | None:
 
 def missing_class_notes(data: ImageDataset, trained: Collection[str] | None = None) -> tuple[str, ...]:
     """Return a sentence for each split with classes that have no training images, which it names."""
-    return tuple(
-        f"{sum(counts.values()):,} of {len(getattr(data, name)):,} {name} images of dataset '{data.name}' "
-        f"are of classes without training images, which no classifier can predict: {_listed(counts)}"
-        for name, counts in missing_classes(data, trained).items()
-    )
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    """The first classes with their numbers of images, as `cat (4), dog (2) and 3 more`."""
-    names = [f"{name} ({count:,})" for name, count in list(counts.items())[:MAX_LISTED]]
-    rest = len(counts) - len(names)
-    return ", ".join(names) + (f" and {rest} more" if rest else "")
+    notes = []
+    for name, counts in missing_classes(data, trained).items():
+        named = [f"{each} ({count:,})" for each, count in list(counts.items())[:MAX_LISTED]]
+        rest = len(counts) - len(named)
+        images = f"{sum(counts.values()):,} of {len(getattr(data, name)):,} {name} images"
+        notes.append(
+            f"{images} of dataset '{data.name}' are of classes without training images, which no classifier "
+            f"can predict: {', '.join(named)}" + (f" and {rest} more" if rest else "")
+        )
+    return tuple(notes)

@@ -2,7 +2,7 @@
 
 import abc
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import torch
 from einops import rearrange
@@ -62,42 +62,22 @@ class RandomPatchAugment(PatchAugmentSpec):
 
     def apply(self, images: Images, patch_size: int, generator: torch.Generator) -> Images:
         pixels = rearrange(images, "b c (h p) (w q) -> (b h w) c p q", p=patch_size, q=patch_size).float()
-        draw = _Uniform(len(pixels), generator, images.device)
-        pixels = random_resized_crop(pixels, round(self.crop * patch_size), draw.uniform(), draw.uniform())
-        pixels = color_jitter(pixels, self._color_jitter(draw))
-        pixels = torch.where(_per_pixel(draw.uniform() < self.flip), pixels.flip(3), pixels)
-        bits = self.min_bits + (draw.uniform() * (9 - self.min_bits)).floor()
-        pixels = blend_grayscale(posterize(pixels, bits), draw.uniform() * (draw.uniform() < self.gray))
-        augmented = rearrange(
-            pixels, "(b h w) c p q -> b c (h p) (w q)", b=len(images), h=images.shape[2] // patch_size
-        )
-        return augmented.round().clamp(0, 255).to(torch.uint8)
 
-    def _color_jitter(self, draw: "_Uniform") -> "ColorJitter":
-        brightness, contrast, saturation, hue = (self.strength * (2 * draw.uniform() - 1) for _ in range(4))
-        return ColorJitter(32 * brightness, 1 + 0.5 * contrast, 1 + 0.5 * saturation, 0.2 * hue)
+        def uniform() -> PerPatch:  # drawn on the CPU, so that numbers are the same on every device
+            return torch.rand(len(pixels), generator=generator).to(images.device, non_blocking=True)
+
+        pixels = random_resized_crop(pixels, round(self.crop * patch_size), uniform(), uniform())
+        brightness, contrast, saturation, hue = (self.strength * (2 * uniform() - 1) for _ in range(4))
+        pixels = color_jitter(pixels, 32 * brightness, 1 + 0.5 * contrast, 1 + 0.5 * saturation, 0.2 * hue)
+        pixels = torch.where(_per_pixel(uniform() < self.flip), pixels.flip(3), pixels)
+        pixels = posterize(pixels, self.min_bits + (uniform() * (9 - self.min_bits)).floor())
+        pixels = blend_grayscale(pixels, uniform() * (uniform() < self.gray))
+        rows = images.shape[2] // patch_size
+        pixels = rearrange(pixels, "(b h w) c p q -> b c (h p) (w q)", b=len(images), h=rows)
+        return pixels.round().clamp(0, 255).to(torch.uint8)
 
     def label(self) -> str:
         return "per-patch random crop, color jitter, flip, posterize, grayscale"
-
-
-class ColorJitter(NamedTuple):
-    """The color changes of each patch: brightness in levels, two factors, and hue in turns."""
-
-    brightness: PerPatch
-    contrast: PerPatch
-    saturation: PerPatch
-    hue: PerPatch
-
-
-class _Uniform:
-    """Random numbers for each patch, drawn on the CPU, so that they are the same on every device."""
-
-    def __init__(self, count: int, generator: torch.Generator, device: torch.device):
-        self.count, self.generator, self.device = count, generator, device
-
-    def uniform(self) -> PerPatch:
-        return torch.rand(self.count, generator=self.generator).to(self.device, non_blocking=True)
 
 
 def random_resized_crop(pixels: Patches, size: int, y: PerPatch, x: PerPatch) -> Patches:
@@ -110,15 +90,19 @@ def random_resized_crop(pixels: Patches, size: int, y: PerPatch, x: PerPatch) ->
     return torch.einsum("nrh, nchw, nsw -> ncrs", rows, pixels, cols)
 
 
-def color_jitter(pixels: Patches, jitter: ColorJitter) -> Patches:
-    """Add brightness, scale contrast around the patch's mean color, rotate hue and scale saturation."""
-    pixels = pixels + _per_pixel(jitter.brightness)
+def color_jitter(
+    pixels: Patches, brightness: PerPatch, contrast: PerPatch, saturation: PerPatch, hue: PerPatch
+) -> Patches:
+    """Add brightness, in levels, scale contrast around the patch's mean color, scale saturation and rotate
+    hue, in turns.
+    """
+    pixels = pixels + _per_pixel(brightness)
     mean = pixels.mean((2, 3), keepdim=True)
-    pixels = mean + _per_pixel(jitter.contrast) * (pixels - mean)
+    pixels = mean + _per_pixel(contrast) * (pixels - mean)
     to_yiq = torch.tensor(YIQ)
     to_rgb, to_yiq = (matrix.to(pixels.device) for matrix in (torch.linalg.inv(to_yiq), to_yiq))
-    angle = 2 * math.pi * jitter.hue
-    cosine, sine = jitter.saturation * angle.cos(), jitter.saturation * angle.sin()
+    angle = 2 * math.pi * hue
+    cosine, sine = saturation * angle.cos(), saturation * angle.sin()
     one, zero = torch.ones_like(angle), torch.zeros_like(angle)
     entries = [one, zero, zero, zero, cosine, -sine, zero, sine, cosine]
     rotation = rearrange(entries, "(i j) n -> n i j", i=3)

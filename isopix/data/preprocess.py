@@ -1,4 +1,8 @@
-"""Preprocessing: raw images to uint8 arrays at the model's resolution, on every core."""
+"""Preprocessing: raw images to uint8 arrays at the model's resolution, on every core.
+
+Cropping a box and resizing it is one call of Pillow. Other libraries resize the shorter side to fit, round
+the longer one and then crop, which shifts and stretches images by up to a pixel: `resize_and_crop`.
+"""
 
 import math
 import os
@@ -9,16 +13,18 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
 from operator import itemgetter
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from isopix.core.config import config, to_dict
+from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.data.decode import (
+    MAX_PIXELS,
     NEVER_REDUCED,
     RawImage,
     content_number,
@@ -26,38 +32,43 @@ from isopix.data.decode import (
     failure_reason,
     read_content,
 )
-from isopix.data.resize import (
-    CropPosition,
-    Resample,
-    crop_and_resize,
-    resize_and_crop,
-    resize_shorter_side,
-    squash,
-)
 from isopix.data.sources.base import SourceSplit
-from isopix.data.store import Encode, keep_pixels
+from isopix.data.store import ENCODERS, Encode
 
 T = TypeVar("T")
 R = TypeVar("R")
-Job = tuple[RawImage, CropPosition | None]
+Resample = Literal["area", "bilinear", "bicubic"]
+Crop = Literal["center", "random", "resized_center", "squash"]
 
+# All three average over the box when downsampling (antialias); `area` repeats pixels when upsampling.
+FILTERS: dict[Resample, Image.Resampling] = {
+    "area": Image.Resampling.BOX,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+}
 IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
 CHUNKS_PER_THREAD = 8  # in memory at a time
 MAX_HELD = 64 * 2**20  # bytes of images as they are read, and as they are kept, in memory at a time
 
 
+class CropPosition(NamedTuple):
+    """The position of a crop within the image, from 0 (top, left) to just below 1 (bottom, right)."""
+
+    y: float
+    x: float
+
+
 @config
 class PreprocessConfig:
-    """Everything that decides which pixels an image becomes."""
+    """Everything that decides which pixels an image becomes (see `DataConfig`)."""
 
     rows: int
     cols: int
     resample: Resample
-    crop_seed: int | None  # None: center crop
+    crop: Crop = "center"
+    crop_fraction: float = 1.0
+    seed: int = 0  # of random crops
     full_side: int | None = None  # shorter side of the full-resolution images, if they are kept too
-    crop_fraction: float = 1.0  # of the sides of the largest box that fits
-    squash: bool = False  # the whole image, without regard to its aspect ratio
-    resize_first: bool = False  # resize the whole image, then crop its center
 
     @property
     def min_side(self) -> int:
@@ -65,7 +76,7 @@ class PreprocessConfig:
 
         None is reduced before the whole of it is resized: other libraries resize all of its pixels.
         """
-        if self.squash or self.resize_first:
+        if self.crop in ("squash", "resized_center"):
             return NEVER_REDUCED
         return math.ceil(2 * max(self.rows, self.cols, self.full_side or 0) / self.crop_fraction)
 
@@ -75,9 +86,14 @@ class PreprocessConfig:
         return 3 * (self.rows * self.cols + (self.full_side or 0) ** 2)
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that decide the pixels; later ones only where they are not the default."""
-        later = {"crop_fraction": 1.0, "squash": False, "resize_first": False}
-        return {name: each for name, each in to_dict(self).items() if later.get(name, ...) != each}
+        """Return the settings that decide the pixels, as they have been named in hashes from the first."""
+        found = {name: getattr(self, name) for name in ("rows", "cols", "resample", "full_side")}
+        found["crop_seed"] = self.seed if self.crop == "random" else None
+        if self.crop_fraction != 1:
+            found["crop_fraction"] = self.crop_fraction
+        if self.crop in ("squash", "resized_center"):
+            found["squash" if self.crop == "squash" else "resize_first"] = True
+        return found
 
 
 @dataclass(frozen=True)
@@ -93,38 +109,28 @@ class PreprocessedImage:
 
 
 def preprocess(
-    split: SourceSplit, config: PreprocessConfig, encode: Encode = keep_pixels
+    split: SourceSplit, config: PreprocessConfig, encode: Encode = ENCODERS["pixels"]
 ) -> Iterator[PreprocessedImage | str]:
     """Yield each image of the split in order, encoded by `encode`, or the reason why it cannot be read;
     threads do the work (`map_images`).
     """
-    jobs = zip(split.images(), _crop_positions(split, config), strict=True)
+    positions: Iterator[CropPosition | None] = repeat(None, split.num_images)
+    if config.crop == "random":
+        places = torch.rand(split.num_images, 2, generator=generator(config.seed, "crop"))
+        positions = map(CropPosition, *places.double().T.numpy())
+    jobs = zip(split.images(), positions, strict=True)
     work = partial(_preprocess, config=config, encode=encode)
     yield from map_images(jobs, work, itemgetter(0), kept_bytes=config.nbytes)
 
 
-def _crop_positions(split: SourceSplit, config: PreprocessConfig) -> Iterator[CropPosition | None]:
-    if config.crop_seed is None:
-        return repeat(None, split.num_images)
-    places = torch.rand(split.num_images, 2, generator=generator(config.crop_seed, "crop"))
-    return map(CropPosition, *places.double().T.numpy())
-
-
-def _resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | None) -> NDArray[np.uint8]:
-    size = (config.rows, config.cols)
-    if config.squash:
-        return squash(rgb, *size, config.resample)
-    if config.resize_first:
-        return resize_and_crop(rgb, *size, config.resample, fraction=config.crop_fraction)
-    return crop_and_resize(rgb, *size, config.resample, position, fraction=config.crop_fraction)
-
-
-def _preprocess(job: Job, config: PreprocessConfig, encode: Encode) -> PreprocessedImage | str:
+def _preprocess(
+    job: tuple[RawImage, CropPosition | None], config: PreprocessConfig, encode: Encode
+) -> PreprocessedImage | str:
     raw, position = job
     try:
         content = read_content(raw)
         rgb = decode_image(content, config.min_side)
-        image, number = encode(_resize(rgb, config, position), None), content_number(content, rgb)
+        image, number = encode(resize(rgb, config, position), None), content_number(content, rgb)
         if config.full_side is None:
             return PreprocessedImage(image, None, None, number)
         full = resize_shorter_side(rgb, config.full_side)
@@ -148,18 +154,13 @@ def map_images(
     most = min(IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads, max(threads, MAX_HELD // kept_bytes))
     with ThreadPoolExecutor(threads) as pool, warnings.catch_warnings():
         warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
-        pending: list[Future[list[R]]] = []
-        while held := _take(jobs, raw, most):
-            size = min(IMAGES_PER_CHUNK, -(-len(held) // threads))
+        ready, pending = list[Future[list[R]]](), list[Future[list[R]]]()
+        while (held := _take(jobs, raw, most)) or pending:
+            size = max(1, min(IMAGES_PER_CHUNK, -(-len(held) // threads)))
             chunks = [held[first : first + size] for first in range(0, len(held), size)]
-            ready, pending = (
-                pending,
-                [pool.submit(lambda chunk: list(map(work, chunk)), chunk) for chunk in chunks],
-            )
+            ready, pending = pending, [pool.submit(lambda each: list(map(work, each)), c) for c in chunks]
             for each in ready:
                 yield from each.result()
-        for each in pending:
-            yield from each.result()
 
 
 def _take(jobs: Iterator[T], raw: Callable[[T], RawImage], count: int) -> list[T]:
@@ -169,8 +170,79 @@ def _take(jobs: Iterator[T], raw: Callable[[T], RawImage], count: int) -> list[T
         held.append(job)
         image = raw(job)
         size += (
-            image.nbytes if isinstance(image, np.ndarray) else len(image) if isinstance(image, bytes) else 0
+            0 if isinstance(image, Path) else image.nbytes if isinstance(image, np.ndarray) else len(image)
         )
         if size > MAX_HELD:
             break
     return held
+
+
+def resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | None) -> NDArray[np.uint8]:
+    """Return uint8 [3 rows cols] of an RGB image, cropped as its settings say."""
+    rows, cols, resample, fraction = config.rows, config.cols, config.resample, config.crop_fraction
+    if config.crop == "resized_center":
+        return resize_and_crop(rgb, rows, cols, resample, fraction=fraction)
+    whole = config.crop == "squash"
+    box = None if whole else crop_box(*rgb.size, rows, cols, position, fraction=fraction)
+    return to_chw(rgb.resize((cols, rows), FILTERS[resample], box))
+
+
+def crop_box(
+    width: int, height: int, rows: int, cols: int, position: CropPosition | None, *, fraction: float = 1.0
+) -> tuple[float, float, float, float]:
+    """Return (left, top, right, bottom) of a rows:cols box, the center crop for None; its sides are the given
+    fraction of those of the largest one.
+
+    The top left corner lies on a whole pixel.
+    """
+    scale = fraction * min(height / rows, width / cols)
+    box_height, box_width = scale * rows, scale * cols
+    top = _corner(height - box_height, position.y if position else None)
+    left = _corner(width - box_width, position.x if position else None)
+    return left, top, min(left + box_width, float(width)), min(top + box_height, float(height))
+
+
+def _corner(slack: float, position: float | None) -> float:
+    steps = int(slack + 1e-6)  # whole pixels; the term absorbs the rounding of scale * rows
+    return float(steps // 2 if position is None else min(int(position * (steps + 1)), steps))
+
+
+def resize_and_crop(
+    image: Image.Image, rows: int, cols: int, resample: Resample, *, fraction: float = 1.0
+) -> NDArray[np.uint8]:
+    """Return uint8 [3 rows cols] of the center of an RGB image, which is resized before until it just covers
+    `uncropped_side` of both, its other side rounded down, as the image processors of Hugging Face do.
+
+    Raises ValueError if it would have more than MAX_PIXELS pixels.
+    """
+    (width, height), least_width, least_height = (
+        image.size,
+        *(uncropped_side(n, fraction) for n in (cols, rows)),
+    )
+    size = (least_width, height * least_width // width)
+    if width * least_height > height * least_width:
+        size = (width * least_height // height, least_height)
+    if math.prod(size) > MAX_PIXELS:
+        resized = f"{width}x{height} pixels, which would be resized to {size[0]}x{size[1]}"
+        raise ValueError(f"{resized}, above the limit of {MAX_PIXELS:,}")
+    left, top = (size[0] - cols) // 2, (size[1] - rows) // 2
+    return to_chw(image.resize(size, FILTERS[resample]).crop((left, top, left + cols, top + rows)))
+
+
+def uncropped_side(side: int, fraction: float) -> int:
+    """Return the side of which a crop of `side` pixels is the given fraction, rounded down as timm does."""
+    return int(side / fraction + 1e-6)  # the term absorbs the rounding of the fraction
+
+
+def resize_shorter_side(image: Image.Image, side: int) -> NDArray[np.uint8]:
+    """Return uint8 [3 H W] of an RGB image, downsampled until its shorter side is `side`; never upsampled."""
+    ratio = side / min(image.size)
+    if ratio >= 1:
+        return to_chw(image)
+    width, height = (max(side, round(length * ratio)) for length in image.size)
+    return to_chw(image.resize((width, height), Image.Resampling.BOX))
+
+
+def to_chw(image: Image.Image) -> NDArray[np.uint8]:
+    """Return uint8 [3 H W] of an RGB image."""
+    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))

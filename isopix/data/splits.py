@@ -1,6 +1,7 @@
 """Splits: images with their labels, and which training images are held out."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Groups, ImageSequence, Labels, concat_images, select_images
-from isopix.data.store import FileImages, FullResolution
+from isopix.data.store import FileImages
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
@@ -30,7 +31,7 @@ class Split:
 
     images: ImageSequence
     labels: Labels | None = None
-    full_resolution: FullResolution | None = None
+    full_resolution: FileImages | None = None
     hashes: Hashes | None = None
     groups: Groups | None = None
     total: int | None = None
@@ -57,9 +58,7 @@ class Split:
         """Return a sample in which no class has two images more than another one that has images left; a
         plain one without labels, and the split itself for None.
         """
-        if count is None or count >= len(self):
-            return self
-        if self.labels is None:
+        if count is None or count >= len(self) or self.labels is None:
             return self.sample(count, seed)
         order = self._order(seed)
         by_rank = order[torch.argsort(_rank_in_class(self.labels[order]), stable=True)]
@@ -77,11 +76,12 @@ class Split:
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; labels and the like only if both have them."""
-        full = None
+        full, others = None, other._tensors()
         if self.full_resolution is not None and other.full_resolution is not None:
             full = self.full_resolution.concat(other.full_resolution)
-        own, others = self._tensors(), other._tensors()
-        both = {name: torch.cat([own[name], others[name]]) for name in own if name in others}
+        both = {
+            name: torch.cat([own, others[name]]) for name, own in self._tensors().items() if name in others
+        }
         return Split(
             images=concat_images(self.images, other.images),
             full_resolution=full,
@@ -108,20 +108,16 @@ class Split:
 
     def decoding_only(self, indices: Indices) -> "Split":
         """Return the split of which, if its images are encoded, only those with these indices are decoded."""
-        if not isinstance(self.images, FileImages) or self.is_decoded:
+        images, full = self.images, self.full_resolution
+        if not isinstance(images, FileImages) or images.is_decoded:
             return self
-        full = self.full_resolution
-        return replace(
-            self,
-            images=self.images.only(indices),
-            full_resolution=None if full is None else full.only(indices),
-        )
+        return replace(self, images=images.only(indices), full_resolution=full and full.only(indices))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the pixels, once decoded."""
         full = self.full_resolution
-        return self.images.shape.numel() + (0 if full is None else full.nbytes)
+        return self.images.shape.numel() + (0 if full is None else int(full.sizes.sum()))
 
     def _order(self, seed: int) -> Indices:
         ids = torch.arange(len(self)) if self.hashes is None else self.hashes
@@ -147,17 +143,13 @@ def count_or_fraction(value: int | str, name: str) -> int | Fraction:
 
     Raises ValueError for anything else; `name` is that of the value in its message.
     """
-    text = str(value)
-    try:
-        parsed = Fraction(text.removesuffix("%")) / 100 if text.endswith("%") else int(text)
-    except (ValueError, ZeroDivisionError):
-        parsed = 0
-    if not (parsed > 0 and (isinstance(parsed, int) or parsed <= 1)):
-        raise ValueError(
-            f"{name} is {value!r}; allowed: a number of images of each class, "
-            "or a percentage of them, as in 10%"
-        )
-    return parsed
+    text, parsed = str(value), Fraction(0)
+    with suppress(ValueError, ZeroDivisionError):
+        parsed = Fraction(text.removesuffix("%")) / 100 if text.endswith("%") else Fraction(int(text))
+    if parsed <= 0 or (text.endswith("%") and parsed > 1):
+        allowed = "a number of images of each class, or a percentage of them, as in 10%"
+        raise ValueError(f"{name} is {value!r}; allowed: {allowed}")
+    return parsed if text.endswith("%") else int(parsed)
 
 
 def balanced_subset(labels: Labels, per_class: int | Fraction, draw: torch.Generator) -> Indices:
@@ -198,10 +190,8 @@ def held_out_indices(
         sizes.append(size)
         taken += size
     if taken >= count:
-        raise ValueError(
-            f"{count} training images are too few to hold out {taken} of them; "
-            "give more, or pretrain with data.holdout=0"
-        )
+        problem = f"{count} training images are too few to hold out {taken} of them"
+        raise ValueError(f"{problem}; give more, or pretrain with data.holdout=0")
     *held_out, kept = torch.split(order, [*sizes, count - taken])
     return tuple(part.sort().values for part in (kept, *held_out))
 

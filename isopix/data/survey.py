@@ -1,13 +1,12 @@
 """Survey of a source: sizes, formats, classes, duplicates and unreadable images, before any training."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
-from numpy.typing import NDArray
 from PIL import Image
 
 from isopix.core.choices import EXAMINED_IMAGES
@@ -55,57 +54,26 @@ class ImageFacts(NamedTuple):
     mode: str
     content_hash: int  # that of its copies too, as `content_number`
     thumbnail: UInt8[np.ndarray, "8 8 3"]  # the whole image, averaged
-    picture: Image.Image | None  # at most `side` pixels wide and high
+    picture: Image.Image | None  # at most PICTURE_SIDE wide and high
 
 
 @dataclass
 class Survey:
-    """What was found in the images of a source that were examined, over all splits.
-
-    `sizes` counts images by width and height, `formats` by format and mode. The groups of `duplicates` index
-    the images that could be read, which `image(i)` names. `pictures` are small training images by class name,
-    or under "" without labels.
+    """The images of a source that were examined: those that could be read, in the order of splits, and the
+    others. Groups of `duplicates` index the former. `pictures` are small training images by class name, or
+    under "" without labels.
     """
 
     source: Source
-    sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
-    formats: Counter[tuple[str, str]] = field(default_factory=Counter)
-    hashes: list[int] = field(default_factory=list)
-    thumbnails: list[bytes] = field(default_factory=list)
-    positions: dict[SplitName, list[int]] = field(
-        default_factory=dict
-    )  # in the split, of those that were read
-    bad_files: dict[SplitName, list[BadFile]] = field(default_factory=dict)
+    images: list[tuple[Examined, ImageFacts]] = field(default_factory=list)
+    bad_files: list[tuple[SplitName, BadFile]] = field(default_factory=list)
     pictures: dict[str, list[Image.Image]] = field(default_factory=dict)
     duplicates: tuple[DuplicateGroup, ...] = ()
 
-    def add(self, split: SplitName, position: int, facts: ImageFacts | str) -> None:
-        """Add an image, or the reason why it cannot be read."""
-        if isinstance(facts, str):
-            name = printable(self.source.splits[split].image_name(position))
-            self.bad_files[split].append(BadFile(name, facts))
-            return
-        self.sizes[facts.width, facts.height] += 1
-        self.formats[facts.format, facts.mode] += 1
-        self.hashes.append(facts.content_hash)
-        self.thumbnails.append(facts.thumbnail.tobytes())
-        self.positions[split].append(position)
-
-    def find_duplicates(self) -> None:
-        """Compare all images."""
-        hashes = np.array(self.hashes, np.int64)
-        pixels = np.frombuffer(b"".join(self.thumbnails), np.uint8).reshape(-1, THUMBNAIL, THUMBNAIL, 3)
-        self.duplicates = (*exact_duplicates(hashes), *near_duplicates(hashes, pixels))
-
-    def image(self, index: int) -> Examined:
-        """Return the split, name and class of an image that could be read, by its index over all splits."""
-        for name, positions in self.positions.items():
-            if index < len(positions):
-                split, i = self.source.splits[name], positions[index]
-                label = None if split.labels is None else self.source.classes[split.labels[i]]
-                return Examined(name, printable(split.image_name(i)), label)
-            index -= len(positions)
-        raise IndexError(index)
+    @property
+    def sizes(self) -> Counter[tuple[int, int]]:
+        """The number of images of each width and height."""
+        return Counter((facts.width, facts.height) for _, facts in self.images)
 
 
 def survey_source(
@@ -120,13 +88,14 @@ def survey_source(
     opened = open_source(DataConfig(source=source, rows=size[0], cols=size[1]), default_cache())()
     remember_source(source)
     survey = Survey(opened)
-    room = _picture_room(opened)
     total = sum(min(split.num_images, limit) for split in opened.splits.values())
     with track("examining images", total) as count:
         for name in (each for each in SPLIT_NAMES if each in opened.splits):
-            _examine_split(survey, name, limit, room if name == "train" else {}, count)
-    survey.find_duplicates()
-    return DataResult(source=source, limit=limit, **_summary(survey), survey=survey)
+            _examine_split(survey, name, limit, count)
+    hashes = np.array([facts.content_hash for _, facts in survey.images], np.int64)
+    thumbnails = np.array([facts.thumbnail for _, facts in survey.images], np.uint8)
+    survey.duplicates = (*exact_duplicates(hashes), *near_duplicates(hashes, thumbnails))
+    return _result(survey, source, limit)
 
 
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
@@ -141,38 +110,41 @@ def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
     return [(i * count // number, i * count // number + size) for i in range(number)]
 
 
-def _picture_room(source: Source) -> dict[int, int]:
+def _picture_room(source: Source) -> dict[str, int]:
     """Return how many pictures to keep of each class; of evenly many classes if there are more."""
     labels = source.splits["train"].labels
     if labels is None:
-        return {-1: UNLABELED}
-    present = np.unique(labels).tolist()
+        return {"": UNLABELED}
+    present = [source.classes[label] for label in np.unique(labels)]
     return dict.fromkeys(present[:: -(-len(present) // MAX_CLASSES)], PER_CLASS)
 
 
-def _examine_split(
-    survey: Survey, name: SplitName, limit: int, room: dict[int, int], count: CountDone
-) -> None:
-    """Examine the images of a split; keep pictures of classes as long as there is room for them."""
-    split = survey.source.splits[name]
+def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> None:
+    """Examine the images of a split; keep pictures of training images as long as there is room for them."""
+    split, classes = survey.source.splits[name], survey.source.classes
     ranges = spread_ranges(split.num_images, limit)
     positions = [i for start, stop in ranges for i in range(start, stop)]
-    survey.positions[name], survey.bad_files[name] = [], []
-    labels = [-1 if split.labels is None else int(split.labels[i]) for i in positions]
-    before = len(survey.hashes) + sum(map(len, survey.bad_files.values()))
+    names = ["" if split.labels is None else classes[split.labels[i]] for i in positions]
+    room = _picture_room(survey.source) if name == "train" else {}
+    before = len(survey.images) + len(survey.bad_files)
 
     def jobs() -> Iterator[tuple[RawImage, bool]]:
         images = (raw for start, stop in ranges for raw in split.images(start, stop))
-        for raw, label in zip(images, labels, strict=True):
-            room[label] = room.get(label, 0) - 1
-            yield raw, room[label] >= 0
+        for raw, class_name in zip(images, names, strict=True):
+            room[class_name] = room.get(class_name, 0) - 1
+            yield raw, room[class_name] >= 0
 
     examined = map_images(jobs(), _examine, lambda job: job[0], kept_bytes=3 * PICTURE_SIDE**2)
-    for done, (position, label, facts) in enumerate(zip(positions, labels, examined, strict=True), start=1):
-        survey.add(name, position, facts)
-        if isinstance(facts, ImageFacts) and facts.picture is not None:
-            class_name = "" if label < 0 else survey.source.classes[label]
-            survey.pictures.setdefault(class_name, []).append(facts.picture)
+    for done, (position, class_name, facts) in enumerate(
+        zip(positions, names, examined, strict=True), start=1
+    ):
+        image_name = printable(split.image_name(position))
+        if isinstance(facts, str):
+            survey.bad_files.append((name, BadFile(image_name, facts)))
+        else:
+            survey.images.append((Examined(name, image_name, class_name or None), facts))
+            if facts.picture is not None:
+                survey.pictures.setdefault(class_name, []).append(facts.picture)
         count(before + done)
 
 
@@ -201,41 +173,47 @@ def _picture(rgb: Image.Image) -> Image.Image:
     return rgb.resize((width, height), Image.Resampling.BOX)
 
 
-def _summary(survey: Survey) -> dict[str, Any]:
-    """Return the fields of the result."""
-    sizes = survey.sizes.most_common()
-    widths, heights = (
-        _range(np.repeat([size[axis] for size, _ in sizes], [n for _, n in sizes])) for axis in (0, 1)
+def _result(survey: Survey, source: str, limit: int) -> DataResult:
+    sizes, facts = survey.sizes.most_common(), [facts for _, facts in survey.images]
+    formats = Counter((each.format, each.mode) for each in facts)
+    return DataResult(
+        source=source,
+        limit=limit,
+        data=printable(survey.source.name),
+        num_classes=len(survey.source.classes),
+        splits={name: _counts(survey, name) for name in SPLIT_NAMES if name in survey.source.splits},
+        sizes=Sizes(
+            different=len(sizes),
+            most_common=tuple(SizeCount(*size, n) for size, n in sizes[:LISTED]),
+            width=_range(each.width for each in facts),
+            height=_range(each.height for each in facts),
+        ),
+        formats=tuple(FormatCount(*kind, n) for kind, n in formats.most_common()),
+        duplicates={kind: _duplicates(survey, kind) for kind in ("exact", "near")},
+        unreadable=tuple(each for _, each in survey.bad_files[:LISTED]),
+        survey=survey,
     )
-    bad = [each for found in survey.bad_files.values() for each in found]
-    return {
-        "data": printable(survey.source.name),
-        "num_classes": len(survey.source.classes),
-        "splits": {name: _counts(survey, name) for name in survey.positions},
-        "sizes": Sizes(len(sizes), tuple(SizeCount(*size, n) for size, n in sizes[:LISTED]), widths, heights),
-        "formats": tuple(FormatCount(*kind, n) for kind, n in survey.formats.most_common()),
-        "duplicates": {kind: _duplicates(survey, kind) for kind in ("exact", "near")},
-        "unreadable": tuple(bad[:LISTED]),
-    }
 
 
-def _range(values: NDArray[np.int64]) -> tuple[int, ...]:
+def _range(values: Iterable[int]) -> tuple[int, ...]:
     """Return the least, the median and the largest value."""
-    ordered = np.sort(values).tolist()
+    ordered = sorted(values)
     return (ordered[0], ordered[len(ordered) // 2], ordered[-1]) if ordered else ()
 
 
 def _counts(survey: Survey, name: SplitName) -> SplitCounts:
-    split, unreadable, counts = survey.source.splits[name], len(survey.bad_files[name]), None
+    split, classes, counts = survey.source.splits[name], survey.source.classes, None
+    unreadable = sum(each == name for each, _ in survey.bad_files)
+    read = sum(image.split == name for image, _ in survey.images)
     if split.labels is not None:
-        numbers = np.bincount(split.labels, minlength=len(survey.source.classes)).tolist()
-        counts = dict(zip(survey.source.classes, numbers, strict=True))
-    return SplitCounts(split.num_images, len(survey.positions[name]) + unreadable, unreadable, counts)
+        numbers = np.bincount(split.labels, minlength=len(classes)).tolist()
+        counts = dict(zip(classes, numbers, strict=True))
+    return SplitCounts(split.num_images, read + unreadable, unreadable, counts)
 
 
 def _duplicates(survey: Survey, kind: str) -> Duplicates:
-    """CountDone groups, images, images that are in an earlier split too, and groups of different labels."""
-    groups = [list(map(survey.image, each.members)) for each in survey.duplicates if each.kind == kind]
+    """Count groups, images, images that are in an earlier split too, and groups of different labels."""
+    groups = [[survey.images[i][0] for i in each.members] for each in survey.duplicates if each.kind == kind]
     across: Counter[SplitName] = Counter()
     conflicting = 0
     for members in groups:

@@ -25,8 +25,8 @@ from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.registry import kinds
 from isopix.core.types import Images, Mask
-from isopix.data.mask_file import read_mask
-from isopix.data.resize import crop_box
+from isopix.data.decode import read_mask
+from isopix.data.preprocess import crop_box
 from isopix.objectives.masks import MaskSpec, exact_ratio_mask
 
 PixelShape = Bool[Tensor, "H W"]
@@ -156,6 +156,8 @@ def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
         return [_file(Path(mask), codec)]
     if isinstance(mask, str):
         return [_parsed(text, codec) for text in mask.split("+")]
+    if not isinstance(mask, Tensor | np.ndarray):  # reached by callers that have no type checker
+        raise ValueError(_allowed(str(mask)))
     array = torch.from_numpy(np.array(mask)) if isinstance(mask, np.ndarray) else mask.cpu()
     if array.dtype != torch.bool or array.ndim not in (2, 3) or not array.numel():
         given = f"{array.dtype} {list(array.shape)}"

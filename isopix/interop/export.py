@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from isopix.data.dataset import DataConfig
-from isopix.data.resize import uncropped_side
+from isopix.data.preprocess import uncropped_side
 from isopix.interop.imagegpt import export_imagegpt
 from isopix.interop.name_tables import (
     ACTIVATION_NAMES,

@@ -13,7 +13,8 @@ from safetensors import safe_open
 from torch import Tensor
 
 from isopix.core.text import naming
-from isopix.storage import atomic, safetensors_io
+from isopix.storage import atomic
+from isopix.storage.arrays import write_tensors
 from isopix.storage.atomic import read_json
 
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
@@ -56,7 +57,7 @@ class ExportedModel:
             raise ValueError(f"{folder} exists already; the folder must be new or empty")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic.temporary_folder(folder, f"model {folder}") as temporary:
-            safetensors_io.write_tensors(temporary / SINGLE[0], dict(self.tensors), {"format": "pt"})
+            write_tensors(temporary / SINGLE[0], dict(self.tensors), {"format": "pt"})
             for name, values in self.files.items():
                 atomic.write_bytes(temporary / name, atomic.json_bytes(values))
             atomic.write_bytes(temporary / "README.md", card.encode())

@@ -10,7 +10,7 @@ import torch
 from einops import rearrange
 from PIL import Image
 
-from isopix.analysis.nearest_images import nearest_images
+from isopix.analysis.neighbors import nearest_images
 from isopix.analysis.results import NamedImage
 from isopix.core.choices import Count, SplitName
 from isopix.core.measurement import Measurement

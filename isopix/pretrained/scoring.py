@@ -7,11 +7,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from isopix.analysis.auroc import auroc
-from isopix.analysis.complexity import Frequencies, code_frequencies
-from isopix.analysis.likelihood import ScoreConfig, code_nats, has_likelihood, surprise_maps
+from isopix.analysis.likelihood import (
+    Frequencies,
+    ScoreConfig,
+    code_frequencies,
+    code_nats,
+    has_likelihood,
+    surprise_maps,
+)
 from isopix.analysis.results import AUROC, SCORES, ScoredImages, ScoreResult
-from isopix.analysis.scores import score_images, summarize
+from isopix.analysis.scores import auroc, score_images, summarize
 from isopix.core.choices import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.plots.images import MappedImages, png_bytes, surprise_grid

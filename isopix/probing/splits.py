@@ -17,7 +17,7 @@ from torch import Tensor
 from isopix.core import ranks
 from isopix.core.types import Groups, Labels
 from isopix.data.splits import Indices
-from isopix.storage.arrays import NpyWriter, open_memmap
+from isopix.storage.arrays import open_memmap, write_npy
 from isopix.storage.cache import read_manifest, write_artifact
 from isopix.train.parallel import agree, barrier
 
@@ -216,12 +216,10 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]
             scale, batches = _scale_of(first), chain([first], batches)
             np.save(folder / "center.npy", scale.center.numpy())
             np.save(folder / "scale.npy", scale.scale.numpy())
-        layers, _, width = scale.center.shape
-        file = (folder / f"features-{name}.npy").open("wb")
-        with NpyWriter(file, (layers, width), np.float16) as writer:
-            for batch in batches:
-                scaled = ((batch - scale.center) / scale.scale).half()
-                writer.append(rearrange(scaled, "f b d -> b f d").numpy())
+        scaled = (((batch - scale.center) / scale.scale).half() for batch in batches)
+        write_npy(
+            folder / f"features-{name}.npy", (rearrange(each, "f b d -> b f d").numpy() for each in scaled)
+        )
     return {}
 
 

@@ -37,17 +37,16 @@ class PublishedTestLoss(NamedTuple):
     step: int = 1_000_000
 
 
-class PublishedLowData(NamedTuple):
-    """Test error on CIFAR-10 by number of labels: mean and standard deviation of five subsets."""
+def row(method: str, data: str, cells: Mapping[str, float | str], source: str = "") -> PublishedRow:
+    """Return a row of numbers without deviations, and of text."""
+    values = {name: each if isinstance(each, str) else Value(each) for name, each in cells.items()}
+    return PublishedRow(method, data, values, source)
 
-    method: str
-    errors: dict[int, tuple[float, float]]
 
-
-def single_column(column: str, rows: Mapping[str, Mapping[str, float]]) -> tuple[PublishedRow, ...]:
-    """Return the rows of a table with one column of numbers, given by dataset and method."""
+def single_column(rows: Mapping[str, Mapping[str, float]]) -> tuple[PublishedRow, ...]:
+    """Return the rows of a table of accuracies, given by dataset and method."""
     return tuple(
-        PublishedRow(method, data, {column: Value(number)})
+        row(method, data, {ACCURACY: number})
         for data, methods in rows.items()
         for method, number in methods.items()
     )
@@ -60,6 +59,7 @@ IR, PARAMETERS, FEATURES = "input resolution", "parameters (M)", "features"
 BEST_LAYER, LAST_LAYER, DROP = "best layer", "last layer", "drop at the last layer"
 STEPS, LOSS = "steps", "validation loss"
 NUM_LABELS = (40, 250, 4000)
+IMAGENET = "imagenet-1k"
 
 TEST_LOSSES = (
     PublishedTestLoss("igpt.s", 2.0895),
@@ -68,12 +68,11 @@ TEST_LOSSES = (
 )
 
 IGPT_TABLE_1 = single_column(
-    ACCURACY,
     {
         "cifar10": {"ResNet-152": 94.0, "SimCLR": 95.3, "iGPT-L": 96.3},
         "cifar100": {"ResNet-152": 78.0, "SimCLR": 80.2, "iGPT-L": 82.8},
         "stl10": {"AMDIM-L": 94.2, "iGPT-L": 95.5},
-    },
+    }
 )
 
 # Method, input resolution (empty: ImageNet's), millions of parameters, features, accuracy.
@@ -92,123 +91,90 @@ _TABLE_2 = (
 )
 IGPT_TABLE_2 = (
     *(
-        PublishedRow(
-            method,
-            "imagenet-1k",
-            {IR: size, PARAMETERS: f"{parameters:,}", FEATURES: f"{features:,}", ACCURACY: Value(accuracy)},
+        row(
+            method, IMAGENET, {IR: size, PARAMETERS: f"{millions:,}", FEATURES: f"{width:,}", ACCURACY: found}
         )
-        for method, size, parameters, features, accuracy in _TABLE_2
+        for method, size, millions, width, found in _TABLE_2
     ),
-    PublishedRow("iGPT-S", "imagenet-1k", {IR: "32×32", ACCURACY: Value(41.9)}, "section 4.4"),
-    PublishedRow("iGPT-M", "imagenet-1k", {IR: "32×32", ACCURACY: Value(54.5)}, "section 4.4"),
+    row("iGPT-S", IMAGENET, {IR: "32×32", ACCURACY: 41.9}, "section 4.4"),
+    row("iGPT-M", IMAGENET, {IR: "32×32", ACCURACY: 54.5}, "section 4.4"),
 )
 
 IGPT_TABLE_3 = single_column(
-    ACCURACY,
     {
         "cifar10": {"AutoAugment": 98.5, "SimCLR": 98.6, "GPipe": 99.0, "iGPT-L": 99.0},
         "cifar100": {"iGPT-L": 88.5, "SimCLR": 89.0, "AutoAugment": 89.3, "EfficientNet": 91.7},
-    },
+    }
 )
 
-IGPT_IMAGENET_FINETUNING = tuple(
-    PublishedRow(method, "imagenet-1k", {IR: size, ACCURACY: Value(accuracy)}, "section 4.5")
-    for method, size, accuracy in (
-        ("iGPT-L", "32×32", 66.3),
-        ("iGPT-L", "48×48", 72.6),
-        ("iGPT-L from scratch", "48×48", 53.2),
-        ("Isometric Neural Nets", "28×28", 70.2),
-    )
+IGPT_IMAGENET_FINETUNING = (
+    row("iGPT-L", IMAGENET, {IR: "32×32", ACCURACY: 66.3}, "section 4.5"),
+    row("iGPT-L", IMAGENET, {IR: "48×48", ACCURACY: 72.6}, "section 4.5"),
+    row("iGPT-L from scratch", IMAGENET, {IR: "48×48", ACCURACY: 53.2}, "section 4.5"),
+    row("Isometric Neural Nets", IMAGENET, {IR: "28×28", ACCURACY: 70.2}, "section 4.5"),
 )
 
-LOW_DATA = (  # table 4, with 40, 250 and 4,000 labeled images
-    PublishedLowData("Mean Teacher", {250: (32.3, 2.3), 4000: (9.2, 0.2)}),
-    PublishedLowData("MixMatch", {40: (47.5, 11.5), 250: (11.0, 0.9), 4000: (6.4, 0.1)}),
-    PublishedLowData("iGPT-L", {40: (26.8, 1.5), 250: (12.4, 0.6), 4000: (5.7, 0.1)}),
-    PublishedLowData("UDA", {40: (29.0, 5.9), 250: (8.8, 1.1), 4000: (4.9, 0.2)}),
-    PublishedLowData("FixMatch RA", {40: (13.8, 3.4), 250: (5.1, 0.7), 4000: (4.3, 0.1)}),
-    PublishedLowData("FixMatch CTA", {40: (11.4, 3.4), 250: (5.1, 0.3), 4000: (4.3, 0.2)}),
-)
+# Table 4: test error on CIFAR-10 by number of labels, mean and standard deviation of five subsets.
+LOW_DATA: dict[str, dict[int, tuple[float, float]]] = {
+    "Mean Teacher": {250: (32.3, 2.3), 4000: (9.2, 0.2)},
+    "MixMatch": {40: (47.5, 11.5), 250: (11.0, 0.9), 4000: (6.4, 0.1)},
+    "iGPT-L": {40: (26.8, 1.5), 250: (12.4, 0.6), 4000: (5.7, 0.1)},
+    "UDA": {40: (29.0, 5.9), 250: (8.8, 1.1), 4000: (4.9, 0.2)},
+    "FixMatch RA": {40: (13.8, 3.4), 250: (5.1, 0.7), 4000: (4.3, 0.1)},
+    "FixMatch CTA": {40: (11.4, 3.4), 250: (5.1, 0.3), 4000: (4.3, 0.2)},
+}
 IGPT_TABLE_4 = (
     *(
-        PublishedRow(
-            each.method,
-            "cifar10",
-            {f"{count:,} labels": Value(*error) for count, error in each.errors.items()},
-        )
-        for each in LOW_DATA
+        PublishedRow(method, "cifar10", {f"{count:,} labels": Value(*each) for count, each in errors.items()})
+        for method, errors in LOW_DATA.items()
     ),
-    PublishedRow("iGPT-L, fine-tuned", "cifar10", {"40 labels": Value(57.9)}, "section 4.7: 42.1 % accuracy"),
+    row("iGPT-L, fine-tuned", "cifar10", {"40 labels": 57.9}, "section 4.7: 42.1 % accuracy"),
 )
 
 # The figure has no numbers; these stand in the text and in table 1.
 IGPT_FIGURE_2 = (
-    PublishedRow("iGPT-L", "cifar10", {BEST_LAYER: Value(96.3), DROP: Value(2.4)}, "table 1 and section 4.1"),
-    PublishedRow("iGPT-L", "cifar100", {BEST_LAYER: Value(82.8)}, "table 1"),
-    PublishedRow("iGPT-L", "stl10", {BEST_LAYER: Value(95.5)}, "table 1"),
+    row("iGPT-L", "cifar10", {BEST_LAYER: 96.3, DROP: 2.4}, "table 1 and section 4.1"),
+    row("iGPT-L", "cifar100", {BEST_LAYER: 82.8}, "table 1"),
+    row("iGPT-L", "stl10", {BEST_LAYER: 95.5}, "table 1"),
 )
 
 # The loss is that of OpenAI's test images, ImageNet's validation set.
 IGPT_FIGURE_3 = tuple(
-    PublishedRow(
+    row(
         f"iGPT-{size}",
-        "imagenet-1k",
-        {STEPS: "all", LOSS: Value(loss.value), ACCURACY: Value(accuracy)},
+        IMAGENET,
+        {STEPS: "all", LOSS: loss.value, ACCURACY: accuracy},
         "README of OpenAI's image-gpt; section 4.4 and table 2",
     )
     for size, loss, accuracy in zip("SML", TEST_LOSSES, (41.9, 54.5, 60.3), strict=True)
 )
 
+_UNCHANGED = {PROBE_VOTE: "unchanged", FINETUNED_VOTE: "unchanged"}
+_ALMOST_ONE = {PROBE_VOTE: "almost +1", FINETUNED_VOTE: "almost +1"}
 IGPT_FIGURE_4 = (
-    PublishedRow("autoregressive", "cifar10", {PROBE: Value(96.3), FINETUNED: Value(99.0)}, "tables 1 and 3"),
-    PublishedRow(
-        "BERT",
-        "cifar10",
-        {PROBE: "below 95.3", FINETUNED: Value(98.6), PROBE_VOTE: "unchanged", FINETUNED_VOTE: "unchanged"},
-        "section 4.6",
-    ),
-    PublishedRow(
-        "autoregressive",
-        "imagenet-1k",
-        {PROBE: Value(60.3), FINETUNED: Value(66.3)},
-        "table 2 and section 4.5",
-    ),
-    PublishedRow(
-        "BERT",
-        "imagenet-1k",
-        {
-            PROBE: "6 points lower",
-            FINETUNED: Value(66.5),
-            PROBE_VOTE: "almost +1",
-            FINETUNED_VOTE: "almost +1",
-        },
-        "section 4.6",
-    ),
+    row("autoregressive", "cifar10", {PROBE: 96.3, FINETUNED: 99.0}, "tables 1 and 3"),
+    row("BERT", "cifar10", {PROBE: "below 95.3", FINETUNED: 98.6, **_UNCHANGED}, "section 4.6"),
+    row("autoregressive", IMAGENET, {PROBE: 60.3, FINETUNED: 66.3}, "table 2 and section 4.5"),
+    row("BERT", IMAGENET, {PROBE: "6 points lower", FINETUNED: 66.5, **_ALMOST_ONE}, "section 4.6"),
 )
 
 # PatchFormer (ICLR 2020 submission): tables 1 and 2, on ImageNet.
 FRACTIONS = ("1%", "10%", "20%")  # of the labels
-
-
-def _patchformer(method: str, accuracies: Mapping[str, float], source: str = "") -> PublishedRow:
-    cells = {f"{fraction} of the labels": Value(accuracy) for fraction, accuracy in accuracies.items()}
-    return PublishedRow(method, "imagenet-1k", cells, source)
-
-
+ONE, TEN, TWENTY = (f"{fraction} of the labels" for fraction in FRACTIONS)
 PATCHFORMER_TOP_1 = (
-    _patchformer("CPC++", {}, "not known"),
-    _patchformer("Selfie", {"10%": 61.9, "20%": 67.1}),
-    _patchformer("PatchFormer", {"1%": 30.3, "10%": 65.5, "20%": 70.2}),
+    row("CPC++", IMAGENET, {}, "not known"),
+    row("Selfie", IMAGENET, {TEN: 61.9, TWENTY: 67.1}),
+    row("PatchFormer", IMAGENET, {ONE: 30.3, TEN: 65.5, TWENTY: 70.2}),
 )
 PATCHFORMER_TOP_5 = (
-    _patchformer("CPC++", {"1%": 64.03, "10%": 84.88, "20%": 88.5}, "20 %: read from a plot"),
-    _patchformer("Selfie", {}, "not known"),
-    _patchformer("PatchFormer", {"1%": 52.0, "10%": 82.3, "20%": 87.6}),
+    row("CPC++", IMAGENET, {ONE: 64.03, TEN: 84.88, TWENTY: 88.5}, "20 %: read from a plot"),
+    row("Selfie", IMAGENET, {}, "not known"),
+    row("PatchFormer", IMAGENET, {ONE: 52.0, TEN: 82.3, TWENTY: 87.6}),
 )
 
 # Vision Transformer, appendix B.1.2: 2 % above training from scratch and 4 % below supervised pre-training.
 VIT_SELF_SUPERVISED = (
-    PublishedRow("ViT-B/16, masked patch prediction", "imagenet-1k", {"accuracy": Value(79.9)}),
-    PublishedRow("ViT-B/16 from scratch", "imagenet-1k", {"accuracy": "2 points lower"}),
-    PublishedRow("ViT-B/16, supervised pre-training", "imagenet-1k", {"accuracy": "4 points higher"}),
+    row("ViT-B/16, masked patch prediction", IMAGENET, {ACCURACY: 79.9}),
+    row("ViT-B/16 from scratch", IMAGENET, {ACCURACY: "2 points lower"}),
+    row("ViT-B/16, supervised pre-training", IMAGENET, {ACCURACY: "4 points higher"}),
 )

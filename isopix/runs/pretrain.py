@@ -23,13 +23,12 @@ from isopix.runs.start import InitialWeights, with_absolute_paths
 from isopix.runs.state import Origin, RunEnvironment, write_environment
 from isopix.runs.training import RunStatus, TrainingRun
 from isopix.runs.training_log import RunObserver, evaluator_specs
-from isopix.storage.arrays import npz_bytes
+from isopix.storage.arrays import npz_bytes, read_tensors, write_tensors
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.cache import default_cache, read_manifest, write_artifact
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.provenance import environment, plugin_records
 from isopix.storage.run_folder import RunFolder, start_run
-from isopix.storage.safetensors_io import read_tensors, write_tensors
 from isopix.train.parallel import barrier
 
 MAX_FITTED = 100_000  # images to which a codec is fitted: more take longer, and change it little

@@ -1,20 +1,27 @@
-"""NumPy files: `.npy` and `.npz` files read without pickle, large ones written and read in parts."""
+"""Arrays and tensors in files: NumPy's without pickle, and safetensors, written without copies."""
 
 import io
+import json
+import os
+import re
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from math import prod
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import safetensors.torch
 import torch
 from numpy.lib import format as npy_format
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from isopix.core.text import error_line, naming
+
 Arrays = dict[str, NDArray[Any]]
+SHARDING_KEY, OFFSETS_KEY = "DCP_SHARDING_INFO", "saved_offsets"  # of torch.distributed.checkpoint
 
 
 def read_arrays(path: Path) -> Arrays:
@@ -22,13 +29,19 @@ def read_arrays(path: Path) -> Arrays:
 
     Raises ValueError for any other content, with a one-line message.
     """
-    with _one_line_errors(), path.open("rb") as file:
-        loaded = np.load(file, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        with loaded:
+    try:
+        with warnings.catch_warnings(), path.open("rb") as file:
+            warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {"": loaded}
             members = {name: loaded[name] for name in loaded.files}
-        return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
+    except Exception as error:  # zlib.error, BadZipFile, struct.error, TokenError, NotImplementedError ...
+        reason = error_line(error)
+        if "pickle" in reason:  # NumPy's message for unknown content explains how to load it unsafely
+            reason = "it is not a .npy or .npz file of numbers"
+        raise ValueError(reason) from error
+    return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:
@@ -45,45 +58,25 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return content.getvalue()
 
 
-def is_numeric(array: NDArray[Any]) -> bool:
-    """Return whether the values are integers or floats."""
-    return array.dtype.kind in "iuf"
-
-
-class NpyWriter:
-    """A .npy file that grows by plain writes: a full disk raises OSError (and kills a memory map)."""
-
-    def __init__(self, file: BinaryIO, shape: tuple[int, ...], dtype: DTypeLike = np.uint8):
-        """`shape` is the shape of one row; `file` is empty, or open at the end of the rows that it has."""
-        self.file, self.shape, self.dtype = file, shape, np.dtype(dtype)
-        end = file.tell()
+def write_npy(path: Path, parts: Iterable[NDArray[Any]]) -> None:
+    """Write the rows of all parts as one array, by plain writes: a full disk raises OSError, where it would
+    kill a process that writes to a memory map.
+    """
+    with path.open("wb") as file:
+        rows = 0
+        for part in parts:
+            if not file.tell():
+                _write_header(file, rows, part)
+            file.write(np.ascontiguousarray(part).data)
+            rows += len(part)
         file.seek(0)
-        self._write_header(0)
-        self._start = file.tell()
-        file.seek(max(end, self._start))
+        _write_header(file, rows, part)
 
-    def __enter__(self) -> "NpyWriter":
-        return self
 
-    def append(self, values: NDArray[Any] | int | tuple[int, ...]) -> None:
-        """Write one row or several."""
-        self.file.write(np.ascontiguousarray(values, self.dtype).data)
-
-    def finish(self) -> None:
-        """Write the number of rows into the header."""
-        end = self.file.tell()
-        self.file.seek(0)
-        self._write_header((end - self._start) // (self.dtype.itemsize * prod(self.shape)))
-        self.file.seek(end)
-
-    def __exit__(self, *_: object) -> None:
-        with self.file:
-            self.finish()
-
-    def _write_header(self, rows: int) -> None:
-        # NumPy pads the header, so that it has the same length for any number of rows.
-        header = {"descr": self.dtype.str, "fortran_order": False, "shape": (rows, *self.shape)}
-        npy_format.write_array_header_1_0(self.file, header)
+def _write_header(file: BinaryIO, rows: int, part: NDArray[Any]) -> None:
+    """Write a header, which NumPy pads, so that it has the same length for any number of rows."""
+    header = {"descr": part.dtype.str, "fortran_order": False, "shape": (rows, *part.shape[1:])}
+    npy_format.write_array_header_1_0(file, header)
 
 
 def open_memmap(path: Path) -> Tensor:
@@ -91,15 +84,64 @@ def open_memmap(path: Path) -> Tensor:
     return torch.from_numpy(np.load(path, mmap_mode="c"))
 
 
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn errors and warnings about the content of a file into a ValueError with a one-line message."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write tensors, with the permissions of any new file; they are on the disk when this returns.
+
+    CPU tensors are not copied. Raises OSError.
+    """
+    seen: set[int] = set()
+    unshared = {name: _unshared(tensor, seen) for name, tensor in tensors.items()}
+    path.touch()
+    permissions = path.stat().st_mode  # safetensors gives them to the owner alone
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
-            yield
-    except Exception as error:  # zlib.error, BadZipFile, struct.error, TokenError, NotImplementedError ...
-        reason = " ".join(str(error).split()) or type(error).__name__
-        if "pickle" in reason:  # NumPy's message for unknown content explains how to load it unsafely
-            reason = "it is not a .npy or .npz file of numbers"
-        raise ValueError(reason) from error
+        safetensors.torch.save_file(unshared, path, metadata)
+    except SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))
+        raise OSError(*((int(code[1]), os.strerror(int(code[1]))) if code else (str(error),))) from None
+    path.chmod(permissions)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors, on the CPU and unshared. Raises ValueError that begins with the file's name."""
+    with naming(path.name):
+        # Copies, because `load_file` returns views of the memory-mapped file.
+        return {name: tensor.clone() for name, tensor in safetensors.torch.load_file(path).items()}
+
+
+def read_shards(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the tensors of one file, or of shards as `torch.distributed.checkpoint` writes them, whose
+    metadata have the offsets of the rows in each.
+
+    Raises ValueError that begins with a file's name, or names a tensor of which rows are missing.
+    """
+    parts: dict[str, dict[int, Tensor]] = {}
+    for path in paths:
+        tensors = read_tensors(path)
+        with safe_open(path, "pt") as file:
+            offsets = json.loads((file.metadata() or {}).get(SHARDING_KEY, "{}"))
+        for name, tensor in tensors.items():
+            first, *_ = offsets.get(name, {}).get(OFFSETS_KEY) or [0]
+            parts.setdefault(name, {})[first] = tensor
+    return {name: _joined(name, rows) for name, rows in parts.items()}
+
+
+def _joined(name: str, rows: Mapping[int, Tensor]) -> Tensor:
+    """Return the parts of a tensor by the index of their first row, each beginning where another ends."""
+    if len(rows) == 1 and 0 in rows:
+        return rows[0]
+    ordered = [rows[first] for first in sorted(rows)]
+    if sorted(rows) != list(accumulate(map(len, ordered), initial=0))[:-1]:
+        raise ValueError(f"rows of tensor '{name}' are missing from the shards")
+    return torch.cat(ordered)
+
+
+def _unshared(tensor: Tensor, seen: set[int]) -> Tensor:
+    """Return the tensor, or a copy if it shares memory with another one, which the format does not allow."""
+    tensor = tensor.detach().cpu().contiguous()
+    storage = tensor.untyped_storage()
+    if storage.data_ptr() in seen or storage.nbytes() != tensor.nbytes:
+        tensor = tensor.clone()
+    seen.add(tensor.untyped_storage().data_ptr())
+    return tensor

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from isopix.core.text import error_line
 from isopix.storage.atomic import is_another_process, replace_file, write_json
 from isopix.storage.hashing import hash_bytes, hash_files
 from isopix.storage.lock import exclusive_lock
@@ -66,16 +67,16 @@ def _remove_abandoned(parent: Path) -> None:
     been written to for a day.
     """
     for folder in parent.glob(".writing-*"):
-        match = TEMPORARY_NAME.fullmatch(folder.name)
         with suppress(OSError):
-            if _has_ended(match) or _is_old(folder):
+            if _has_ended(folder) or _is_old(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _has_ended(match: re.Match[str] | None) -> bool:
+def _has_ended(folder: Path) -> bool:
     """Return whether it is known that the process in the name of a folder has ended. One with the id of this
     process may be this one, or an earlier one in a container.
     """
+    match = TEMPORARY_NAME.fullmatch(folder.name)
     if match is None or match["host"] != socket.gethostname() or int(match["pid"]) == os.getpid():
         return False
     return not is_another_process(int(match["pid"]))
@@ -103,10 +104,10 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def _verify(folder: Path, files: Mapping[str, Path], hashes: Mapping[str, str]) -> bool:
-    stamps = _stamps(files)
-    large = _is_large(files)
-    if large and _verified(folder) == stamps:
-        return True
+    stamps, large = _stamps(files), _is_large(files)
+    with suppress(OSError, ValueError):
+        if large and json.loads((folder / VERIFIED_FILE).read_bytes()) == stamps:
+            return True
     intact = hash_files(files) == hashes
     if large and intact:
         _remember_verified(folder, stamps)
@@ -125,48 +126,29 @@ def _stamps(files: Mapping[str, Path]) -> Stamps:
     }
 
 
-def _verified(folder: Path) -> Stamps | None:
-    try:
-        stamps: Stamps = json.loads((folder / VERIFIED_FILE).read_bytes())
-        return stamps
-    except (OSError, ValueError):
-        return None
-
-
 def _remember_verified(folder: Path, stamps: Stamps) -> None:
     with suppress(OSError, RuntimeError):  # a folder of another user; files are hashed again then
         write_json(folder / VERIFIED_FILE, stamps)
 
 
 def folder_problem(folder: Path) -> str:
-    """Return in one line what does not work in a folder; empty if all works. The folder is created.
-
-    A file is replaced by renaming another to its name, a folder is renamed, and a lock that is held cannot be
-    taken again. Nothing is left behind.
+    """Return in one line what does not work in a folder; empty if a file is replaced by another, and a lock
+    that is held cannot be taken again. The folder is created; nothing is left in it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix=".test-") as name:
-            return _try_folder(Path(name))
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return " ".join(reason.split()) or type(error).__name__
-
-
-def _try_folder(folder: Path) -> str:
-    file, inner = folder / "file", folder / "inner"
-    replace_file(file, b"old")
-    replace_file(file, b"new")
-    if file.read_bytes() != b"new":
-        return "a file that was replaced has its old content"
-    inner.mkdir()
-    inner.rename(folder / "renamed")
-    with exclusive_lock(folder, "folder"):
-        try:
-            with exclusive_lock(folder, "folder"):
+            file = Path(name, "file")
+            for content in (b"old", b"new"):
+                replace_file(file, content)
+            if file.read_bytes() != b"new":
+                return "a file that was replaced has its old content"
+            with exclusive_lock(file.parent, "folder"), suppress(ValueError):
+                exclusive_lock(file.parent, "folder").__enter__()
                 return "file locks do not exclude: two processes could write at the same time"
-        except ValueError:
-            return ""
+    except (OSError, RuntimeError, ValueError) as error:
+        return error_line(error)
+    return ""
 
 
 def free_bytes(folder: Path) -> int:
@@ -177,9 +159,4 @@ def free_bytes(folder: Path) -> int:
 
 def size_of(folder: Path) -> int:
     """Return the bytes of all files in a folder; 0 if there is none."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = Path(place, name)
-            total += 0 if path.is_symlink() or not path.exists() else path.stat().st_size
-    return total
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from isopix.core.config import config, from_dict
+from isopix.core.text import error_line
+from isopix.storage.arrays import read_shards, write_tensors
 from isopix.storage.atomic import (
     fsync_folder,
     json_bytes,
@@ -20,7 +21,6 @@ from isopix.storage.atomic import (
     write_bytes,
 )
 from isopix.storage.hashing import sha256_of
-from isopix.storage.safetensors_io import read_shards, write_tensors
 
 MANIFEST = "manifest.json"
 FORMAT = 2
@@ -29,6 +29,7 @@ FILE_NAME = re.compile(rf"({NAME.pattern})(/{NAME.pattern}\.safetensors|\.(safet
 STEP_NAME = re.compile(r"step-(\d{8,})")
 
 Groups = Mapping[str, Mapping[str, Tensor]]
+Entries = Mapping[str, Mapping[str, Any]]  # "size" in bytes and "sha256" of each file
 
 
 class DamagedCheckpointError(ValueError):
@@ -52,22 +53,6 @@ class LatestCheckpoint(NamedTuple):
 
     checkpoint: Checkpoint | None
     damaged: list[DamagedCheckpointError]
-
-
-@config
-class FileEntry:
-    """The manifest's entry of one file."""
-
-    size: int  # bytes
-    sha256: str
-
-
-@config
-class Manifest:
-    """The files of a checkpoint by name."""
-
-    format: int
-    files: Mapping[str, FileEntry]
 
 
 def step_folder(checkpoints: Path, step: int) -> Path:
@@ -105,13 +90,15 @@ def load_checkpoint(
     """
     with _reported_as_damage(folder):
         entries = _read_manifest(folder)
-        files = _files_by_group(folder, entries)
+        files: dict[str, list[Path]] = {}  # of each group: one, or its shards
+        for name in sorted(name for name in entries if name.endswith(".safetensors")):
+            files.setdefault(name.partition("/")[0].removesuffix(".safetensors"), []).append(folder / name)
         for group in sorted({*(groups or ())} - {*files, *optional}):
             raise ValueError(f"{group}.safetensors is missing from {MANIFEST}")
         chosen = {group: paths for group, paths in files.items() if groups is None or group in groups}
         jsons = [folder / name for name in entries if name.endswith(".json")]
         for path in chain(jsons, *chosen.values()):
-            _verify(folder, path, entries[_name(folder, path)])
+            _verify(folder, _name(folder, path), entries)
         tensors = {group: read_shards(paths) for group, paths in chosen.items()}
         records = {path.stem: read_json(path) for path in jsons}
     return Checkpoint(tensors, records, folder)
@@ -150,8 +137,8 @@ def verify_files(folder: Path) -> list[str]:
     """Return the files, all hashes compared. Raises DamagedCheckpointError about the first that differs."""
     with _reported_as_damage(folder):
         entries = _read_manifest(folder)
-        for name, entry in entries.items():
-            _verify(folder, folder / name, entry)
+        for name in entries:
+            _verify(folder, name, entries)
     return list(entries)
 
 
@@ -215,15 +202,6 @@ def _name(folder: Path, path: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _files_by_group(folder: Path, names: Collection[str]) -> dict[str, list[Path]]:
-    """Return the files of each group: one, or its shards."""
-    files: dict[str, list[Path]] = {}
-    for name in sorted(names):
-        if name.endswith(".safetensors"):
-            files.setdefault(name.partition("/")[0].removesuffix(".safetensors"), []).append(folder / name)
-    return files
-
-
 def _publish(temporary: Path, folder: Path) -> None:
     """Rename a complete checkpoint; an older one is moved first, because folders cannot be overwritten."""
     replaced = temporary.with_name(f"{temporary.name}-replaced")
@@ -249,9 +227,11 @@ def _reported_as_damage(folder: Path) -> Iterator[None]:
         raise DamagedCheckpointError(folder, f"cannot be read: {error}") from None
     except ValueError as error:
         raise DamagedCheckpointError(folder, str(error)) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DamagedCheckpointError(folder, f"{MANIFEST} is damaged: {error_line(error)}") from error
 
 
-def _read_manifest(folder: Path) -> Mapping[str, FileEntry]:
+def _read_manifest(folder: Path) -> Entries:
     """Return the files of the checkpoint; raises if the folder has other safetensors or JSON files."""
     if not folder.is_dir():
         raise ValueError("is not a folder" if folder.exists() else "does not exist")
@@ -261,10 +241,7 @@ def _read_manifest(folder: Path) -> Mapping[str, FileEntry]:
     if values.get("format") != FORMAT:
         found = f"{MANIFEST} has format {values.get('format')!r}; this version reads {FORMAT}"
         raise ValueError(f"{found}: convert the run with bench/convert_runs.py, or train again")
-    try:
-        files = from_dict(Manifest, values).files
-    except ValueError as error:
-        raise ValueError(f"{MANIFEST}: {error}") from None
+    files: Entries = values["files"]
     for name in files:
         if not FILE_NAME.fullmatch(name):
             raise ValueError(f"{MANIFEST} lists {name!r}, which is not an allowed file name")
@@ -273,13 +250,11 @@ def _read_manifest(folder: Path) -> Mapping[str, FileEntry]:
     return files
 
 
-def _verify(folder: Path, path: Path, entry: FileEntry) -> None:
-    name = _name(folder, path)
+def _verify(folder: Path, name: str, entries: Entries) -> None:
+    path, size, digest = folder / name, entries[name]["size"], entries[name]["sha256"]
     if not path.is_file():
         raise ValueError(f"{name} is missing")
-    size = path.stat().st_size
-    if size != entry.size:
-        wrong = "truncated" if size < entry.size else "too long"
-        raise ValueError(f"{name} has {size} bytes, the manifest has {entry.size}: {wrong}")
-    if sha256_of(path) != entry.sha256:
-        raise ValueError(f"{name} does not have the sha256 of the manifest: changed")
+    if path.stat().st_size != size:
+        raise ValueError(f"{name} has {path.stat().st_size} bytes, {MANIFEST} has {size}")
+    if sha256_of(path) != digest:
+        raise ValueError(f"{name} does not have the SHA-256 of {MANIFEST}: changed")

@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,13 @@ def upload(folder: Path, name: str, *, private: bool) -> str:
 
 def _download(name: str, kind: str) -> Path:
     hub = _huggingface_hub(name)
-
-    def download(*patterns: str) -> Path:
-        # `*` also matches slashes: without ignore_patterns, other formats in subfolders would come too.
-        return Path(hub.snapshot_download(name, allow_patterns=list(patterns), ignore_patterns=["*/*"]))
-
+    # `*` also matches slashes: without ignore_patterns, other formats in subfolders would come too.
+    download = partial(hub.snapshot_download, name, ignore_patterns=["*/*"])
     try:
-        folder = download(*ALLOW_PATTERNS)
+        folder = Path(download(allow_patterns=[*ALLOW_PATTERNS]))
         if any(folder.glob("*.safetensors")):
             return folder
-        return download(*ALLOW_PATTERNS, PICKLE_PATTERN)
+        return Path(download(allow_patterns=[*ALLOW_PATTERNS, PICKLE_PATTERN]))
     except Exception as error:
         if any(base.__name__ == NOT_FOUND for base in type(error).__mro__):
             raise ValueError(

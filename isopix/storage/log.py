@@ -61,7 +61,7 @@ class RunLog:
         later = (
             start
             for start, record in _lines(self.path)
-            if max(record["step"], record.get("last_step", 0)) > step
+            if record and max(record["step"], record.get("last_step", 0)) > step
         )
         self._truncate(next(later, self.path.stat().st_size))
 
@@ -83,21 +83,19 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def read_valid_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """Return the valid records, and the numbers of the other lines."""
-    found = list(enumerate(map(_record, _read(path).split(b"\n")[:-1]), 1))
-    return [record for _, record in found if record], [number for number, record in found if not record]
+    found = [record for _, record in _lines(path)]
+    return [each for each in found if each], [number for number, each in enumerate(found, 1) if not each]
 
 
 def _read(path: Path) -> bytes:
     return read_regular(path, follow_links=False)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the offset of each valid record, and the record."""
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the offset of each complete line, and its record if it is valid."""
     start = 0
     for line in _read(path).split(b"\n")[:-1]:
-        record = _record(line)
-        if record is not None:
-            yield start, record
+        yield start, _record(line)
         start += len(line) + 1
 
 

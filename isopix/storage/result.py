@@ -101,7 +101,7 @@ class Result:
         Return the result with its path.
         """
         if ranks.rank() == 0:
-            file = record_file(path, self.call["verb"])
+            file = path / f"{self.call['verb']}.json" if path.is_dir() else path.with_suffix(".json")
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, self.json())
         return dataclasses.replace(self, path=path)
@@ -127,10 +127,3 @@ class Result:
             raise ValueError(
                 f"{file} is no {cls.__name__} of this version: {where}: {first['msg']}"
             ) from None
-
-
-def record_file(path: Path, verb: str) -> Path:
-    """Return the file of the record of a result at a path."""
-    if path.is_dir():
-        return path / f"{verb}.json"
-    return path.with_suffix(".json")

@@ -132,10 +132,8 @@ class RunFolder:
         environment = RunFolder(self.selection).environment
         if environment.is_file() and not self.has_checkpoints:
             again = command_line(*read_json(environment)["command"][1:])
-            raise ValueError(
-                f"{self.path} has no checkpoints yet: its number of steps is still to be selected; "
-                f"resume with: {again}"
-            )
+            reason = "has no checkpoints yet: its number of steps is still to be selected"
+            raise ValueError(f"{self.path} {reason}; resume with: {again}")
 
     @property
     def has_checkpoints(self) -> bool:
@@ -225,8 +223,6 @@ def require_new(path: Path, allowed: Collection[str] = ()) -> None:
         raise ValueError(f"{path} is a file; a run folder needs another --out")
     if path.is_symlink() and not path.exists():
         raise ValueError(f"{path} is a symbolic link to {path.readlink()}, which does not exist; create it")
-    if any(parent.exists() and not parent.is_dir() for parent in path.parents):
-        raise ValueError(f"run folder {path} cannot be created: part of its path is a file")
     if path.is_dir():
         names = {each.name for each in path.iterdir()} - set(allowed)
         if names and not _is_abandoned_start(path, names):
@@ -249,9 +245,6 @@ def _taken(path: Path) -> str:
 
 def _run_around(checkpoint: Path) -> str:
     run = checkpoint.absolute().parent.parent
-    if not RunFolder(run).recipe.is_file():
-        return (
-            "it is a saved model, which is read-only: use isopix verify, publish or convert to-huggingface, "
-            "or isopix.load in Python, to sample and extract features"
-        )
-    return f"give {checkpoint.parent.parent if len(checkpoint.parts) > 2 else run}"
+    if RunFolder(run).recipe.is_file():
+        return f"give {checkpoint.parent.parent if len(checkpoint.parts) > 2 else run}"
+    return "it is a saved model, for isopix verify, publish and convert to-huggingface, and isopix.load"

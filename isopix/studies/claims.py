@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from isopix.studies.estimates import POWER, Estimate
 from isopix.studies.results import ClaimRecord, ContrastRecord, Verdict
 
 LEVEL = 0.05  # of all refutations of a study under one pool
+ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be judged", "not decided", "holds")
 
 
 @dataclass(frozen=True)
@@ -16,9 +19,8 @@ class Contrast:
 
     `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
     difference that a study is planned to detect. `regime` says why the networks cannot show the difference;
-    empty if they can. A contrast that is not `counted` is shown and decides nothing. `adjusted_p` is Holm's
-    of a difference on the wrong side. A correlation is estimated on Fisher's scale, and shown as itself if
-    `fisher`.
+    empty if they can. A contrast that is not `counted` is shown and decides nothing. A correlation is
+    estimated on Fisher's scale, and shown as itself if `fisher`.
     """
 
     text: str
@@ -29,117 +31,87 @@ class Contrast:
     effect: float = 1.0
     regime: str = ""
     counted: bool = True
-    adjusted_p: float = 1.0
     fisher: bool = False
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the mean."""
-        if self.estimate is None:
-            return None
-        half = self.estimate.half_width()
-        return self._shown(self.estimate.mean - half), self._shown(self.estimate.mean + half)
-
-    @property
-    def mean(self) -> float | None:
-        """The mean; None if nothing was measured."""
-        if self.estimate is not None:
-            return self._shown(self.estimate.mean)
-        return sum(self.values) / len(self.values) if self.values else None
+    def can_refute(self) -> bool:
+        """Whether it may show that its claim does not hold."""
+        return self.counted and not self.regime and self.estimate is not None
 
     @property
     def refuting_p(self) -> float:
         """The unadjusted p of a difference on the wrong side; 1 on the right one."""
-        if self.estimate is None or self.regime or self.estimate.mean >= 0:
-            return 1.0
-        return self.estimate.p_value()
+        return 1.0 if self.estimate is None or self.estimate.mean >= 0 else self.estimate.p_value()
 
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the interval lies above zero, or Holm's p refutes it."""
-        if self.regime:
-            return "cannot be judged"
-        if self.interval is not None and self.interval[0] > 0:
-            return "holds"
-        return "does not hold" if self.adjusted_p < LEVEL else "not decided"
-
-    @property
-    def needed(self) -> str:
-        """What decides a difference of `effect`, or the one measured where that is larger, with a probability
-        of 80 %, as `needs 9 seeds`, or that Holm's correction left one undecided; empty unless it is.
+    def record(self, adjusted_p: float) -> ContrastRecord:
+        """Return the mean, its 95 % interval and the verdict: `holds` above zero, `does not hold` where the
+        p of a difference on the wrong side, adjusted for all contrasts, is below LEVEL.
         """
-        if self.verdict != "not decided" or not self.counted:
-            return ""
+        mean, interval = (sum(self.values) / len(self.values) if self.values else None), None
+        if self.estimate is not None:
+            center, half = self.estimate.mean, self.estimate.half_width()
+            mean, *ends = (
+                math.tanh(each) if self.fisher else each for each in (center, center - half, center + half)
+            )
+            interval = (ends[0], ends[1])
+        verdict: Verdict = "does not hold" if adjusted_p < LEVEL else "not decided"
+        if interval is not None and interval[0] > 0:
+            verdict = "holds"
+        if self.regime:
+            verdict = "cannot be judged"
+        return ContrastRecord(
+            text=self.text,
+            unit=self.unit,
+            mean=mean,
+            interval=interval,
+            verdict=verdict,
+            needed=self._needed(adjusted_p) if verdict == "not decided" and self.counted else "",
+            values=self.values,
+            by_kind=self.by_kind,
+            effect=self.effect,
+            regime=self.regime,
+            counted=self.counted,
+            adjusted_p=adjusted_p,
+        )
+
+    def _needed(self, adjusted_p: float) -> str:
+        """Return what decides a difference of `effect`, or the one measured where that is larger, with a
+        probability of 80 %, as `needs 9 seeds`, or that Holm's correction left it undecided.
+        """
         if self.estimate is None:
             return "needs 2 seeds or more" if self.values else "needs networks that are missing"
-        if self.interval is not None and self.interval[1] < 0:
-            return f"below zero, but not after Holm's correction (p = {self.adjusted_p:.2g})"
+        if self.estimate.mean + self.estimate.half_width() < 0:
+            return f"below zero, but not after Holm's correction (p = {adjusted_p:.2g})"
         difference = max(self.effect, abs(self.estimate.mean))
         if self.estimate.power(difference) >= POWER:
             return f"{difference:.3g} {self.unit}".rstrip() + " would have been detected"
         return f"needs {self.estimate.needed(difference)}"
 
-    def _shown(self, value: float) -> float:
-        return math.tanh(value) if self.fisher else value
 
+def judge(claims: Sequence[tuple[str, str, str, Sequence[Contrast]]]) -> list[ClaimRecord]:
+    """Return the verdicts on claims, given by letter, text, source and contrasts: one `does not hold` if a
+    contrast does not, and `holds` if all do (intersection-union test, which needs no correction).
 
-@dataclass(frozen=True)
-class ClaimResult:
-    """A claim and its contrasts."""
-
-    letter: str
-    claim: str
-    source: str
-    contrasts: tuple[Contrast, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """`does not hold` if one contrast does not; `holds` if all do; else what hinders a decision."""
-        verdicts = {contrast.verdict for contrast in self.contrasts if contrast.counted}
-        order: tuple[Verdict, ...] = ("does not hold", "cannot be judged", "not decided", "holds")
-        return next((each for each in order if each in verdicts), "not decided")
-
-    @property
-    def needed(self) -> list[str]:
-        """What its undecided contrasts need, without repetition."""
-        found = (contrast.needed for contrast in self.contrasts if contrast.counted)
-        return list(dict.fromkeys(each for each in found if each))
-
-    def record(self) -> ClaimRecord:
-        """Return plain values, with the mean, the interval and the verdict of every contrast."""
-        names = [each.name for each in fields(ContrastRecord)]
-        contrasts = [
-            ContrastRecord(**{name: getattr(each, name) for name in names}) for each in self.contrasts
-        ]
-        own = (self.letter, self.claim, self.source, self.verdict)
-        return ClaimRecord(*own, tuple(self.needed), tuple(contrasts))
-
-
-def adjust(claims: Sequence[ClaimResult]) -> list[ClaimResult]:
-    """Return the claims with Holm's correction across all contrasts that can refute one (Holm 1979): the
-    probability of any false refutation is at most LEVEL where the intervals are right.
-
-    That a claim holds needs no correction, as all its contrasts must (intersection-union test).
+    The p of all contrasts that can refute a claim are adjusted together: the probability of any false
+    refutation is at most LEVEL where the intervals are right.
     """
-    places = [
-        (claim, index)
-        for claim, result in enumerate(claims)
-        for index, contrast in enumerate(result.contrasts)
-        if contrast.counted and not contrast.regime and contrast.estimate is not None
-    ]
-    order = sorted(places, key=lambda place: claims[place[0]].contrasts[place[1]].refuting_p)
-    adjusted, largest = dict[tuple[int, int], float](), 0.0
-    for rank, (claim, index) in enumerate(order):
-        p = claims[claim].contrasts[index].refuting_p
-        largest = max(largest, min(1.0, (len(order) - rank) * p))
-        adjusted[claim, index] = largest
-    return [
-        replace(
-            result,
-            contrasts=tuple(
-                replace(contrast, adjusted_p=adjusted.get((number, index), 1.0))
-                for index, contrast in enumerate(result.contrasts)
-            ),
-        )
-        for number, result in enumerate(claims)
-    ]
+    adjusted = iter(
+        holm([each.refuting_p for *_, contrasts in claims for each in contrasts if each.can_refute])
+    )
+    found = []
+    for letter, text, source, contrasts in claims:
+        records = tuple(each.record(next(adjusted) if each.can_refute else 1.0) for each in contrasts)
+        verdicts = {each.verdict for each in records if each.counted}
+        verdict: Verdict = next((each for each in ORDER if each in verdicts), "not decided")
+        needed = dict.fromkeys(each.needed for each in records if each.needed)
+        found.append(ClaimRecord(letter, text, source, verdict, tuple(needed), records))
+    return found
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for all of them (Holm 1979)."""
+    order = np.argsort(p_values, kind="stable")
+    stepped = np.arange(len(order), 0, -1) * np.array(p_values)[order]
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.maximum.accumulate(stepped.clip(max=1))
+    return adjusted.tolist()

@@ -1,6 +1,7 @@
 """Means over crossed designs: seeds, kinds of networks and test images, each a source of error of its own."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -73,15 +74,13 @@ class Estimate(NamedTuple):
 
     def with_more(self, *, seeds: int, images: int) -> "Estimate":
         """Return the estimate with the errors that it would have with so many seeds and test images."""
-        fewer = self.seeds / seeds
-        found = []
+        fewer, found = self.seeds / seeds, list[ErrorSource]()
         for name, error, freedom in self.sources:
             if name == "seeds":
                 found.append(ErrorSource(name, error * math.sqrt(fewer), seeds - 1))
             elif name == "images":
-                found.append(
-                    ErrorSource(name, error * math.sqrt(self.images / images), freedom * images / self.images)
-                )
+                more = images / self.images
+                found.append(ErrorSource(name, error / math.sqrt(more), freedom * more))
             else:
                 lasting = max(0.0, error**2 - self.noise**2)
                 found.append(ErrorSource(name, math.sqrt(lasting + self.noise**2 * fewer), freedom))
@@ -104,10 +103,10 @@ class Estimate(NamedTuple):
         images = self.images if decides(MOST_SEEDS, self.images) else most_images
         if not decides(MOST_SEEDS, images):
             return "more encodings or depths, as these differ too much"
-        seeds = _smallest(lambda count: decides(count, images), self.seeds, MOST_SEEDS)
+        seeds = _smallest(range(self.seeds, MOST_SEEDS), lambda count: decides(count, images))
         if images == self.images:
             return f"{seeds} seeds"
-        enough = _round_up(_smallest(lambda count: decides(seeds, count), self.images, images))
+        enough = _round_up(_smallest(range(self.images, images), lambda count: decides(seeds, count)))
         more = f"{enough:,} test images"
         return more if seeds == self.seeds else f"{seeds} seeds and {more}"
 
@@ -162,12 +161,9 @@ def _source(name: str, values: Values, groups: GroupLabels | None = None) -> Err
     return ErrorSource(name, *found)
 
 
-def _smallest(enough: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the smallest number from `low` on that is enough; `high` is."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return high
+def _smallest(counts: range, enough: Callable[[int], bool]) -> int:
+    """Return the smallest count that is enough; the one after the last is."""
+    return counts.start + bisect_left(counts, True, key=enough)
 
 
 def _round_up(count: int) -> int:

@@ -1,6 +1,5 @@
 """The page: a head, the image at the left, the tabs at the right, in the look of the report."""
 
-import html
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +7,11 @@ from typing import Any
 
 import gradio as gr
 
-from isopix.core.text import printable
 from isopix.data.decode import MAX_BYTES
 from isopix.studio.panel import build_image_panel
 from isopix.studio.run import OpenedRun
 from isopix.studio.tabs import build_tabs
+from isopix.studio.views import escaped
 
 CSS = Path(__file__).with_name("studio.css")
 
@@ -58,55 +57,35 @@ def stop_page(page: Any) -> None:
 
 
 def _head(runs: Sequence[OpenedRun]) -> str:
-    lines = "".join(f"<p><strong>{_text(run.name)}</strong>: {_text(run.label())}</p>" for run in runs)
+    lines = "".join(f"<p><strong>{escaped(run.name)}</strong>: {escaped(run.label())}</p>" for run in runs)
     return f'<header class="studio-head"><h1>isopix studio</h1>{lines}</header>'
 
 
-def _text(text: str) -> str:
-    return html.escape(printable(text))
-
-
-LIGHT = {"paper": "#fbfaf7", "raised": "#ffffff", "ink": "#1c1e22", "quiet": "#666b73", "rule": "#e3e0d9"}
-LIGHT |= {"mark": "#3d6f9f", "strong": "#2f587f"}
-DARK = {"paper": "#131417", "raised": "#1b1d21", "ink": "#eceae5", "quiet": "#9a9ea6", "rule": "#2b2d32"}
-DARK |= {"mark": "#82b1dd", "strong": "#a5c8ea"}
 SANS = ("ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "sans-serif")
 MONO = ("ui-monospace", "Menlo", "Consolas", "Liberation Mono", "monospace")
 
-# Which color each part of the page has.
+# Which color of studio.css each part of the page has.
 PARTS = {
-    "body_background_fill": "paper",
-    "body_text_color": "ink",
-    "body_text_color_subdued": "quiet",
-    "background_fill_primary": "paper",
-    "background_fill_secondary": "paper",
-    "block_background_fill": "paper",
-    "block_label_background_fill": "paper",
-    "block_label_text_color": "quiet",
-    "block_title_text_color": "quiet",
-    "block_info_text_color": "quiet",
-    "block_border_color": "rule",
-    "border_color_primary": "rule",
-    "border_color_accent": "mark",
-    "input_background_fill": "raised",
-    "input_border_color": "rule",
-    "panel_background_fill": "paper",
-    "button_primary_background_fill": "mark",
-    "button_primary_background_fill_hover": "strong",
-    "button_primary_text_color": "raised",
-    "button_secondary_background_fill": "raised",
-    "button_secondary_text_color": "ink",
-    "checkbox_label_background_fill": "raised",
-    "checkbox_label_background_fill_selected": "raised",
-    "checkbox_background_color_selected": "mark",
-    "slider_color": "mark",
-    "loader_color": "mark",
+    "paper": "body_background_fill background_fill_primary background_fill_secondary panel_background_fill"
+    " block_background_fill block_label_background_fill",
+    "raised": "input_background_fill button_secondary_background_fill button_primary_text_color"
+    " checkbox_label_background_fill checkbox_label_background_fill_selected",
+    "ink": "body_text_color button_secondary_text_color",
+    "quiet": "body_text_color_subdued block_label_text_color block_title_text_color block_info_text_color",
+    "rule": "block_border_color border_color_primary input_border_color",
+    "mark": "border_color_accent button_primary_background_fill checkbox_background_color_selected"
+    " slider_color loader_color",
+    "strong": "button_primary_background_fill_hover",
 }
 
 
 def studio_theme() -> Any:
     """Return the theme: fonts of the system only, so that nothing is downloaded."""
     theme = gr.themes.Base(font=list(SANS), font_mono=list(MONO), radius_size="sm")
-    colors = {name: LIGHT[color] for name, color in PARTS.items()}
-    colors |= {f"{name}_dark": DARK[color] for name, color in PARTS.items()}
+    colors = {
+        f"{part}{mode}": f"var(--{color})"
+        for color, parts in PARTS.items()
+        for part in parts.split()
+        for mode in ("", "_dark")
+    }
     return theme.set(**colors, block_shadow="none", block_shadow_dark="none")

@@ -1,6 +1,7 @@
 """The tabs of the page: complete, compare, layers, attention, surprise."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, get_args
 
 import gradio as gr
@@ -9,8 +10,6 @@ from isopix.generate.config import Order, Passes
 from isopix.studio.panel import ImagePanel, image_of, mask_of
 from isopix.studio.run import Ability, ChosenImage, OpenedRun
 from isopix.studio.views import (
-    CompletionFrame,
-    CompletionSettings,
     attention_tiles,
     completion_frames,
     neighbor_tiles,
@@ -22,6 +21,7 @@ from isopix.studio.views import (
 )
 
 Runs = dict[str, OpenedRun]
+Compute = Callable[..., Iterator[str]]
 # One computation at a time; others wait in line, and a second click of a button waits for the first.
 QUEUED: dict[str, Any] = {
     "concurrency_id": "model",
@@ -65,92 +65,71 @@ def _completion_settings(runs: Runs) -> list[Any]:
     return [each, temperature, top_k, seed, order, iterations]
 
 
-def _read_settings(values: Sequence[Any]) -> CompletionSettings:
-    each, temperature, top_k, seed, order, iterations = values
-    return CompletionSettings(
-        each=int(each),
-        temperature=float(temperature),
-        top_k=int(top_k) if top_k else None,
-        seed=int(seed or 0),
-        order=order,
-        iterations=int(iterations),
-    )
-
-
 def _complete(runs: Runs, panel: ImagePanel, settings: list[Any]) -> None:
-    with gr.Row():
-        start = gr.Button("Complete", variant="primary", elem_id="complete")
-        stop = gr.Button("Stop", elem_id="stop")
+    start, stop = _start_and_stop("Complete")
     result = _results(runs, panel, "complete", [start])
-
-    def compute(
-        name: str, chosen: ChosenImage | None, editor: Any, shape: str, *values: Any
-    ) -> Iterator[str]:
-        run = runs[name]
-        for frame in _frames(run, chosen, editor, shape, values):
-            yield _shown(frame)
-
     given = [panel.run, panel.chosen, panel.editor, panel.shape, *settings]
-    event = start.click(_calm_steps(compute), given, result, show_progress="hidden", **QUEUED)
-    stop.click(None, cancels=[event], api_visibility="private")
+    _connect(start, stop, lambda name, *given: _completed([runs[name]], *given), given, result)
 
 
 def _compare(runs: Runs, panel: ImagePanel, settings: list[Any]) -> None:
-    gr.HTML(
-        note_html("The same part of the same image, with the settings of the tab Complete."), padding=False
-    )
-    with gr.Row():
-        start = gr.Button("Compare", variant="primary", elem_id="compare")
-        stop = gr.Button("Stop", elem_id="stop-comparison")
+    _note("The same part of the same image, with the settings of the tab Complete.")
+    start, stop = _start_and_stop("Compare")
     result = gr.HTML(padding=False, elem_id="compare-result", elem_classes="results")
-
-    def compute(chosen: ChosenImage | None, editor: Any, shape: str, *values: Any) -> Iterator[str]:
-        finished = ""
-        for run in runs.values():
-            frame = ""
-            try:
-                for found in _frames(run, chosen, editor, shape, values):
-                    frame = _shown(found, title=run.name)
-                    yield finished + frame
-            except FAILURES as error:
-                frame = tiles_html([], title=run.name) + problem_html(str(error))
-            finished += frame
-            yield finished
-
     given = [panel.chosen, panel.editor, panel.shape, *settings]
-    event = start.click(_calm_steps(compute), given, result, show_progress="hidden", **QUEUED)
+    _connect(start, stop, partial(_completed, list(runs.values())), given, result)
+
+
+def _start_and_stop(label: str) -> tuple[Any, Any]:
+    with gr.Row():
+        start = gr.Button(label, variant="primary", elem_id=label.lower())
+        return start, gr.Button("Stop")
+
+
+def _connect(start: Any, stop: Any, compute: Compute, given: list[Any], result: Any) -> None:
+    event = start.click(_calm(compute), given, result, show_progress="hidden", **QUEUED)
     stop.click(None, cancels=[event], api_visibility="private")
 
 
-def _frames(
-    run: OpenedRun, chosen: ChosenImage | None, editor: Any, shape: str, values: Sequence[Any]
-) -> Iterator[CompletionFrame]:
-    image = image_of(run, chosen)
-    return completion_frames(run, image, mask_of(run, editor, shape), _read_settings(values))
-
-
-def _shown(frame: CompletionFrame, *, title: str = "") -> str:
-    steps = frame.note if frame.done == frame.total else f"step {frame.done:,} of {frame.total:,}"
-    return tiles_html(frame.tiles, title=title) + note_html(steps)
+def _completed(
+    runs: Sequence[OpenedRun], chosen: ChosenImage | None, editor: Any, shape: str, *values: Any
+) -> Iterator[str]:
+    """Yield the completions by each run, after each row or pass; of several runs under their names."""
+    each, temperature, top_k, seed, order, iterations = values
+    settings = {"each": int(each), "temperature": float(temperature), "top_k": int(top_k or 0) or None}
+    settings |= {"seed": int(seed or 0), "order": order, "iterations": int(iterations)}
+    finished = ""
+    for run in runs:
+        title, shown = run.name if len(runs) > 1 else "", ""
+        try:
+            frames = completion_frames(run, image_of(run, chosen), mask_of(run, editor, shape), settings)
+            for frame in frames:
+                step = f"step {frame.done:,} of {frame.total:,}"
+                note = note_html(frame.note if frame.done == frame.total else step)
+                shown = tiles_html(frame.tiles, title=title) + note
+                yield finished + shown
+        except FAILURES as error:
+            shown = tiles_html([], title=title) + problem_html(str(error))
+        finished += shown
+        yield finished
 
 
 def _layers(runs: Runs, panel: ImagePanel) -> None:
-    gr.HTML(
-        note_html("The nearest test images by the features of a layer (cosine similarity)."), padding=False
-    )
+    _note("The nearest test images by the features of a layer (cosine similarity).")
     deepest = max(run.model.depth for run in runs.values())
     layer = gr.Slider(0, deepest, value=deepest // 2, step=1, label="Layer", elem_id="layer")
     start = gr.Button("Find neighbors", variant="primary", elem_id="neighbors")
     result = gr.HTML(padding=False, elem_id="layers-result", elem_classes="results")
 
-    def compute(name: str, chosen: ChosenImage | None, layer: float) -> str:
+    def compute(name: str, chosen: ChosenImage | None, layer: float) -> Iterator[str]:
         run, number = runs[name], int(layer)
         if number > run.model.depth:
             raise ValueError(f"layer {number} does not exist; layers are 0 to {run.model.depth}")
-        index = None if chosen is None else chosen.test_index
-        image = image_of(run, chosen)
-        own = index if run is next(iter(runs.values())) else None
-        return tiles_html(neighbor_tiles(run, image, number, index=own), title=f"Layer {number}")
+        first = next(iter(runs.values()))  # whose test images are shown
+        index = chosen.test_index if chosen and run is first else None
+        yield tiles_html(
+            neighbor_tiles(run, image_of(run, chosen), number, index=index), title=f"Layer {number}"
+        )
 
     given = [panel.run, panel.chosen, layer]
     start.click(_calm(compute), given, result, **QUEUED)
@@ -158,9 +137,7 @@ def _layers(runs: Runs, panel: ImagePanel) -> None:
 
 
 def _attention(runs: Runs, panel: ImagePanel) -> None:
-    gr.HTML(
-        note_html("Where the position of a pixel attends to, mean over heads. Bright: more."), padding=False
-    )
+    _note("Where the position of a pixel attends to, mean over heads. Bright: more.")
     panel.pointer.render()
     with gr.Row():
         row = gr.Number(0, label="Row", precision=0, minimum=0, elem_id="row")
@@ -168,9 +145,9 @@ def _attention(runs: Runs, panel: ImagePanel) -> None:
         start = gr.Button("Show attention", variant="primary", elem_id="attend")
     result = _results(runs, panel, "attention", [start])
 
-    def compute(name: str, chosen: ChosenImage | None, row: float, column: float) -> str:
-        run = runs[name]
-        return tiles_html(attention_tiles(run, image_of(run, chosen), int(row or 0), int(column or 0)))
+    def compute(name: str, chosen: ChosenImage | None, row: float, column: float) -> Iterator[str]:
+        image = image_of(runs[name], chosen)
+        yield tiles_html(attention_tiles(runs[name], image, int(row or 0), int(column or 0)))
 
     def locate(name: str, picture: Any, event: gr.SelectData) -> tuple[int, int]:
         (rows, cols), (height, width) = runs[name].size, picture.shape[:2]
@@ -186,18 +163,19 @@ def _attention(runs: Runs, panel: ImagePanel) -> None:
 
 
 def _surprise(runs: Runs, panel: ImagePanel) -> None:
-    gr.HTML(
-        note_html("How unexpected each pixel is to the model: -ln p of its code, in nats per pixel."),
-        padding=False,
-    )
+    _note("How unexpected each pixel is to the model: -ln p of its code, in nats per pixel.")
     start = gr.Button("Show surprise", variant="primary", elem_id="surprise")
     result = _results(runs, panel, "surprise", [start])
 
-    def compute(name: str, chosen: ChosenImage | None) -> str:
+    def compute(name: str, chosen: ChosenImage | None) -> Iterator[str]:
         tiles, scores = surprise_tiles(runs[name], image_of(runs[name], chosen))
-        return tiles_html(tiles) + table_html(scores)
+        yield tiles_html(tiles) + table_html(scores)
 
     start.click(_calm(compute), [panel.run, panel.chosen], result, **QUEUED)
+
+
+def _note(text: str) -> None:
+    gr.HTML(note_html(text), padding=False)
 
 
 def _results(runs: Runs, panel: ImagePanel, ability: Ability, buttons: list[Any]) -> Any:
@@ -207,29 +185,17 @@ def _results(runs: Runs, panel: ImagePanel, ability: Ability, buttons: list[Any]
         problem = runs[name].problem(ability)
         return [note_html(problem), *(gr.Button(interactive=not problem) for _ in buttons)]
 
-    result = gr.HTML(
-        note_html(next(iter(runs.values())).problem(ability)), padding=False, elem_id=f"{ability}-result"
-    )
-    result.elem_classes = ["results"]
+    problem = next(iter(runs.values())).problem(ability)
+    result = gr.HTML(note_html(problem), padding=False, elem_id=f"{ability}-result", elem_classes="results")
     for button in buttons:
-        button.interactive = not next(iter(runs.values())).problem(ability)
+        button.interactive = not problem
     panel.run.change(state, panel.run, [result, *buttons], api_visibility="private")
     return result
 
 
-def _calm(compute: Callable[..., str]) -> Callable[..., str]:
+def _calm(compute: Compute) -> Compute:
     """Return the function with a line of text for each failure."""
 
-    def safe(*given: Any) -> str:
-        try:
-            return compute(*given)
-        except FAILURES as error:
-            return problem_html(str(error))
-
-    return safe
-
-
-def _calm_steps(compute: Callable[..., Iterator[str]]) -> Callable[..., Iterator[str]]:
     def safe(*given: Any) -> Iterator[str]:
         try:
             yield from compute(*given)

@@ -2,9 +2,8 @@
 
 import base64
 import html
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +20,6 @@ from isopix.analysis.scores import score_images
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind
-from isopix.generate.config import Order, Passes
 from isopix.generate.mask import (
     LATER_PIXELS,
     MaskLike,
@@ -46,39 +44,35 @@ class Tile(NamedTuple):
 
 def tiles_html(tiles: Sequence[Tile], *, title: str = "") -> str:
     """Return pictures side by side, each pixel a square."""
-    heading = f"<h3>{_text(title)}</h3>" if title else ""
+    heading = f"<h3>{escaped(title)}</h3>" if title else ""
     return f'{heading}<div class="tiles">{"".join(map(_figure, tiles))}</div>'
 
 
 def table_html(rows: Sequence[tuple[str, str]]) -> str:
     """Return names and values as a table."""
-    lines = "".join(
-        f"<tr><th scope='row'>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in rows
-    )
-    return f"<table>{lines}</table>"
+    row = "<tr><th scope='row'>{}</th><td>{}</td></tr>"
+    return f"<table>{''.join(row.format(*map(escaped, each)) for each in rows)}</table>"
 
 
 def note_html(text: str) -> str:
     """Return a quiet line; nothing for an empty one."""
-    return f'<p class="note">{_text(text)}</p>' if text else ""
+    return f'<p class="note">{escaped(text)}</p>' if text else ""
 
 
 def problem_html(text: str) -> str:
     """Return the line of an error."""
-    return f'<p class="problem" role="alert">{_text(" ".join(text.split()))}</p>'
+    return f'<p class="problem" role="alert">{escaped(" ".join(text.split()))}</p>'
 
 
 def _figure(tile: Tile) -> str:
-    height, width = tile.pixels.shape[:2]
+    (height, width, _), caption = tile.pixels.shape, escaped(tile.caption)
     data = base64.b64encode(png_bytes(Image.fromarray(tile.pixels))).decode()
-    picture = (
-        f'<img src="data:image/png;base64,{data}" width="{width}" height="{height}" '
-        f'alt="{_text(tile.caption or "picture")}">'
-    )
-    return f"<figure>{picture}<figcaption>{_text(tile.caption)}</figcaption></figure>"
+    source = f'src="data:image/png;base64,{data}" width="{width}" height="{height}"'
+    return f'<figure><img {source} alt="{caption or "picture"}"><figcaption>{caption}</figcaption></figure>'
 
 
-def _text(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text for HTML, without characters that are not shown."""
     return html.escape(printable(text))
 
 
@@ -88,18 +82,6 @@ MEANING = {
     "path": "Below each picture: the log-probability of the path taken, the sum over the hidden codes of "
     "ln p(code | visible codes and those of earlier passes).",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompletionSettings:
-    """How to complete; `order` and `iterations` are of masked models."""
-
-    each: int = 4
-    temperature: float = 1.0
-    top_k: int | None = None
-    seed: int = 0
-    order: Order = Passes().order
-    iterations: int = Passes().iterations
 
 
 class CompletionFrame(NamedTuple):
@@ -112,37 +94,30 @@ class CompletionFrame(NamedTuple):
 
 
 def completion_frames(
-    run: OpenedRun, image: Images, mask: MaskLike, settings: CompletionSettings
+    run: OpenedRun, image: Images, mask: MaskLike, settings: Mapping[str, Any]
 ) -> Iterator[CompletionFrame]:
     """Yield the image, what the model sees of it, and its completions, after each row or pass.
 
-    The completions are those of `PretrainedModel.complete` for this image and seed. Raises ValueError, at
-    once, for a model that cannot complete images and for wrong settings.
+    The completions are those of `PretrainedModel.complete` for this image and settings, of which `order` and
+    `iterations` are for masked models. Raises ValueError, at once, for a model that cannot complete images
+    and for wrong settings.
     """
     run.model.require("complete")
-    codec, objective = run.model.network.codec, run.loaded.recipe.objective
-    hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.seed), image)
-    passes = {} if objective.can_sample else {"order": settings.order, "iterations": settings.iterations}
-    steps = run.model.complete_steps(
-        image,
-        mask=mask,
-        each=settings.each,
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-        **passes,
-        seed=settings.seed,
-    )
+    codec, raster = run.model.network.codec, run.loaded.recipe.objective.can_sample
+    hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.get("seed", 0)), image)
+    given = {name: settings[name] for name in settings if not (raster and name in ("order", "iterations"))}
+    steps = run.model.complete_steps(image, mask=mask, **given)
     note = MEANING[likelihood_kind(run.loaded.model)]
-    if objective.can_sample and later_known(hidden, codec):
+    if raster and later_known(hidden, codec):
         note = f"{note} Note: {LATER_PIXELS}."
     return _frames([Tile(pixels_of(image), "original"), _visible_tile(run, image, hidden)], steps, note)
 
 
 def _frames(given: list[Tile], steps: Iterator[PartialCompletions], note: str) -> Iterator[CompletionFrame]:
     for step in steps:
-        captions = [_format_nats(nats) if step.done == step.total else "" for nats in step.log_likelihood[0]]
         made = [
-            Tile(pixels_of(each[None]), text) for each, text in zip(step.images[0], captions, strict=True)
+            Tile(pixels_of(image[None]), _format_nats(nats) if step.done == step.total else "")
+            for image, nats in zip(step.images[0], step.log_likelihood[0], strict=True)
         ]
         yield CompletionFrame([*given, *made], step.done, step.total, note)
 
@@ -221,10 +196,8 @@ def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], list[tupl
         maps = surprise_maps(run.model.network.codec, code_nats(run.loaded.model, given, config)).numpy()
     highest = float(np.nanmax(maps, initial=0.0))
     drawn = overlay_maps(image, maps, highest or 1.0)[0, ..., :3]
-    rows = [
-        (SCORES[name][:1].upper() + SCORES[name][1:], f"{float(each[0]):.3f}")
-        for name, each in scores.items()
-    ]
+    names = {name: SCORES[name][:1].upper() + SCORES[name][1:] for name in scores}
+    rows = [(names[name], f"{float(each[0]):.3f}") for name, each in scores.items()]
     caption = f"black 0, yellow {highest:.1f} nats per pixel"
     return [Tile(pixels_of(image), "original"), Tile(np.ascontiguousarray(drawn), caption)], rows
 

@@ -1,7 +1,6 @@
 """`isopix data show`: what is in a dataset, before any training."""
 
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +10,12 @@ from isopix.core.choices import EXAMINED_IMAGES, Count
 from isopix.core.text import printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
+from isopix.verbs.options import DATASETS
 
 if TYPE_CHECKING:
     from isopix.data.survey import Survey
 
-Source = Annotated[
-    str | os.PathLike[str], Parameter(help="Dataset: a folder or file of images, or a name such as cifar10.")
-]
+Source = Annotated[str | os.PathLike[str], Parameter(help=f"Dataset: {DATASETS}.")]
 Size = Annotated[
     tuple[int, int],
     Parameter(
@@ -43,12 +41,11 @@ def data_show(
     """
     from isopix.data.survey import survey_source
 
-    if out is not None and out.exists() and not out.is_dir():
-        raise ValueError(f"out {out} is a file; give a folder")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     result = survey_source(os.fspath(source), size=size, limit=limit)
     if out is None:
         return result
-    out.mkdir(parents=True, exist_ok=True)
     _draw(out, result)
     _list(out, result.survey)
     return result.saved(out)
@@ -79,11 +76,15 @@ def _list(folder: Path, survey: "Survey") -> None:
     """Write all duplicates and all unreadable images."""
     from isopix.storage.atomic import write_csv
 
-    def rows() -> Iterator[Sequence[object]]:
-        for number, group in enumerate(survey.duplicates):
-            for each in map(survey.image, group.members):
-                yield number, group.kind, each.split, each.name, each.class_name or ""
-
-    write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows())
-    bad = ((each.path, each.reason) for found in survey.bad_files.values() for each in found)
+    groups = (
+        (number, group, survey.images[i][0])
+        for number, group in enumerate(survey.duplicates)
+        for i in group.members
+    )
+    rows = (
+        (number, group.kind, image.split, image.name, image.class_name or "")
+        for number, group, image in groups
+    )
+    write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows)
+    bad = ((each.path, each.reason) for _, each in survey.bad_files)
     write_csv(folder / "bad-files.csv", ["path", "reason"], bad)

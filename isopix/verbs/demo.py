@@ -1,13 +1,12 @@
 """`isopix demo`: a tour of isopix on data that needs no download."""
 
-import json
 import os
-import subprocess
+import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from subprocess import DEVNULL, PIPE, Popen
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -18,6 +17,9 @@ from isopix.reporting.results import ReportResult
 from isopix.verbs.options import DeviceLike, Seed, Settings
 from isopix.verbs.pretrain import same_command
 
+if TYPE_CHECKING:
+    from isopix.studies.executor import Slot
+
 RECIPES = {
     "ar": "igpt.translated_digits",
     "bert": "igpt.translated_digits_bert",
@@ -25,7 +27,7 @@ RECIPES = {
 }
 FEW_LABELS = (5, 20)  # of each class
 PROBE_LIMIT = 4000  # images of each split that probes read: all for validation and test
-POLL_SECONDS, TAIL = 0.2, 4096  # bytes of a log that have its last line
+TRAIN_STEP = re.compile(rb'"kind": "train", "step": (\d+)')
 
 Out = Annotated[Path, Parameter(help="Parent folder of all demos, which are numbered.")]
 Jobs = Annotated[
@@ -50,6 +52,7 @@ def demo(
 
     Example: isopix demo
     """
+    from isopix.core.registry import plugins
     from isopix.core.signals import with_resume_hint
     from isopix.recipes.registry import resolve
     from isopix.verbs.complete import complete, reconstruct
@@ -60,18 +63,16 @@ def demo(
 
     folder = demo_folder(out)
     announce(f"demo in {folder}: about five minutes on two CPU cores with the default settings")
-    resolved = [resolve(each, assignments=settings).recipe for each in RECIPES.values()]
-    options = ["--seed", str(seed), *_plugin_options()]
+    steps = sum(resolve(each, assignments=settings).recipe.train.steps for each in RECIPES.values())
+    own = [word for each in plugins() for word in ("--plugin", str(each.path))]
     commands = {
-        folder / name: (
-            ["resume", str(folder / name), *_plugin_options()]
-            if _has_checkpoint(folder / name)
-            else ["pretrain", recipe, *settings, "--out", str(folder / name), *options]
-        )
+        folder / name: ["resume", str(folder / name), *own]
+        if _has_checkpoint(folder / name)
+        else ["pretrain", recipe, *settings, "--out", str(folder / name), "--seed", str(seed), *own]
         for name, recipe in RECIPES.items()
     }
     with with_resume_hint(folder, same_command()):
-        train_side_by_side(commands, sum(each.train.steps for each in resolved), str(device), jobs)
+        train_side_by_side(commands, steps, str(device), jobs)
         for name in RECIPES:
             announce(str(probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)))
         sample(folder / "ar", count=40, seed=seed, device=device)
@@ -88,75 +89,63 @@ def train_side_by_side(
 ) -> None:
     """Run commands that train runs, `count` at a time, by default all on a CPU and one per GPU.
 
-    Raises RuntimeError with the message of the first that fails, StopSignal once all have saved and stopped.
+    Raises RuntimeError with the message of the first that fails, Interrupted once all have saved and stopped.
     """
-    from isopix.core import device as devices
-    from isopix.core.signals import StopSignal, stop_requested
-    from isopix.studies.executor import slots_on
+    from isopix.core.device import list_devices
+    from isopix.core.signals import Interrupted, stop_requested
+    from isopix.studies.executor import ExecutorObserver, run_all, slots_on
 
-    available = devices.list_devices(device)
+    available = list_devices(device)
     default = len(commands) if available[0].type == "cpu" else len(available)
-    slots = slots_on(device, min(len(commands), count or default))
-    waiting, running = list(commands.values()), dict[int, subprocess.Popen[str]]()
+    executor = _Commands(slots_on(device, min(len(commands), count or default)))
+    errors: list[str] = []  # of commands that ended; empty if all is well
     with stop_requested() as request, track("training", steps) as show:
-        while running or (waiting and request.signal is None):
-            for slot, place in enumerate(slots):
-                if slot not in running and waiting and request.signal is None:
-                    running[slot] = _start([*waiting.pop(0), "--device", place.device], place.threads)
-            time.sleep(POLL_SECONDS)
+
+        def stop() -> bool:
             show(sum(map(_last_step, commands)))
-            if request.signal is not None:
-                _stop(running)
-            for slot in [slot for slot, process in running.items() if process.poll() is not None]:
-                process = running.pop(slot)
-                message = process.communicate()[1].strip().rpartition("\n")[2]
-                if process.returncode and request.signal is None:
-                    _stop(running)
-                    raise RuntimeError(message.removeprefix("isopix: "))
+            return any(errors) or request.signal is not None
+
+        observer = ExecutorObserver[Sequence[str]](lambda words, error: errors.append(error), stop)
+        run_all(list(commands.values()), executor, observer)
+    if any(errors):
+        raise RuntimeError(next(filter(None, errors)))
     if request.signal is not None:
-        stopped = StopSignal(request.signal, at_once=False)
-        stopped.args = ("stopped and saved; the same command resumes the demo",)
-        raise stopped
+        text = "stopped and saved; the same command resumes the demo"
+        raise Interrupted(text, ReportResult(runs=(), summary=(), warnings=(text,)))
 
 
-def _start(words: Sequence[str], threads: int | None) -> "subprocess.Popen[str]":
-    """Start a command in a process group of its own, so that Ctrl-C reaches this process only."""
-    environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
-    return subprocess.Popen(
-        [sys.executable, "-m", "isopix", *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    )
+class _Commands:
+    """Runs commands, each in a process group of its own, so that Ctrl-C reaches this process only."""
+
+    def __init__(self, slots: "Sequence[Slot]"):
+        self.slots, self.size = slots, len(slots)
+
+    def submit(self, words: Sequence[str], slot: int) -> "_Command":
+        device, threads = self.slots[slot]
+        command = [sys.executable, "-m", "isopix", *words, "--device", device]
+        env = os.environ | {"OMP_NUM_THREADS": str(threads)}
+        return _Command(
+            Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=env, start_new_session=True)
+        )
 
 
-def _stop(running: Mapping[int, "subprocess.Popen[str]"]) -> None:
-    """Ask commands to save and stop, and wait for them."""
-    for process in running.values():
-        process.terminate()
-    for process in running.values():
-        process.communicate()
+class _Command:
+    def __init__(self, process: "Popen[str]"):
+        self.process, self.stop, self.kill = process, process.terminate, process.kill
+
+    def poll(self) -> str | None:
+        """Return None while it runs, then nothing if it succeeded, or its error message."""
+        if (code := self.process.poll()) is None:
+            return None
+        message = self.process.communicate()[1].strip().rpartition("\n")[2]
+        return (message.removeprefix("isopix: ") or f"ended with exit code {code}") if code else ""
 
 
 def _last_step(run: Path) -> int:
     """Return the step of the last training record of a run; 0 if there is none yet."""
     log = run / "log.jsonl"
-    if not log.is_file():
-        return 0
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - TAIL))
-        lines = file.read().splitlines()[1:-1]
-    return max(
-        (json.loads(line)["step"] for line in lines if line.startswith(b'{"kind": "train"')), default=0
-    )
-
-
-def _plugin_options() -> list[str]:
-    from isopix.core.registry import plugins
-
-    return [word for each in plugins() for word in ("--plugin", str(each.path))]
+    steps = TRAIN_STEP.findall(log.read_bytes()) if log.is_file() else []
+    return int(steps[-1]) if steps else 0
 
 
 def _few_labels(run: Path) -> list[int | str]:

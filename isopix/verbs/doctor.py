@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isopix.core.table import Table
-from isopix.core.text import format_bytes
+from isopix.core.text import error_line, format_bytes
 from isopix.core.verb import verb
 from isopix.core.version import __version__
 from isopix.storage.result import Result
@@ -71,16 +71,16 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
     """
     from isopix.storage.cache import default_cache
 
-    packages, extras = _requirements()
-    checks = [Check("isopix", "ok", f"{__version__}, Python {platform.python_version()}")]
+    extras, cache = _requirements(), default_cache()
+    packages = extras.pop("")
+    checks = [_check("isopix", f"{__version__}, Python {platform.python_version()}")]
     checks += _package_checks(packages, extras)
-    torch_error = _import_error("torch")  # it may be what is broken
+    torch_error = _import_error("torch")
     if torch_error:
         action = "install PyTorch for this machine: pip install --force-reinstall torch"
-        checks.append(Check("torch", "failed", f"cannot be imported: {torch_error}", action))
+        checks.append(_check("torch", f"cannot be imported: {torch_error}", failed=action))
     else:
-        checks += [*_torchvision(), *_device_checks(device)]
-    cache = default_cache()
+        checks += _device_checks(device)
     checks += _disks(cache)
     checks += [] if torch_error else training_checks(device)
     return DoctorResult(
@@ -97,22 +97,26 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
     )
 
 
-def _requirements() -> tuple[list[Any], dict[str, list[Any]]]:
-    """Return the requirements of isopix, and those that each extra adds; none if it runs from its source."""
+def _check(name: str, found: str, *, warning: str = "", failed: str = "") -> Check:
+    """Return a check that is ok unless there is something to do."""
+    return Check(name, "failed" if failed else "warning" if warning else "ok", found, failed or warning)
+
+
+def _requirements() -> dict[str, list[Any]]:
+    """Return what isopix requires, by "" and by extra; nothing if it runs from its source."""
     from packaging.requirements import Requirement
 
     try:
+        extras = metadata.metadata("isopix").get_all("Provides-Extra") or []
         asked = list(map(Requirement, metadata.requires("isopix") or []))
     except metadata.PackageNotFoundError:
-        return [], {}
-    needed = [each for each in asked if each.marker is None or each.marker.evaluate({"extra": ""})]
-    others = [(each, each.marker) for each in asked if each not in needed and each.marker]
-    names = metadata.metadata("isopix").get_all("Provides-Extra") or []
-    return needed, {
-        name: [each for each, marker in others if marker.evaluate({"extra": name})]
-        for name in names
-        if name not in FOR_DEVELOPERS
-    }
+        return {"": []}
+    found: dict[str, list[Any]] = {name: [] for name in ("", *extras) if name not in FOR_DEVELOPERS}
+    for each in asked:
+        fitting = [name for name in found if each.marker is None or each.marker.evaluate({"extra": name})]
+        for name in fitting[:1]:  # what is always needed is of no extra
+            found[name].append(each)
+    return found
 
 
 def _version(requirement: Any) -> str | None:
@@ -132,77 +136,61 @@ def _install(extra: str) -> str:
 
 
 def _import_error(module: str) -> str:
-    """Import a module, and return in one line why that fails; empty if it does not."""
+    """Import a module, and return why that fails; empty if it does not."""
     try:
         importlib.import_module(module)
     except Exception as error:  # whatever the module does
-        lines = str(error).strip().splitlines()
-        return f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": ")
+        return f"{type(error).__name__}: {error_line(error)}"
     return ""
 
 
 def _package_checks(packages: list[Any], extras: Mapping[str, list[Any]]) -> Iterator[Check]:
     if not packages:
-        yield Check("packages", "warning", "isopix runs from its source", "install it: pip install -e .")
+        yield _check("packages", "isopix runs from its source", warning="install it: pip install -e .")
         return
     wrong = [each for each in packages if not _fits(each)]
     for each in wrong:
         version, required = _version(each), f"{each.name}{each.specifier}"
         there = f"version {version}" if version else "missing"
-        yield Check(each.name, "failed", f"{there}; needed: {required}", f"pip install '{required}'")
+        yield _check(each.name, f"{there}; needed: {required}", failed=f"pip install '{required}'")
     if not wrong:
-        yield Check("packages", "ok", f"all {len(packages)} that are needed")
+        yield _check("packages", f"all {len(packages)} that are needed")
     present = [name for name, group in extras.items() if all(map(_fits, group))]
     absent = [name for name in extras if name not in present]
     others = f"; not installed: {', '.join(absent)} ({_install('NAME')})" if absent else ""
-    yield Check("extras", "ok", f"{', '.join(present) or 'none'}{others}")
-
-
-def _torchvision() -> Iterator[Check]:
-    """Check torchvision where it is installed: isopix does not use it, but transformers does."""
-    if importlib.util.find_spec("torchvision") is None:
-        return
-    if error := _import_error("torchvision"):
-        action = "pip uninstall torchvision, or install the version for this torch"
-        yield Check("torchvision", "failed", f"cannot be imported, and breaks transformers: {error}", action)
-    else:
-        yield Check("torchvision", "ok", "can be imported")
+    yield _check("extras", f"{', '.join(present) or 'none'}{others}")
 
 
 def _device_checks(device: DeviceLike) -> Iterator[Check]:
-    """Yield what is known of the device, its driver, the threads, the precision and the memory."""
+    """Yield what is known of torchvision, the device, its driver, the threads, precision and memory."""
     import torch
 
     from isopix.core import device as hardware
     from isopix.core.memory import free_memory, total_memory
 
     chosen = hardware.select_device(device)
-    yield Check("device", "ok", hardware.describe_device(chosen))
-    build, driver = hardware.cuda_build(), hardware.nvidia_driver()
+    if importlib.util.find_spec("torchvision") and (error := _import_error("torchvision")):
+        action = "pip uninstall torchvision, or install the version for this torch"
+        yield _check("torchvision", f"breaks transformers, as it cannot be imported: {error}", failed=action)
+    yield _check("device", hardware.describe_device(chosen))
+    driver, build = hardware.nvidia_driver(), hardware.cuda_build()
     found = f"driver {driver or 'none'}, torch is built for {f'CUDA {build}' if build else 'the CPU'}"
-    if driver and not hardware.has_cuda():
-        older = "update the driver, or install a build of torch for an older CUDA"
-        action = older if build else "to use the GPU, install a CUDA build of torch"
-        yield Check("cuda", "warning", f"{found}, which cannot use the GPU", action)
-    else:
-        yield Check("cuda", "ok", found)
-    yield Check("threads", "ok", f"{torch.get_num_threads()} of {hardware.available_cores()} cores")
-    precision = hardware.native_precision(chosen)
-    emulated = ", as bf16 would be emulated" if precision == "fp32" else ""
-    yield Check("precision", "ok", f"{precision}{emulated}")
+    unused = driver and not hardware.has_cuda()
+    yield _check("cuda", found, warning="install a build of torch for CUDA of this driver" if unused else "")
+    yield _check("threads", f"{torch.get_num_threads()} of {hardware.available_cores()} cores")
+    yield _check("precision", hardware.native_precision(chosen))
+    action = "close other programs, or train smaller batches: batch_size=8"
     for each in dict.fromkeys((torch.device("cpu"), chosen)):
-        name = "memory" if each.type == "cpu" else f"memory of {each.type}"
-        action = "close other programs, or train smaller batches: batch_size=8"
-        yield _space(name, (free_memory(each), total_memory(each)), free_memory(each) < MIN_MEMORY, action)
+        yield _space(f"memory of {each.type}", free_memory(each), total_memory(each), MIN_MEMORY, action)
     if SHARED_MEMORY.is_dir():
         total, _, free = shutil.disk_usage(SHARED_MEMORY)
         action = "start the container with more, as in docker run --shm-size 2g, or train with data.workers=0"
-        yield _space("shared memory", (free, total), total < MIN_SHARED, action)
+        yield _space("shared memory", free, total, MIN_SHARED, action)
 
 
-def _space(name: str, sizes: tuple[int, int], little: bool, action: str) -> Check:
-    found = f"{format_bytes(sizes[0])} free of {format_bytes(sizes[1])}"
-    return Check(name, "warning", found, action) if little else Check(name, "ok", found)
+def _space(name: str, free: int, total: int, least: int, action: str) -> Check:
+    found = f"{format_bytes(free)} free of {format_bytes(total)}"
+    return _check(name, found, warning=action if free < least else "")
 
 
 def _disks(cache: Path) -> Iterator[Check]:
@@ -210,39 +198,28 @@ def _disks(cache: Path) -> Iterator[Check]:
 
     for name, folder in (("disk", Path.cwd()), ("disk of the cache", cache)):
         free = free_bytes(folder)
-        found = f"{format_bytes(free)} free for {folder}"
         action = "free some space, or set ISOPIX_CACHE to another disk" if free < MIN_DISK else ""
-        yield Check(name, "warning" if action else "ok", found, action)
-    if problem := folder_problem(cache):
-        yield Check("cache", "failed", f"{cache}: {problem}", "set ISOPIX_CACHE to a folder on a local disk")
-    else:
-        used = format_bytes(size_of(cache))
-        yield Check("cache", "ok", f"{cache}, {used}; files are replaced and locked as needed")
+        yield _check(name, f"{format_bytes(free)} free for {folder}", warning=action)
+    problem = folder_problem(cache)
+    action = "set ISOPIX_CACHE to a folder on a local disk" if problem else ""
+    yield _check("cache", f"{cache}: {problem or format_bytes(size_of(cache))}", failed=action)
 
 
 def training_checks(device: DeviceLike) -> Iterator[Check]:
-    """Yield whether the loss of a tiny training falls, and whether its weights are saved and read unchanged.
-
-    Errors become failures.
-    """
+    """Yield whether the loss of a tiny training falls, and whether its weights are saved and loaded."""
+    from isopix.core.progress import quiet
     from isopix.verbs.pretrain import pretrain
 
-    with tempfile.TemporaryDirectory(prefix="isopix-doctor-") as name:
+    with tempfile.TemporaryDirectory(prefix="isopix-doctor-") as name, quiet():
         try:
             run = pretrain("igpt.digits", *TINY, data="digits", out=Path(name, "run"), device=device)
-            yield _loss(run)
+            losses = [record["loss_nats"] for record in run.metrics.history if record["kind"] == "train"]
+            found = f"loss {losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
+            wrong = "" if losses[-1] < 0.9 * losses[0] else f"{run.run.device} computes wrong numbers"
+            yield _check("training", found, failed=f"{wrong}: try --device cpu" if wrong else "")
             yield _weights(run, Path(name), device)
         except (ValueError, RuntimeError, OSError) as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            yield Check("training", "failed", reason, "see the other checks; else report it as a bug")
-
-
-def _loss(run: Any) -> Check:
-    losses = [record["loss_nats"] for record in run.metrics.history if record["kind"] == "train"]
-    found = f"loss {losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
-    if losses[-1] < 0.9 * losses[0]:
-        return Check("training", "ok", found)
-    return Check("training", "failed", found, f"{run.run.device} computes wrong numbers: try --device cpu")
+            yield _check("training", error_line(error), failed="see the other checks; else report a bug")
 
 
 def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
@@ -255,9 +232,7 @@ def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
     trained, saved = run.metrics.test["loss_nats"], verify(run, device=device).loss_nats
     save(run.model, folder / "copy")
     copy = load(folder / "copy", device=device).state_dict()
-    if abs(trained - saved) > MAX_DIFFERENCE:
-        found = f"test loss {trained:.4f} nats in training, {saved:.4f} when loaded"
-        return Check("saved weights", "failed", found, "check the disk; else report it as a bug")
-    if not all(torch.equal(copy[name], tensor) for name, tensor in run.model.state_dict().items()):
-        return Check("saved weights", "failed", "a copy differs from its original", "check the disk")
-    return Check("saved weights", "ok", f"loaded unchanged: test loss {saved:.4f} nats")
+    same = all(torch.equal(copy[name], tensor) for name, tensor in run.model.state_dict().items())
+    found = f"test loss {trained:.4f} nats in training, {saved:.4f} nats when loaded"
+    wrong = abs(trained - saved) > MAX_DIFFERENCE or not same
+    return _check("saved weights", found, failed="check the disk; else report it as a bug" if wrong else "")

@@ -64,7 +64,7 @@ def low_data(
         pool=str(pool),
         method=to_dict(method),
         results=results,
-        published={each.method: each.errors for each in LOW_DATA} if images.name == "cifar10" else {},
+        published=LOW_DATA if images.name == "cifar10" else {},
         measurement=measurement,
         warnings=(*leakage_warning(loaded.recipe.data, data), *labels_warning(loaded), *measurement.warnings),
     )

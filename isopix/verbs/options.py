@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from isopix.core import choices
 from isopix.core.choices import Count as Positive
+from isopix.data.formats import local_formats
 
 if TYPE_CHECKING:
     from torch import device as Device
@@ -53,28 +54,13 @@ DataLike = str | os.PathLike[str] | Dataset
 RunLike = Annotated[
     str | os.PathLike[str] | Model, Parameter(help="Run folder, or a model that `isopix models` lists.")
 ]
-Data = Annotated[
-    DataLike,
-    Parameter(
-        help="Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (digits, cifar10, ...)."
-    ),
-]
-OtherImages = Annotated[
-    DataLike | None,
-    Parameter(
-        help="Dataset to use instead of the run's own: a folder, image, .npz, Parquet, tar, Arrow or name."
-    ),
-]
+DATASETS = f"{local_formats()}, or a name (digits, cifar10, ...)"
+Data = Annotated[DataLike, Parameter(help=f"Dataset: {DATASETS}.")]
+OtherImages = Annotated[DataLike | None, Parameter(help=f"Dataset instead of the run's own: {DATASETS}.")]
 OtherLabeled = Annotated[
-    DataLike | None,
-    Parameter(help="Labeled dataset instead of the run's own: a folder, .npz, Parquet, tar, Arrow or name."),
+    DataLike | None, Parameter(help=f"Labeled dataset instead of the run's own: {DATASETS}.")
 ]
-TrainingData = Annotated[
-    str | os.PathLike[str] | None,
-    Parameter(
-        help="Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (digits, cifar10, ...)."
-    ),
-]
+TrainingData = Annotated[str | os.PathLike[str] | None, Parameter(help=f"Dataset: {DATASETS}.")]
 PaletteFile = Annotated[
     str | os.PathLike[str] | None,
     Parameter(help="Palette file. By default, a palette is fitted to the training images."),

@@ -108,6 +108,15 @@ def _result(
     palette: "PaletteFile", images: "ImageDataset | None", out: Path | None, iterations: int | None = None
 ) -> PaletteResult:
     """Return the palette with its errors on images; with `out`, write figures and the record beside it."""
+    from isopix.codecs.kmeans import quantization_error
+    from isopix.codecs.palette import Palette
+    from isopix.core.types import Grid
+    from isopix.data.sources.base import SPLIT_NAMES
+
+    codec, splits = Palette(palette.colors, Grid(1, 1)), dict[SplitName, SplitError]()
+    for name in SPLIT_NAMES if images is not None else ():
+        if len(split := getattr(images, name)):
+            splits[name] = quantization_error(codec, split.images).record
     result = PaletteResult(
         num_colors=len(palette.colors),
         source=palette.source,
@@ -116,27 +125,12 @@ def _result(
         counts=None if palette.counts is None else tuple(palette.counts.tolist()),
         iterations=iterations,
         data=None if images is None else images.name,
-        splits={} if images is None else _errors(palette, images),
+        splits=splits,
     )
     if out is None:
         return result
     _draw(out.with_suffix(""), palette, images)
     return result.saved(out)
-
-
-def _errors(palette: "PaletteFile", images: "ImageDataset") -> dict[SplitName, SplitError]:
-    from isopix.codecs.palette import Palette
-    from isopix.codecs.quantization_error import quantization_error
-    from isopix.core.types import Grid
-    from isopix.data.sources.base import SPLIT_NAMES
-
-    codec = Palette(palette.colors, Grid(1, 1))
-    splits = {name: getattr(images, name) for name in SPLIT_NAMES}
-    found = {name: quantization_error(codec, each.images) for name, each in splits.items() if len(each)}
-    return {
-        name: SplitError(each.num_pixels, each.rmse, each.psnr, each.num_unused, each.num_rare)
-        for name, each in found.items()
-    }
 
 
 def _draw(stem: Path, palette: "PaletteFile", images: "ImageDataset | None") -> None:

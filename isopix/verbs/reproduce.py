@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from isopix.core.choices import MFU
 from isopix.core.verb import VERBS, verb
 from isopix.studies.papers.results import PlannedTrial, ProtocolList, ReproductionPlan, ReproductionResult
-from isopix.verbs.options import DeviceLike, Settings
+from isopix.verbs.options import DATASETS, DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
 ProtocolName = Annotated[str, Parameter(help="Name of the protocol, such as igpt.table4.")]
@@ -24,8 +24,7 @@ Scale = Annotated[
     ),
 ]
 Labeled = Annotated[
-    str | Path | None,
-    Parameter(help="Labeled dataset, not those of the paper: a folder, .npz, Parquet, tar, Arrow or name."),
+    str | Path | None, Parameter(help=f"Labeled dataset instead of those of the paper: {DATASETS}.")
 ]
 Unlabeled = Annotated[
     str | Path | None,

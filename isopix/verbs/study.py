@@ -8,17 +8,11 @@ from cyclopts import Parameter
 from isopix.core.choices import Count as Positive
 from isopix.core.verb import verb
 from isopix.studies.inductive_bias.results import StudyResult
-from isopix.verbs.options import DeviceLike, Settings
+from isopix.verbs.options import DATASETS, DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
 Out = Annotated[Path, Parameter(help="Folder of the study: new, empty, or that of the same study to resume.")]
-Images = Annotated[
-    str | Path | None,
-    Parameter(
-        help="Dataset: an image folder, .npz, Parquet, tar or Arrow files, or name (cifar10, digits, ...). "
-        "Default: that of the scale."
-    ),
-]
+Images = Annotated[str | Path | None, Parameter(help=f"Dataset: {DATASETS}. Default: that of the scale.")]
 Scale = Annotated[
     Literal["tiny", "small", "paper"] | None,
     Parameter(

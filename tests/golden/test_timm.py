@@ -1,7 +1,6 @@
-"""Our Vision Transformers against timm's, and against one by its names in plain PyTorch."""
+"""Our Vision Transformers against timm's, and against PyTorch's layers under the names of timm."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,75 +13,65 @@ from isopix.interop.timm import read_timm
 from tests.finetuned import load_finetuned
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
 
-
-class PlainBlock(nn.Module):
-    """A block of timm's VisionTransformer, by its names."""
-
-    def __init__(self, width: int, heads: int):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(width, eps=1e-6), nn.LayerNorm(width, eps=1e-6)
-        self.attn = nn.ModuleDict({"qkv": nn.Linear(width, 3 * width), "proj": nn.Linear(width, width)})
-        self.mlp = nn.ModuleDict({"fc1": nn.Linear(width, 4 * width), "fc2": nn.Linear(4 * width, width)})
-        self.heads = heads
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, count, width = x.shape
-        parts = self.attn["qkv"](self.norm1(x)).reshape(batch, count, 3, self.heads, width // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4).double()
-        weights = (query @ key.transpose(-1, -2) / (width // self.heads) ** 0.5).softmax(-1)
-        x = x + self.attn["proj"]((weights @ value).transpose(1, 2).reshape(batch, count, width).float())
-        return x + self.mlp["fc2"](nn.functional.gelu(self.mlp["fc1"](self.norm2(x))))
-
-
-class PlainViT(nn.Module):
-    """timm's VisionTransformer, by its names, in plain PyTorch."""
-
-    def __init__(self, width: int = 24, heads: int = 3, depth: int = 2, classes: int = 4):
-        super().__init__()
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
-        self.pos_embed = nn.Parameter(torch.zeros(1, 17, width))
-        self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(3, width, 8, 8)})
-        self.blocks = nn.ModuleList([PlainBlock(width, heads) for _ in range(depth)])
-        self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.head = nn.Linear(width, classes)
-
-    def states(self, x: Tensor) -> Iterator[Tensor]:
-        patches = self.patch_embed["proj"](x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.cls_token.expand(len(x), -1, -1), patches], 1) + self.pos_embed
-        yield x
-        for block in self.blocks:
-            x = block(x)
-            yield x
-        yield self.norm(x)
-
-
-TIMM = {
-    "architecture": "vit_tiny_patch8_32",
-    "num_classes": 4,
-    "global_pool": "token",
-    "pretrained_cfg": {
-        "input_size": [3, 32, 32],
-        "interpolation": "bicubic",
-        "crop_pct": 0.9,
-        "crop_mode": "center",
-        "mean": [0.4, 0.5, 0.6],
-        "std": [0.2, 0.3, 0.4],
-    },
+WIDTH, CLASSES = 24, 4
+NAMES = {
+    "self_attn.in_proj_": "attn.qkv.",
+    "self_attn.out_proj": "attn.proj",
+    "linear1": "mlp.fc1",
+    "linear2": "mlp.fc2",
 }
 
 
-def test_a_state_dict_with_the_names_of_timm(tmp_path: Path) -> None:
-    theirs = randomized(PlainViT())
-    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+def layer() -> nn.Module:
+    return nn.TransformerEncoderLayer(
+        *(WIDTH, 3, 4 * WIDTH),
+        dropout=0.0,
+        activation="gelu",
+        layer_norm_eps=1e-6,
+        batch_first=True,
+        norm_first=True,
+    )
+
+
+class TorchViT(nn.Module):
+    """A Vision Transformer of PyTorch's layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, WIDTH))
+        self.pos_embed = nn.Parameter(torch.zeros(1, 17, WIDTH))
+        self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(3, WIDTH, 8, 8)})
+        self.blocks = nn.ModuleList([layer(), layer()])
+        self.norm = nn.LayerNorm(WIDTH, eps=1e-6)
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def states(self, x: Tensor) -> list[Tensor]:
+        patches = self.patch_embed["proj"](x).flatten(2).transpose(1, 2)
+        states = [torch.cat([self.cls_token.expand(len(x), -1, -1), patches], 1) + self.pos_embed]
+        for block in self.blocks:
+            states.append(block(states[-1]))
+        return [*states, self.norm(states[-1])]
+
+
+CROP = {"interpolation": "bicubic", "crop_pct": 0.9, "crop_mode": "center"}
+IMAGES = {"input_size": [3, 32, 32], "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4], **CROP}
+TIMM = {"architecture": "vit_tiny_patch8_32", "num_classes": CLASSES, "pretrained_cfg": IMAGES}
+
+
+def test_layers_of_pytorch_under_the_names_of_timm(tmp_path: Path) -> None:
+    theirs, named = randomized(TorchViT()), {}
+    for name, tensor in theirs.state_dict().items():
+        for old, new in NAMES.items():
+            name = name.replace(old, new)  # noqa: PLW2901
+        named[name] = tensor
+    torch.save(named, tmp_path / "pytorch_model.bin")
     (tmp_path / "config.json").write_text(json.dumps(TIMM))
     imported = read_timm(tmp_path)
     data = imported.recipe.data
     assert (data.crop, data.crop_fraction, data.resample) == ("resized_center", 0.9, "bicubic")
-    images_cfg = TIMM["pretrained_cfg"]
-    assert isinstance(images_cfg, dict)
-    mean, std = (torch.tensor(images_cfg[name])[:, None, None] for name in ("mean", "std"))
+    mean, std = (torch.tensor(IMAGES[name])[:, None, None] for name in ("mean", "std"))
     with torch.no_grad():
-        reference = list(theirs.states((images() / 255 - mean) / std))
+        reference = theirs.states((images() / 255 - mean) / std)
         assert_equal_states(own_states(imported, images()), reference)
         logits = theirs.head(reference[-1][:, 0])
     isopix.convert_timm(tmp_path, tmp_path / "run")

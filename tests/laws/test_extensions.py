@@ -52,48 +52,30 @@ def title(recipe: Recipe) -> str:
 
 SAMPLING = [case for case in CASES if case.objective.can_sample]
 MASKED = [case for case in CASES if case.objective.masks_input]
-every = pytest.mark.parametrize("recipe", CASES, ids=title)
-sampling = pytest.mark.parametrize("recipe", SAMPLING, ids=title)
-masked = pytest.mark.parametrize("recipe", MASKED, ids=title)
-Law = Callable[[Recipe], None]
+LAWS: dict[Callable[..., None], list[Recipe]] = {
+    test_learning.test_untrained_loss_is_that_of_uniform_codes_or_of_the_middle_of_the_range: CASES,
+    test_learning.test_learns_one_batch_and_every_parameter_gets_a_gradient: CASES,
+    test_learning.test_losses_and_gradients_of_chunks_add_up_to_those_of_the_batch: CASES,
+    test_learning.test_permuting_the_batch_permutes_the_outputs: CASES,
+    test_visibility.test_a_block_of_zeros_is_the_identity: CASES,
+    test_visibility.test_no_position_sees_its_own_target: [*SAMPLING, *MASKED],
+    test_generation.test_reconstruction_changes_masked_pixels_only: MASKED,
+}
 
 
-@every
-def test_untrained_loss_is_ln_k(recipe: Recipe) -> None:
-    test_learning.test_untrained_loss_is_that_of_uniform_codes_or_of_the_middle_of_the_range(recipe)
+@pytest.mark.parametrize(
+    ("law", "recipe"),
+    [
+        pytest.param(law, recipe, id=f"{law.__name__}-{title(recipe)}")
+        for law, recipes in LAWS.items()
+        for recipe in recipes
+    ],
+)
+def test_a_law_holds(law: Callable[[Recipe], None], recipe: Recipe) -> None:
+    law(recipe)
 
 
-@every
-def test_learns_one_batch_and_every_parameter_gets_a_gradient(recipe: Recipe) -> None:
-    test_learning.test_learns_one_batch_and_every_parameter_gets_a_gradient(recipe)
-
-
-@every
-def test_losses_of_chunks_add_up(recipe: Recipe) -> None:
-    test_learning.test_losses_and_gradients_of_chunks_add_up_to_those_of_the_batch(recipe)
-
-
-@every
-def test_permuting_the_batch_permutes_the_outputs(recipe: Recipe) -> None:
-    test_learning.test_permuting_the_batch_permutes_the_outputs(recipe)
-
-
-@every
-def test_a_block_of_zeros_is_the_identity(recipe: Recipe) -> None:
-    test_visibility.test_a_block_of_zeros_is_the_identity(recipe)
-
-
-@pytest.mark.parametrize("recipe", [*SAMPLING, *MASKED], ids=title)
-def test_no_position_sees_its_own_target(recipe: Recipe) -> None:
-    test_visibility.test_no_position_sees_its_own_target(recipe)
-
-
-@masked
-def test_reconstruction_changes_masked_pixels_only(recipe: Recipe) -> None:
-    test_generation.test_reconstruction_changes_masked_pixels_only(recipe)
-
-
-@sampling
+@pytest.mark.parametrize("recipe", SAMPLING, ids=title)
 def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe) -> None:
     test_generation.test_cached_logits_equal_one_full_forward_pass(recipe, 0, 1)
 

@@ -39,7 +39,7 @@ def test_help_needs_no_torch() -> None:
 @verbs
 def test_a_verb_has_a_name_of_its_own_an_example_and_a_result(verb: Verb) -> None:
     assert verb.name not in {*ROOMS, *keyword.kwlist, *dir(builtins)}
-    assert verb.summary.endswith(".")
+    assert (inspect.getdoc(verb.function) or "").partition("\n")[0].endswith(".")
     assert "\nExample: isopix " in (inspect.getdoc(verb.function) or "")
     returned = get_type_hints(verb.function)["return"]
     assert returned is NoReturn or issubclass(returned, Result)

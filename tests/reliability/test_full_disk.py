@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from isopix.storage import checkpoint
-from isopix.storage.safetensors_io import read_tensors
+from isopix.storage.arrays import read_tensors
 from tests.reliability.commands import Server
 
 pytestmark = pytest.mark.integration

@@ -28,6 +28,10 @@ def losses(run: Path) -> list[float]:
     return [each["loss_nats"] for each in read_log(run / "log.jsonl") if each["kind"] == "train"]
 
 
+def newest(run: Path) -> checkpoint.Checkpoint:
+    return checkpoint.load_latest(run / "checkpoints").checkpoint
+
+
 def limited(monkeypatch: pytest.MonkeyPatch, *, step: int, images: int, message: str) -> list[int]:
     """From a step on, chunks of more images do not fit; returns a list of the sizes that do."""
     call, sizes = TrainStep.__call__, list[int]()
@@ -63,12 +67,8 @@ def test_the_same_losses_in_smaller_parts(seed: int, tmp_path: Path, monkeypatch
     assert max(sizes[-12 // images :]) <= images
     notes = [each["text"] for each in read_log(tmp_path / "small" / "log.jsonl") if each["kind"] == "note"]
     assert any(f"out of memory at step {step} with accumulate=1" in text for text in notes)
-    weights = [
-        checkpoint.load_latest(tmp_path / name / "checkpoints").checkpoint.tensors["model"]
-        for name in ("whole", "small")
-    ]
-    for name, tensor in weights[0].items():
-        torch.testing.assert_close(weights[1][name], tensor, rtol=1e-4, atol=1e-5)
+    weights = [newest(tmp_path / name).tensors["model"] for name in ("whole", "small")]
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-4, atol=1e-5)
 
 
 def test_parts_stay_small_after_a_resume_and_the_weights_equal(
@@ -82,9 +82,7 @@ def test_parts_stay_small_after_a_resume_and_the_weights_equal(
     assert not train_recipe(recipe, tmp_path / "stopped", device=CPU, observer=observer).finished
     monkeypatch.undo()  # there is more memory now
     resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
-    found = [
-        checkpoint.load_latest(tmp_path / name / "checkpoints").checkpoint for name in ("whole", "stopped")
-    ]
+    found = [newest(tmp_path / name) for name in ("whole", "stopped")]
     assert found[0].records["state"]["accumulate"] == 4
     for name, tensor in found[0].tensors["model"].items():
         assert torch.equal(found[1].tensors["model"][name], tensor)
@@ -95,6 +93,5 @@ def test_too_little_memory_for_one_image_is_one_line(tmp_path: Path, monkeypatch
     limited(monkeypatch, step=3, images=0, message=MESSAGES[1])
     with pytest.raises(OutOfMemoryError) as error:
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
-    assert str(error.value) == (
-        "out of memory at step 3 with accumulate=12: CUDA out of memory. Tried to allocate 20.00 GiB."
-    )
+    assert str(error.value).startswith("out of memory at step 3 with accumulate=12: CUDA out of memory.")
+    assert "\n" not in str(error.value)

@@ -9,21 +9,36 @@ from pathlib import Path
 
 import pytest
 
+from isopix.cli.main import main
 from isopix.storage import checkpoint
-from tests.reliability.test_interrupt import WORDS, run_here, wait_for_step, weights
+from tests.reliability.commands import logged_step
 
 pytestmark = pytest.mark.integration
 
+WORDS = ["depth=1", "width=16", "steps=240", "batch_size=8", "log_every=1", "checkpoint_every=25"]
+WORDS += ["evaluate_every=80", "evaluate_images=8", "num_test_images=8"]
 ENCODED = [*WORDS, "data.store=encoded", "data.workers=2"]
 SECONDS = 20.0  # PyTorch's workers look for their parent every five
 
 
-def _start(out: Path, *words: str) -> subprocess.Popen[str]:
-    """Start a training in a process group of its own, as a shell does."""
-    command = [sys.executable, "-m", "isopix", "pretrain", "igpt.digits", "--out", str(out), *ENCODED, *words]
-    return subprocess.Popen(
+def _start(out: Path) -> subprocess.Popen[str]:
+    """Start a training in a process group of its own, as a shell does, and wait until it is under way."""
+    command = [sys.executable, "-m", "isopix", "pretrain", "igpt.digits", "--out", str(out), *ENCODED]
+    process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
+    deadline = time.monotonic() + 120
+    while logged_step(out) < 30:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert len(_members(process.pid)) == 3, "the command and two workers"
+    return process
+
+
+def run_here(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    """Run a command to its end in this process, which saves the seconds that another takes to start."""
+    monkeypatch.setattr(sys, "argv", ["isopix", *words])
+    main()
 
 
 def _members(group: int) -> set[int]:
@@ -60,34 +75,29 @@ def test_a_signal_to_the_whole_group_saves_and_leaves_no_process(
 ) -> None:
     out = tmp_path / "run"
     process = _start(out)
-    wait_for_step(out, 30)
-    assert len(_members(process.pid)) == 3, "the command and two workers"
     os.killpg(process.pid, sent)
-    text = process.communicate(timeout=60)[1]
+    printed, text = process.communicate(timeout=60)
     assert process.returncode == 75, text
     assert "Traceback" not in text
+    step = checkpoint.load_latest(out / "checkpoints").checkpoint.records["state"]["step"]
+    assert f"stopped and saved at step {step}; resume with: isopix resume {out}" in " ".join(printed.split())
     _wait_until_gone(process.pid)
     run_here(monkeypatch, "resume", str(out))
-    expected, found = weights(whole), weights(out)
-    assert all((found[name] == expected[name]).all() for name in expected)
+    ours, expected = (
+        checkpoint.load_latest(each / "checkpoints").checkpoint.tensors["model"] for each in (out, whole)
+    )
+    assert all((ours[name] == expected[name]).all() for name in expected)
 
 
 def test_kill_9_leaves_no_worker_behind(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    process = _start(out)
-    wait_for_step(out, 30)
-    workers = _members(process.pid) - {process.pid}
+    process = _start(tmp_path / "run")
     process.kill()
     process.communicate(timeout=60)
-    assert len(workers) == 2
     _wait_until_gone(process.pid)
-    assert checkpoint.load_latest(out / "checkpoints").checkpoint is not None
 
 
 def test_a_worker_that_is_killed_ends_the_command_in_one_line(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    process = _start(out)
-    wait_for_step(out, 30)
+    process = _start(tmp_path / "run")
     os.kill((_members(process.pid) - {process.pid}).pop(), signal.SIGKILL)
     text = process.communicate(timeout=60)[1]
     assert process.returncode == 1, text
@@ -118,16 +128,12 @@ print(Prefetch(read, workers=2).batch(0))
 """
 
 
-def test_a_program_ends_whose_workers_do_not() -> None:
-    """As one that waits for a lock of another that was killed."""
+@pytest.mark.parametrize(("program", "printed"), [(STUCK, "0\n"), (FORGETFUL, "4\n")])
+def test_a_program_ends_whose_workers_do_not_or_that_does_not_close_its_batches(
+    program: str, printed: str
+) -> None:
+    """As with workers that wait for a lock of another that was killed."""
     done = subprocess.run(
-        [sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
-    assert (done.stdout, done.stderr) == ("0\n", "")
-
-
-def test_a_program_that_does_not_close_its_batches_ends(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert (done.stdout, done.stderr) == ("4\n", "")
+    assert (done.stdout, done.stderr) == (printed, "")

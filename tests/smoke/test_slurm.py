@@ -134,7 +134,7 @@ def test_a_failure_in_the_job_is_one_line_and_no_result(tmp_path: Path) -> None:
         (["timout_min=9"], "submitit does not accept these parameters: Unknown argument 'timout_min'"),
         (["gpus_per_node=8", "tasks_per_node=2"], "tasks_per_node is 2 and gpus_per_node 8; each process"),
         (["cluster=moon"], "cluster is 'moon'; allowed: slurm, local"),
-        (["partition"], "--slurm has 'partition'; write NAME=VALUE, as in partition=gpu"),
+        (["partition"], "'partition' is not a setting; write path=value"),
     ],
 )
 def test_what_is_wrong_is_said_before_submission(isopix: Run, words: list[str], told: str) -> None:

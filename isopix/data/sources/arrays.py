@@ -2,11 +2,11 @@
 
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isqrt, prod
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -16,14 +16,14 @@ from isopix.core.text import naming
 from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import (
     DATASETS,
+    READERS,
     SPLIT_NAMES,
-    Format,
+    Reader,
     ReadOptions,
     Source,
     SourceSplit,
     SplitName,
     labels_or_none,
-    register_format,
     with_class_names,
 )
 from isopix.storage.hashing import hash_files, hash_tree
@@ -33,6 +33,7 @@ PARTS: dict[SplitName, str] = {"train": "tr", "validation": "va", "test": "te"}
 PALETTES = ("kmeans_centers.npy", "palette.npz")  # OpenAI's, with colors in [-1, 1], and isopix's
 
 ColorTable = NDArray[np.uint8]  # [K 3]
+ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 
 
 def read_npz(path: Path, options: ReadOptions) -> Source:
@@ -41,78 +42,47 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
     Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W], of which one is in memory
     at a time; labels are integers [n]. Raises ValueError for any other content.
     """
-    with (
-        naming(f"dataset file {path}"),
-        path.open("rb") as file,
-        np.load(file, allow_pickle=False) as arrays,
-    ):
-        if "x_train" not in arrays:
-            raise ValueError(f"it has no array x_train; its arrays: {', '.join(arrays)}")
-        splits = {name: _npz_split(arrays, name, path) for name in SPLIT_NAMES if f"x_{name}" in arrays}
+    with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
+        names = [each for each in SPLIT_NAMES if each == "train" or f"x_{each}" in arrays]
+        splits = {name: _npz_split(path, name, arrays) for name in names}
         classes = arrays["class_names"].astype(str).flatten().tolist() if "class_names" in arrays else []
-    source = Source(path.stem, splits, (), hash_files({path.name: path})[path.name])
-    return with_class_names(source, classes)
+        source = Source(path.stem, splits, (), hash_files({path.name: path})[path.name])
+        return with_class_names(source, classes)
 
 
-class ArrayFile(NamedTuple):
-    """An array of an archive, opened behind its header."""
-
-    file: IO[bytes]
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-
-
-def _npz_split(arrays: Any, name: str, path: Path) -> SourceSplit:
-    where = f"{path} x_{name}"
-    with _opened(path, f"x_{name}") as array:
-        _check_pixels(array, where)
-    labels = arrays.get(f"y_{name}")
-    if labels is not None and (labels.size != array.shape[0] or labels.dtype.kind not in "iu"):
-        raise ValueError(
-            f"y_{name} is {labels.dtype} {list(labels.shape)}; allowed: integers [{array.shape[0]}]"
-        )
+def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> SourceSplit:
+    where, labels = f"{path} x_{name}", arrays.get(f"y_{name}")
+    with _opened(path, f"x_{name}") as (_, (shape, _, dtype)):
+        color = len(shape) == 4 and shape[3] in (3, 4) and dtype == np.uint8
+        gray = len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)
+    allowed = f"[n H W] of uint8 or uint16, [n H W 3|4] of uint8, up to {MAX_PIXELS:,} pixels"
+    if dtype not in (np.uint8, np.uint16) or not (gray or color) or not 0 < prod(shape[1:3]) <= MAX_PIXELS:
+        raise ValueError(f"x_{name} is {dtype} {list(shape)}; allowed: {allowed}")
+    if labels is not None and (labels.size != shape[0] or labels.dtype.kind not in "iu"):
+        raise ValueError(f"y_{name} is {labels.dtype} {list(labels.shape)}; allowed: integers [{shape[0]}]")
 
     def read_range(start: int, stop: int) -> Iterator[NDArray[Any]]:
-        with naming(where), _opened(path, f"x_{name}") as array:
-            for row in _rows(array, path, f"x_{name}", start, stop):
+        with naming(where), _opened(path, f"x_{name}") as (file, (_, fortran, _)):
+            if fortran:  # the first rows need the last bytes
+                rows = iter(np.load(path, allow_pickle=False)[f"x_{name}"][start:stop])
+            else:
+                size = prod(shape[1:]) * dtype.itemsize
+                file.seek(start * size, io.SEEK_CUR)
+                rows = (np.frombuffer(file.read(size), dtype).reshape(shape[1:]) for _ in range(start, stop))
+            for row in rows:
                 yield row[..., 0] if row.shape[2:] == (1,) else row
 
-    found = None if labels is None else labels_or_none(labels.flatten(), f"y_{name} of {path}")
-    return SourceSplit(array.shape[0], read_range, lambda i: f"{where} row {i}", found)
+    found = None if labels is None else labels_or_none(labels.flatten(), f"y_{name}")
+    return SourceSplit(shape[0], read_range, lambda i: f"{where} row {i}", found)
 
 
 @contextmanager
 def _opened(path: Path, name: str) -> Iterator[ArrayFile]:
+    """Open an array of an archive behind its header: shape, whether it is in Fortran's order, and type."""
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
         is_first = npy_format.read_magic(file) == (1, 0)
         read = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
-        yield ArrayFile(file, *read(file))
-
-
-def _rows(array: ArrayFile, path: Path, name: str, start: int, stop: int) -> Iterator[NDArray[Any]]:
-    """Yield rows, one in memory at a time."""
-    if array.fortran:  # the first rows need the last bytes
-        yield from np.load(path, allow_pickle=False)[name][start:stop]
-        return
-    size = prod(array.shape[1:]) * array.dtype.itemsize
-    array.file.seek(start * size, io.SEEK_CUR)
-    for _ in range(start, stop):
-        yield np.frombuffer(array.file.read(size), array.dtype).reshape(array.shape[1:])
-
-
-def _check_pixels(array: ArrayFile, where: str) -> None:
-    shape, dtype = array.shape, array.dtype
-    gray = len(shape) == 3 or (len(shape) == 4 and shape[-1] == 1)
-    color = len(shape) == 4 and shape[-1] in (3, 4) and dtype == np.uint8
-    if dtype not in (np.uint8, np.uint16) or not (gray or color) or 0 in shape:
-        raise ValueError(
-            f"{where} is {dtype} {list(shape)}; allowed: [n H W] of uint8 or uint16, [n H W 3|4] of uint8"
-        )
-    if shape[1] * shape[2] > MAX_PIXELS:
-        raise ValueError(
-            f"{where} has images of {shape[1] * shape[2]:,} pixels, above the limit of {MAX_PIXELS:,}"
-        )
+        yield file, read(file)
 
 
 def read_codes(path: Path, options: ReadOptions) -> Source:
@@ -124,25 +94,19 @@ def read_codes(path: Path, options: ReadOptions) -> Source:
     the same code, but for colors that are nearly equal (`Palette.notes` counts them). Raises ValueError for
     other content, other sizes and codes without a color.
     """
-    first = _train_file(path)
-    prefix = first.name.removesuffix(TRAIN)
-    names = {
-        f"{part}{axis}": first.with_name(f"{prefix}_{part}{axis}.npy")
-        for part in PARTS.values()
-        for axis in "XY"
-    }
-    files = {name: file for name, file in names.items() if file.is_file()}
-    palette = _palette_beside(path)
+    found = [path] if path.is_file() else sorted(path.glob(f"*{TRAIN}"))
+    first = found[0]
+    if len(found) > 1 or not first.name.endswith(TRAIN):
+        raise ValueError(f"{path} is not one dataset of codes; give the one file of it named *{TRAIN}")
+    prefix, palette = first.name.removesuffix(TRAIN), _palette_beside(path)
     if palette is None:
-        raise ValueError(
-            f"{first.parent} has no {' or '.join(PALETTES)}, the palette that the codes of {first.name} index"
-        )
-    table = _color_table(palette)
-    splits = {
-        name: _codes_split(files[f"{part}X"], files.get(f"{part}Y"), table, options)
-        for name, part in PARTS.items()
-        if f"{part}X" in files
-    }
+        raise ValueError(f"{first.parent} has no {' or '.join(PALETTES)}, the palette of {first.name}")
+    files, splits, table = dict[str, Path](), dict[SplitName, SourceSplit](), _color_table(palette)
+    for name, part in PARTS.items():
+        pair = [first.with_name(f"{prefix}_{part}{axis}.npy") for axis in "XY"]
+        files |= {f"{part}{axis}": file for axis, file in zip("XY", pair, strict=True) if file.is_file()}
+        if f"{part}X" in files:
+            splits[name] = _codes_split(files[f"{part}X"], files.get(f"{part}Y"), table, options)
     content_hash = hash_tree({**files, "palette": palette})
     return with_class_names(Source(prefix, splits, (), content_hash))
 
@@ -163,47 +127,25 @@ def _palette_beside(path: Path) -> Path | None:
     return next((folder / name for name in PALETTES if (folder / name).is_file()), None)
 
 
-def _train_file(path: Path) -> Path:
-    if path.is_file():
-        if not path.name.endswith(TRAIN):
-            raise ValueError(f"{path} is not a dataset; of files of codes give the one named *{TRAIN}")
-        return path
-    found = sorted(path.glob(f"*{TRAIN}"))
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found)
-        raise ValueError(f"folder {path} has codes of {len(found)} datasets; give one file of {names}")
-    return found[0]
-
-
 def _color_table(path: Path) -> ColorTable:
     """Return the colors rounded to bytes. Raises ValueError for anything but colors [K 3] of their range."""
     with naming(f"palette file {path}"), path.open("rb") as file:
         loaded = np.load(file, allow_pickle=False)
         is_array = isinstance(loaded, np.ndarray)
         colors = (loaded.astype(np.float64) + 1) * 127.5 if is_array else loaded["colors"].astype(np.float64)
-    if colors.ndim != 2 or colors.shape[1] != 3 or not len(colors):
-        raise ValueError(f"palette file {path} has no array of colors [K 3]")
-    if not (colors.min() >= 0 and colors.max() <= 255):  # also true of NaN
-        raise ValueError(f"palette file {path} has colors outside the range of bytes")
+        if colors.ndim != 2 or colors.shape[1] != 3 or not (colors.min() >= 0 and colors.max() <= 255):
+            raise ValueError("it has no colors [K 3] in the range of bytes")
     return np.rint(colors).astype(np.uint8)
 
 
 def _codes_split(file: Path, labels: Path | None, table: ColorTable, options: ReadOptions) -> SourceSplit:
     codes = _numbers(file)
-    side = isqrt(prod(codes.shape[1:]))
-    if (
-        codes.dtype.kind not in "iu"
-        or not codes.size
-        or codes.shape[1:] not in ((side * side,), (side, side))
-    ):
-        raise ValueError(
-            f"{file} is {codes.dtype} {list(codes.shape)}; allowed: integers [n H*W] of square images"
-        )
+    side, dtype = isqrt(prod(codes.shape[1:])), codes.dtype
+    if dtype.kind not in "iu" or not codes.size or codes.shape[1:] not in ((side * side,), (side, side)):
+        raise ValueError(f"{file} is {dtype} {list(codes.shape)}; allowed: integers [n H*W] of square images")
     if (side, side) != (options.rows, options.cols):
-        raise ValueError(
-            f"{file} has codes of images of {side} x {side} pixels; data.rows {options.rows} and data.cols "
-            f"{options.cols} must be {side}"
-        )
+        given = f"data.rows {options.rows} and data.cols {options.cols}"
+        raise ValueError(f"{file} has codes of images of {side} x {side} pixels; {given} must be {side}")
     low, high = int(codes.min()), int(codes.max())
     if low < 0 or high >= len(table):
         raise ValueError(f"{file} has codes from {low} to {high}; the palette has {len(table)} colors")
@@ -223,9 +165,8 @@ def _code_labels(file: Path, count: int) -> NDArray[np.int64] | None:
             return values.argmax(1).astype(np.int64)
     elif values.size == count and values.dtype.kind in "iu":
         return labels_or_none(values.reshape(-1), str(file))
-    raise ValueError(
-        f"{file} is {values.dtype} {list(values.shape)}; allowed: classes [{count}] or one-hot [{count} C]"
-    )
+    allowed = f"classes [{count}] or one-hot [{count} C]"
+    raise ValueError(f"{file} is {values.dtype} {list(values.shape)}; allowed: {allowed}")
 
 
 def _numbers(file: Path) -> NDArray[Any]:
@@ -234,7 +175,5 @@ def _numbers(file: Path) -> NDArray[Any]:
         return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
 
 
-register_format(Format("an .npz file", lambda path: path.suffix.lower() == ".npz", read_npz))
-register_format(
-    Format("OpenAI's .npy files", lambda path: _is_coded(path) or path.suffix.lower() == ".npy", read_codes)
-)
+READERS["npz"] = Reader(lambda path: path.suffix.lower() == ".npz", read_npz)
+READERS["codes"] = Reader(lambda path: _is_coded(path) or path.suffix.lower() == ".npy", read_codes)

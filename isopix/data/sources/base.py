@@ -1,5 +1,6 @@
 """Source: the splits, labels and class names of a dataset, before any image is decoded."""
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,12 @@ from isopix.core import choices
 from isopix.core.text import did_you_mean, similar_paths
 from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
+from isopix.data.formats import FORMATS, local_formats
 
 SplitName = choices.SplitName
 
 Files = Mapping[SplitName, Sequence[Path]]
+T = TypeVar("T", bound=Mapping[SplitName, Any])
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
 # Names of splits in folder and file names.
@@ -75,13 +78,11 @@ class ReadOptions:
     index: Path | None = None  # where hashes of files are kept (`hash_names`)
 
 
-class Format(NamedTuple):
-    """Files that are read as a dataset: those that `claims` is true of; `is_last` if no other format does."""
+class Reader(NamedTuple):
+    """What reads the files of a format: those that `claims` is true of."""
 
-    label: str  # in errors
     claims: Callable[[Path], bool]
     read: Callable[[Path, ReadOptions], Source]
-    is_last: bool = False
 
 
 class NamedDataset(NamedTuple):
@@ -91,20 +92,8 @@ class NamedDataset(NamedTuple):
     augment: AugmentationSpec | None = None
 
 
-FORMATS: list[Format] = []
+READERS: dict[str, Reader] = {}  # by their names in `FORMATS`
 DATASETS: dict[str, NamedDataset] = {}
-
-
-def register_format(found: Format) -> None:
-    """Read files of this format."""
-    FORMATS.append(found)
-    FORMATS.sort(key=lambda each: each.is_last)
-
-
-def local_formats() -> str:
-    """Return what can be read, as `a folder of images, an image or Parquet files`."""
-    *labels, last = (each.label for each in reversed(FORMATS))
-    return f"{', '.join(labels)} or {last}"
 
 
 def finetune_augmentation(source: str) -> AugmentationSpec | None:
@@ -120,35 +109,49 @@ def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
     if source in DATASETS:
         return partial(DATASETS[source].read, options)
     path = Path(source).expanduser()
-    if (path / "recipe.json").is_file():
-        raise ValueError(f"folder {path} is a run folder; as a dataset give {local_formats()}")
-    alternatives = f"give {local_formats()}, or one of: {', '.join(DATASETS)}"
-    if not path.exists():
-        hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
+    exists, hint = source and path.exists(), ""
+    is_run = (path / "recipe.json").is_file()
+    for name in reversed(FORMATS):
+        if exists and not is_run and READERS[name].claims(path):
+            return partial(READERS[name].read, path, options)
+    problem = f"{path} is {'a run folder' if is_run else 'not a dataset'}"
+    if not exists:
         problem = f"no file or folder '{source}' exists, and no dataset has that name"
-        raise ValueError(f"{problem}; {hint}{alternatives}")
-    found = next((each for each in FORMATS if each.claims(path)), None)
-    if found is None:
-        raise ValueError(f"{path} is not a dataset; {alternatives}")
-    return partial(found.read, path, options)
+        hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
+    raise ValueError(f"{problem}; {hint}give {local_formats()}, or one of: {', '.join(DATASETS)}")
 
 
-def files_by_split(root: Path, files: Sequence[Path], suffix: str) -> dict[SplitName, list[Path]]:
-    """Return the files of each split, whose name their own, or that of a folder below the root, begins with.
+def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
+    """Return the files with such names in a folder and in its sub-folders, one level deep."""
+    found = list[Path]()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        found += [Path(place, each) for each in names if name.fullmatch(each)]
+        if place != os.fspath(folder):
+            folders.clear()
+    return sorted(found)
+
+
+def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
+    """Return a file as the training split, or the files with such names below a folder by split, whose name
+    their own, or that of their folder, begins with.
 
     If some name a split, the others are left out; if none does, all are train. Raises ValueError if some name
     a split, and none is train.
     """
     found: dict[SplitName, list[Path]] = {}
-    unnamed: list[Path] = []
-    for file in files:
-        words = [SPLIT_PREFIX.match(piece) for piece in file.relative_to(root).parts]
+    unnamed: list[Path] = [path] if path.is_file() else []
+    for file in files_below(path, name):
+        words = [SPLIT_PREFIX.match(piece) for piece in file.relative_to(path).parts]
         word = next((match[1] for match in words if match), None)
         (found.setdefault(SPLIT_ALIASES[word], []) if word else unnamed).append(file)
-    found = found or {"train": unnamed}
-    if "train" not in found:
-        raise ValueError(f"folder {root} has no train*.{suffix}, only {', '.join(sorted(found))}")
-    return found
+    return require_train(found or {"train": unnamed}, path)
+
+
+def require_train(files: T, folder: Path) -> T:
+    """Return the files or folders of each split. Raises ValueError if none is train."""
+    if "train" not in files:
+        raise ValueError(f"folder {folder} has no split train, only {', '.join(sorted(files)) or 'others'}")
+    return files
 
 
 def joined(parts: Sequence[SourceSplit], where: str = "") -> SourceSplit:
@@ -172,17 +175,13 @@ def joined(parts: Sequence[SourceSplit], where: str = "") -> SourceSplit:
 
 
 def labels_or_none(values: NDArray[np.integer[Any]], where: str) -> NDArray[np.int64] | None:
-    """Return labels; None if all are missing (-1). Raises ValueError if only some are, or others negative."""
+    """Return labels; None if all are missing (-1). Raises ValueError if only some are."""
     labels = values.astype(np.int64)
-    missing = int((labels == -1).sum())
-    if missing == len(labels):
+    if (labels == -1).all():
         return None
-    if labels.min() < -1:
-        raise ValueError(f"{where} has label {labels.min()}; allowed: 0 or more, and -1 for no label")
-    if missing:
-        raise ValueError(
-            f"{where} has no label for {missing} of {len(labels)} images; label all of them or none"
-        )
+    if labels.min() < 0:
+        missing = f"{(labels < 0).sum()} of {len(labels)} images"
+        raise ValueError(f"{where} has no label from 0 on for {missing}; label all of them, or none (-1)")
     return labels
 
 
@@ -203,17 +202,10 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     ids = np.unique(np.concatenate([np.unique(labels) for labels in labeled.values()]))
     if len(ids) > MAX_CLASSES:
         raise ValueError(f"the labels are of {len(ids):,} different classes; allowed: up to {MAX_CLASSES:,}")
-    mapped = {
-        name: replace(source.splits[name], labels=np.searchsorted(ids, labels))
-        for name, labels in labeled.items()
-    }
-    note = (
-        f"labels of dataset '{source.name}' are {len(ids):,} different numbers from {ids[0]} to {largest}; "
-        "each is a class of that name"
-    )
-    return replace(
-        source,
-        splits={**source.splits, **mapped},
-        classes=tuple(map(str, ids.tolist())),
-        label_note=note if len(ids) <= largest else "",
-    )
+    splits = dict(source.splits)
+    for name, labels in labeled.items():
+        splits[name] = replace(splits[name], labels=np.searchsorted(ids, labels))
+    numbers = f"{len(ids):,} different numbers from {ids[0]} to {largest}"
+    note = f"labels of dataset '{source.name}' are {numbers}; each is a class of that name"
+    classes = tuple(map(str, ids.tolist()))
+    return replace(source, splits=splits, classes=classes, label_note=note if len(ids) <= largest else "")

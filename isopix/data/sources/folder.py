@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,14 @@ from numpy.typing import NDArray
 
 from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
+    READERS,
     SPLIT_ALIASES,
-    Format,
+    Reader,
     ReadOptions,
     Source,
     SourceSplit,
     SplitName,
-    register_format,
+    require_train,
     with_class_names,
 )
 
@@ -67,37 +69,29 @@ def has_images(root: Path) -> bool:
 
 def _split_folders(root: Path) -> dict[SplitName, Path]:
     found: dict[SplitName, Path] = {}
-    for word, name in SPLIT_ALIASES.items():
-        if (root / word).is_dir():
-            if name in found:
-                raise ValueError(f"folder {root} has both {found[name].name}/ and {word}/; keep one")
-            found[name] = root / word
+    for word in (each for each in SPLIT_ALIASES if (root / each).is_dir()):
+        name = SPLIT_ALIASES[word]
+        if name in found:
+            raise ValueError(f"folder {root} has both {found[name].name}/ and {word}/; keep one")
+        found[name] = root / word
     if not found:
         return {"train": root}
-    others = sorted(
-        entry.name for entry in _visible(root) if _is_folder(entry) and entry.name not in SPLIT_ALIASES
-    )
+    others = [each.name for each in _visible(root) if _is_folder(each) and each.name not in SPLIT_ALIASES]
     if others:  # "train" is a class of CIFAR-100
+        first = next(iter(found.values())).name
         raise ValueError(
-            f"folder {root} has {next(iter(found.values())).name}/ and {others[0]}/, "
-            "so it may be a split or a class; put all classes into one train/ folder, "
-            "or keep only train/, val/ and test/"
+            f"folder {root} has {first}/ and {min(others)}/, so it may be a split or a class; "
+            "put all classes into one train/ folder, or keep only train/, val/ and test/"
         )
-    if "train" not in found:
-        raise ValueError(f"folder {root} has {next(iter(found.values())).name}/ but no train/")
-    return found
+    return require_train(found, root)
 
 
 def _list_classes(folder: Path, prefix: str) -> Classes:
     """Return the names of the images of a split by class, each after the prefix."""
-    flat, folders = [], []
-    for entry in _visible(folder):
-        if _is_folder(entry):
-            folders.append(entry.name)
-        elif is_image(entry.name):
-            flat.append(prefix + entry.name)
+    entries = list(_visible(folder))
+    flat = [prefix + each.name for each in entries if is_image(each.name) and not _is_folder(each)]
     found: Classes = {}
-    for name in sorted(folders):
+    for name in sorted(each.name for each in entries if _is_folder(each)):
         names = [*_images_below(folder / name, f"{prefix}{name}/", {_identity(folder)})]
         if names:
             found[name] = sorted(names, key=lambda each: each.replace("/", "\0"))  # folder by folder
@@ -131,10 +125,9 @@ def _visible(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
+    with suppress(OSError):  # a loop of symlinks
         return entry.is_dir()
-    except OSError:  # a loop of symlinks
-        return False
+    return False
 
 
 def _interleave(found: Classes, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:
@@ -156,5 +149,5 @@ def _folder_split(root: Path, names: list[str], labels: NDArray[np.int64] | None
     )
 
 
-register_format(Format("an image", lambda path: is_image(path.name) and path.is_file(), read_image))
-register_format(Format("a folder of images", Path.is_dir, read_folder, is_last=True))
+READERS["image"] = Reader(lambda path: is_image(path.name) and path.is_file(), read_image)
+READERS["folder"] = Reader(Path.is_dir, read_folder)

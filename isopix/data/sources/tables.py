@@ -19,31 +19,30 @@ from isopix.core.text import naming
 from isopix.data.decode import RawImage
 from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
+    READERS,
     SPLIT_ALIASES,
     Files,
-    Format,
+    Reader,
     ReadOptions,
     Source,
     SourceSplit,
     SplitName,
+    files_below,
     files_by_split,
     joined,
-    register_format,
+    require_train,
     with_class_names,
 )
 from isopix.data.sources.folder import has_images
 from isopix.storage.atomic import read_json
 
 ROWS_PER_BATCH = 256  # of Parquet, read at a time
-MAX_LISTED = 10  # columns in messages
 LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several columns could be the label
-DICTIONARY, STATE = (
-    "dataset_dict.json",
-    "state.json",
-)  # of `DatasetDict.save_to_disk`, and `Dataset.save_to_disk`
+PARQUET_NAME = re.compile(r"[^.].*\.parquet", re.IGNORECASE)
+DICTIONARY = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
+STATE = "state.json"  # of `Dataset.save_to_disk`
 # `datasets` names the files of its cache so: cifar10-train.arrow, imagenet-1k-train-00000-of-00257.arrow
 CACHED = re.compile(rf"(?:.*-)?({'|'.join(SPLIT_ALIASES)})(?:-\d+-of-\d+)?\.arrow")
-TRANSFORMED = "cache-"  # begins the names of what `map` and `shuffle` have written beside them
 END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
 
 
@@ -66,14 +65,10 @@ class Columns(NamedTuple):
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Source:
-    """Read one file as the training split, or a folder of files that begin with, or lie in, the split's name.
-
-    If some files of a folder name a split, the others (unlabeled images of STL-10) are left out.
+    """Read one file as the training split, or a folder of files by the splits in their names or folders (see
+    `files_by_split`).
     """
-    files: Files = {"train": [path]}
-    if path.is_dir():
-        files = files_by_split(path, _parquet_files(path), "parquet")
-    return _read(path, files, _parquet, options)
+    return _read(path, files_by_split(path, PARQUET_NAME), _parquet, options)
 
 
 def read_arrow(path: Path, options: ReadOptions) -> Source:
@@ -92,9 +87,8 @@ def _read(path: Path, files: Files, opened: Callable[[Path], ColumnTable], optio
     names = [each.relative_to(root).as_posix() for each in chain(*files.values())]
     names += [os.path.relpath(each, root.resolve()) for each in _outside(chain(*tables.values()))]
     content_hash = hash_names(root.resolve(), names, options.index)
-    return with_class_names(
-        Source(path.resolve().name.removesuffix(path.suffix), splits, (), content_hash), classes
-    )
+    name = path.resolve().name.removesuffix(path.suffix)
+    return with_class_names(Source(name, splits, (), content_hash), classes)
 
 
 def splits_of(
@@ -104,13 +98,10 @@ def splits_of(
     first = _columns(tables["train"][0])
     for table in chain(*tables.values()):
         if _columns(table)[:2] != first[:2]:
-            raise ValueError(
-                f"{table.path} has other columns of images and labels than {tables['train'][0].path}"
-            )
+            raise ValueError(f"{table.path} has other columns than {tables['train'][0].path}")
     where = f"column '{first.label}'"
-    return {
-        name: joined([_split(each, first) for each in parts], where) for name, parts in tables.items()
-    }, first.names
+    splits = {name: joined([_split(each, first) for each in parts], where) for name, parts in tables.items()}
+    return splits, first.names
 
 
 def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
@@ -122,7 +113,7 @@ def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
     if columns.label is not None:
         chunks = table.values(columns.label, 0, table.num_rows)
         found = [_integers(chunk, columns.label) for chunk in chunks]
-        labels = np.concatenate(found) if found else np.zeros(0, np.int64)
+        labels = np.concatenate([np.zeros(0, np.int64), *found])
     return SourceSplit(table.num_rows, read_range, lambda i: f"{table.path} row {i}", labels)
 
 
@@ -148,7 +139,7 @@ def _columns(table: ColumnTable) -> Columns:
     schema = table.schema
     images = [field.name for field in schema if pa.types.is_struct(field.type) and _has_bytes(field.type)]
     if not images:
-        names = ", ".join(schema.names[:MAX_LISTED])
+        names = ", ".join(schema.names[:10])
         raise ValueError(f"{table.path} has no image column of {{bytes, path}}; its columns: {names}")
     features = _features(table)
     integers = [field.name for field in schema if pa.types.is_integer(field.type)]
@@ -157,10 +148,7 @@ def _columns(table: ColumnTable) -> Columns:
     named = [name for name in LABEL_NAMES if name in candidates]
     label = (named or candidates)[0] if named or len(candidates) == 1 else None
     classes = features.get(label or "", {}).get("names") or ()
-    listed = tuple(classes.values() if isinstance(classes, Mapping) else classes)
-    if not all(isinstance(each, str) for each in listed):
-        raise ValueError(f"the class names of column '{label}' of {table.path} are not strings")
-    return Columns(images[0], label, listed)
+    return Columns(images[0], label, tuple(classes.values() if isinstance(classes, Mapping) else classes))
 
 
 def _has_bytes(kind: pa.StructType) -> bool:
@@ -197,11 +185,6 @@ def _parquet(path: Path) -> ColumnTable:
                 begin += len(batch)
 
     return ColumnTable(path, schema, sum(groups), values, has_files=False)
-
-
-def _parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a folder and of its sub-folders, one level deep, as on the Hub."""
-    return sorted([*folder.glob("*.parquet"), *folder.glob("*/*.parquet")])
 
 
 def open_arrow(path: Path) -> ColumnTable:
@@ -243,9 +226,7 @@ def _arrow_files(path: Path) -> Files:
     else:
         for file, word in _cached(path):
             files.setdefault(SPLIT_ALIASES[word], []).append(file)
-    if "train" not in files:
-        raise ValueError(f"folder {path} has no split train, only {', '.join(sorted(files)) or 'others'}")
-    return files
+    return require_train(files, path)
 
 
 def _saved(folder: Path) -> list[Path]:
@@ -259,22 +240,22 @@ def _saved(folder: Path) -> list[Path]:
 
 def _cached(folder: Path) -> list[tuple[Path, str]]:
     """Return the files in a folder of the cache of `datasets`, and the word for the split of each."""
-    found = sorted(each for each in folder.glob("*.arrow") if not each.name.startswith(TRANSFORMED))
+    # `map` and `shuffle` have written those whose names begin with `cache-`.
+    found = sorted(each for each in folder.glob("*.arrow") if not each.name.startswith("cache-"))
     matches = [(file, CACHED.fullmatch(file.name)) for file in found]
     return [(file, match[1] if match else "train") for file, match in matches if match or len(found) == 1]
 
 
-def _is_parquet(path: Path) -> bool:
-    return bool(_parquet_files(path)) if path.is_dir() else path.suffix.lower() == ".parquet"
-
-
 def _is_arrow(path: Path) -> bool:
-    if (path / DICTIONARY).is_file() or (path / STATE).is_file():
-        return True
-    return (
-        (bool(_cached(path)) and not has_images(path)) if path.is_dir() else path.suffix.lower() == ".arrow"
-    )
+    if path.is_file():
+        return path.suffix.lower() == ".arrow"
+    is_saved = (path / DICTIONARY).is_file() or (path / STATE).is_file()
+    return is_saved or (bool(_cached(path)) and not has_images(path))
 
 
-register_format(Format("Parquet files", _is_parquet, read_parquet))
-register_format(Format("Arrow files", _is_arrow, read_arrow))
+def _is_parquet(path: Path) -> bool:
+    return bool(PARQUET_NAME.fullmatch(path.name) if path.is_file() else files_below(path, PARQUET_NAME))
+
+
+READERS["parquet"] = Reader(_is_parquet, read_parquet)
+READERS["arrow"] = Reader(_is_arrow, read_arrow)

@@ -16,14 +16,14 @@ from isopix.core.text import naming
 from isopix.data.decode import MAX_BYTES
 from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
-    Files,
-    Format,
+    READERS,
+    Reader,
     ReadOptions,
     Source,
     SourceSplit,
+    files_below,
     files_by_split,
     joined,
-    register_format,
     with_class_names,
 )
 from isopix.data.sources.folder import IMAGE_SUFFIXES, has_images
@@ -31,46 +31,33 @@ from isopix.storage.atomic import read_regular
 
 CLASS_NAMES = "classnames.txt"  # beside the shards, one a line, as CLIP benchmark's datasets have it
 LABEL_FIELDS = ("label", "cls")  # of a .json file
-MAX_LABEL_BYTES = 2**20  # of the file of a label
-TAR_SUFFIXES = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re.IGNORECASE)
+TAR_NAME = re.compile(r"[^.].*\.(tar|tar\.gz|tgz|tar\.bz2|tar\.xz|tar\.zst)", re.IGNORECASE)
 
 Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the first dot of their names
 
 
 def read_tar(path: Path, options: ReadOptions) -> Source:
-    """Read one tar file as the training split, or a folder of files that begin with, or lie in, the split's
-    name.
+    """Read one tar file as the training split, or a folder of them by the splits in their names or folders
+    (see `files_by_split`).
 
     A sample has one image, and a label in a .cls file (an integer) or in a .json file (`label` or `cls`, if
     it is an integer). One without an image is an image that cannot be read. Raises ValueError if a file
-    cannot be read or none is train.
+    cannot be read.
     """
-    root = path if path.is_dir() else path.parent
-    files: Files = {"train": [path]}
-    if path.is_dir():
-        files = files_by_split(path, _tar_files(path), "tar")
+    root, files = path if path.is_dir() else path.parent, files_by_split(path, TAR_NAME)
     splits = {name: joined(list(map(_shard, shards)), str(path)) for name, shards in files.items()}
     for name, split in splits.items():
         if not split.num_images:
-            raise ValueError(
-                f"tar file {files[name][0]} has no images; allowed suffixes: {' '.join(IMAGE_SUFFIXES)}"
-            )
+            allowed = " ".join(IMAGE_SUFFIXES)
+            raise ValueError(f"tar file {files[name][0]} has no images; allowed suffixes: {allowed}")
     names = [each.relative_to(root).as_posix() for each in chain(*files.values())]
     classes: list[str] = []
     if path.is_dir() and (root / CLASS_NAMES).is_file():
         with naming(f"file {root / CLASS_NAMES} of class names"):
             classes = read_regular(root / CLASS_NAMES).decode().splitlines()
         names += [CLASS_NAMES] if classes else []
-    source = Source(
-        path.resolve().name.removesuffix(".tar"), splits, (), hash_names(root, names, options.index)
-    )
-    return with_class_names(source, classes)
-
-
-def _tar_files(folder: Path) -> list[Path]:
-    """Return the tar files of a folder and of its sub-folders, one level deep, compressed or not."""
-    found = (*folder.glob("*"), *folder.glob("*/*"))
-    return sorted(path for path in found if TAR_SUFFIXES.fullmatch(path.name))
+    content_hash, title = hash_names(root, names, options.index), path.resolve().name.removesuffix(".tar")
+    return with_class_names(Source(title, splits, (), content_hash), classes)
 
 
 def _shard(path: Path) -> SourceSplit:
@@ -108,8 +95,6 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """Yield the regular files. Raises ValueError if the archive does not end in a block of zeros."""
     while (member := archive.next()) is not None:
         archive.members.clear()  # type: ignore[attr-defined]  # else all of them stay in memory
-        if member.issparse():
-            raise ValueError(f"file '{member.name}' is sparse; pack it without --sparse")
         if member.isreg():
             yield member
     assert archive.fileobj is not None
@@ -119,15 +104,10 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def _samples(archive: tarfile.TarFile) -> Iterator[tuple[str, Parts]]:
-    """Yield the name and the files of each sample. Raises ValueError if a file is there twice."""
+    """Yield the name and the files of each sample; of files of one name the last, as in unpacking."""
     keyed = ((*_key(member.name), member) for member in _members(archive))
     for key, group in groupby((each for each in keyed if each[0]), key=itemgetter(0)):
-        parts: Parts = {}
-        for _, extension, member in group:
-            if extension in parts:
-                raise ValueError(f"file '{member.name}' is there twice in sample '{key}'")
-            parts[extension] = member
-        yield key, parts
+        yield key, {extension: member for _, extension, member in group}
 
 
 def _key(name: str) -> tuple[str, str]:
@@ -146,41 +126,29 @@ def _image(key: str, parts: Parts) -> tarfile.TarInfo | None:
     images = [extension for extension in parts if f".{extension.rpartition('.')[2]}" in IMAGE_SUFFIXES]
     plain = [extension for extension in images if "." not in extension] or images
     if len(plain) > 1:
-        raise ValueError(
-            f"sample '{key}' has {len(plain)} images: {', '.join(plain[:5])}; allowed: one for each name up "
-            "to its first dot"
-        )
+        raise ValueError(f"sample '{key}' has {len(plain)} images: {', '.join(plain[:5])}; allowed: one")
     return parts[plain[0]] if plain else None
 
 
 def _label(archive: tarfile.TarFile, parts: Parts) -> int | None:
     """Return the label of a sample, if it has one. Raises ValueError for a file that is not of its kind."""
-    if "cls" in parts:
-        text = _text(archive, parts["cls"]).strip()
-        if not re.fullmatch(r"-?[0-9]{1,18}", text):
-            raise ValueError(f"file '{parts['cls'].name}' is not an integer of up to 18 digits")
-        return int(text)
-    if "json" not in parts:
+    kind = next((each for each in ("cls", "json") if each in parts), None)
+    file = None if kind is None else archive.extractfile(parts[kind])
+    if kind is None or file is None:
         return None
-    try:
-        fields = json.loads(_text(archive, parts["json"]))
-    except (ValueError, RecursionError):
-        raise ValueError(f"file '{parts['json'].name}' is not JSON") from None
+    with naming(f"file '{parts[kind].name}'"):
+        text = file.read().decode()
+        if kind == "cls":
+            return int(text)
+        fields = json.loads(text)
     values = [fields.get(name) for name in LABEL_FIELDS] if isinstance(fields, dict) else []
-    return next((value for value in values if type(value) is int and abs(value) < 10**18), None)
-
-
-def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    if member.size > MAX_LABEL_BYTES:
-        raise ValueError(f"file '{member.name}' has {member.size:,} bytes; allowed: {MAX_LABEL_BYTES:,}")
-    file = archive.extractfile(member)
-    return "" if file is None else file.read().decode()
+    return next((value for value in values if type(value) is int and abs(value) < 2**63), None)
 
 
 def _claims(path: Path) -> bool:
     if path.is_dir():
-        return bool(_tar_files(path)) and not has_images(path)
-    return TAR_SUFFIXES.fullmatch(path.name) is not None
+        return bool(files_below(path, TAR_NAME)) and not has_images(path)
+    return TAR_NAME.fullmatch(path.name) is not None
 
 
-register_format(Format("tar files", _claims, read_tar))
+READERS["tar"] = Reader(_claims, read_tar)

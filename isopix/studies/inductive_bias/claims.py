@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isopix.studies.claims import ClaimResult, Contrast, adjust
+from isopix.studies.claims import Contrast, judge
 from isopix.studies.inductive_bias.contrasts import (
     MAIN_BLOCKS,
     NO_SLOPE,
@@ -33,6 +33,7 @@ from isopix.studies.inductive_bias.contrasts import (
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
 from isopix.studies.inductive_bias.regression import at_fixed_loss, rank_correlation, slope_on_loss
 from isopix.studies.inductive_bias.results import Trial
+from isopix.studies.results import ClaimRecord
 
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 
@@ -59,13 +60,11 @@ def _claim(letter: str, source: str, text: str) -> Callable[[Test], Test]:
     return add
 
 
-def evaluate_claims(evidence: StudyEvidence) -> list[ClaimResult]:
+def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
     """Return the results of all ten claims, with Holm's correction across them; missing trials leave a claim
     undecided.
     """
-    return adjust(
-        [ClaimResult(each.letter, each.text, each.source, tuple(each.test(evidence))) for each in CLAIMS]
-    )
+    return judge([(each.letter, each.text, each.source, list(each.test(evidence))) for each in CLAIMS])
 
 
 @_claim("a", "figure 4", "Convolutions beat mixers, and mixers by far transformers, in loss and in accuracy.")
@@ -119,8 +118,11 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     text = "lowest loss: without pix2vec − with pix2vec"
     yield make_contrast(evidence, text, "nats", found, *_all_losses(evidence))
     bests = best_of_others(evidence, lambda trial: evidence.probes(trial).validation_accuracy)
-    rows = [[difference_terms(evidence, *pair)] for pair in bests.values()]
-    found = evidence.mean_accuracy(rows, ["best"], evidence.accuracy_noise(evidence.blocks))
+    found = evidence.mean_accuracy(
+        ["best"],
+        lambda seed, kind: difference_terms(evidence, *bests[seed]) if seed in bests else None,
+        evidence.accuracy_noise(evidence.blocks),
+    )
     text = "best accuracy: with pix2vec − without pix2vec"
     yield make_contrast(evidence, text, "points", found, *_all_accuracies(evidence))
 
@@ -149,7 +151,7 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
         found = weights(seed, kind)
         return None if found is None else [Term(each, evidence.probes(trial)) for each, trial in found]
 
-    found = evidence.mean_accuracy(*evidence.paired(kinds, terms))
+    found = evidence.mean_accuracy(kinds, terms)
     text = "accuracy gain per doubling of depth"
     yield make_contrast(evidence, text, "points per doubling", found, *_all_accuracies(evidence))
 
@@ -164,10 +166,10 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
             inner = max(range(1, trial.depth), key=probed.validation_accuracies.__getitem__)
             return [Term(1, probed, inner), Term(-1, probed, end % (trial.depth + 1))]
 
-        return evidence.of_block("conv", terms)
+        return evidence.of_blocks(["conv"], terms)
 
     for text, end in (("last", -1), ("first", 0)):
-        found = evidence.mean_accuracy(*evidence.paired(kinds, above(end)))
+        found = evidence.mean_accuracy(kinds, above(end))
         words = f"accuracy of convolutions: best inner layer − {text} layer"
         yield make_contrast(evidence, words, "points", found, accuracy_regime(evidence, ["conv"]))
 

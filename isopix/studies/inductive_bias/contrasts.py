@@ -9,7 +9,7 @@ these networks, not of others.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -44,31 +44,20 @@ def difference(
     of one encoding and depth only, with a variance between seeds that is pooled over all networks.
     """
 
-    def above(seed: int, kind: Any) -> float | None:
-        pair = [evidence.by_seed[seed].get((block, *kind)) for block in blocks]
-        own, other = (None if trial is None else value(trial) for trial in pair)
+    def above(*pair: Trial) -> float | None:
+        own, other = map(value, pair)
         return None if own is None or other is None else own - other
 
+    find = evidence.of_blocks(blocks, above)
     if only is None:
-        return evidence.mean_values(_shared_kinds(evidence, blocks), above)
-    return evidence.mean_values([only], above, evidence.value_noise(blocks, value))
+        return evidence.mean_values(evidence.kinds(*blocks), find)
+    return evidence.mean_values([only], find, evidence.value_noise(blocks, value))
 
 
 def accuracy_difference(evidence: StudyEvidence, blocks: tuple[str, str]) -> Mean:
     """Return the mean difference of best-layer accuracy of two blocks, over encodings and depths."""
-
-    def above(seed: int, kind: Any) -> list[Term] | None:
-        own, other = (evidence.by_seed[seed].get((block, *kind)) for block in blocks)
-        return None if own is None or other is None else difference_terms(evidence, own, other)
-
-    return evidence.mean_accuracy(*evidence.paired(_shared_kinds(evidence, blocks), above))
-
-
-def _shared_kinds(evidence: StudyEvidence, blocks: tuple[str, str]) -> list[tuple[str, int]]:
-    own, other = (
-        dict.fromkeys(trial.kind for trial in evidence.trials if trial.block == block) for block in blocks
-    )
-    return [kind for kind in own if kind in other]
+    terms = partial(difference_terms, evidence)
+    return evidence.mean_accuracy(evidence.kinds(*blocks), evidence.of_blocks(blocks, terms))
 
 
 def difference_terms(evidence: StudyEvidence, own: Trial, other: Trial) -> list[Term]:
@@ -85,18 +74,16 @@ def best_of_others(
     """
     found = dict[int, tuple[Trial, Trial]]()
     seeds, architectures = evidence.complete(evidence.trials)
-    for seed in seeds if len(seeds) > 1 else ():
-
-        def mean_score(trial: Trial, seed: int = seed) -> float:
-            return float(
-                np.mean([score(evidence.by_seed[s][trial.architecture]) for s in seeds if s != seed])
-            )
-
-        trials = [evidence.by_seed[seed][each] for each in architectures]
-        own = [trial for trial in trials if trial.encoding == "pix2vec"]
-        others = [trial for trial in trials if trial.encoding != "pix2vec"]
-        if own and others:
-            found[seed] = max(own, key=mean_score), max(others, key=mean_score)
+    scores = {
+        each: np.array([score(evidence.by_seed[seed][each]) for seed in seeds]) for each in architectures
+    }
+    own = [each for each in architectures if each[1] == "pix2vec"]
+    others = [each for each in architectures if each[1] != "pix2vec"]
+    for place, seed in enumerate(seeds if len(seeds) > 1 and own and others else ()):
+        means = {each: np.delete(values, place).mean() for each, values in scores.items()}
+        best = (max(group, key=means.__getitem__) for group in (own, others))
+        first, other = (evidence.by_seed[seed][each] for each in best)
+        found[seed] = first, other
     return found
 
 
@@ -123,17 +110,17 @@ def layer_difference(
     """
     block, depth = network
 
-    def terms(seed: int, kind: Any) -> list[Term] | None:
-        one, other = (evidence.by_seed[seed].get((block, encoding, depth)) for encoding in encodings)
-        if one is None or other is None:
+    def terms(seed: int, kind: object) -> list[Term] | None:
+        pair = [evidence.by_seed[seed].get((block, encoding, depth)) for encoding in encodings]
+        known = [(sign, each) for sign, each in zip((1, -1), pair, strict=True) if each is not None]
+        if len(known) < 2:
             return None
-        signed = ((1, one), (-1, other))
         return [
-            Term(sign * w, evidence.probes(each), layer) for sign, each in signed for w, layer in read(each)
+            Term(sign * w, evidence.probes(each), layer) for sign, each in known for w, layer in read(each)
         ]
 
-    rows, _ = evidence.paired([kind_name(network)], terms)
-    return evidence.mean_accuracy(rows, [kind_name(network)], evidence.accuracy_noise([block], networks))
+    noise = evidence.accuracy_noise([block], networks)
+    return evidence.mean_accuracy([kind_name(network)], terms, noise)
 
 
 def only_layer(layer: int | None) -> Callable[[Trial], list[LayerWeight]]:
@@ -180,8 +167,8 @@ def _above_baselines(evidence: StudyEvidence, block: str, depth: int | None) -> 
             baseline = trial.probes[evidence.pool].baselines.get(name)
             return None if baseline is None else [Term(1, evidence.probes(trial)), Term(-1, baseline)]
 
-        kinds = (trial.kind for trial in own)
-        return evidence.mean_accuracy(*evidence.paired(kinds, evidence.of_block(block, terms)))
+        kinds = [trial.kind for trial in own]
+        return evidence.mean_accuracy(kinds, evidence.of_blocks([block], terms))
 
     return bool(names) and all(_clearly_positive(gain(name)) for name in names)
 
@@ -193,9 +180,8 @@ def _below_unigram(evidence: StudyEvidence, block: str) -> bool:
         unigram = trial.measurements.get("unigram")
         return None if unigram is None else float(unigram) - trial.loss
 
-    known = [trial for trial in evidence.trials if trial.block == block and gain(trial) is not None]
-    found = evidence.mean_values((trial.kind for trial in known), evidence.of_block(block, gain))
-    return not known or _clearly_positive(found)
+    found = evidence.mean_values(evidence.kinds(block), evidence.of_blocks([block], gain))
+    return not found.values or _clearly_positive(found)
 
 
 def _clearly_positive(found: Mean) -> bool:

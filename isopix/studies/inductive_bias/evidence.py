@@ -6,16 +6,16 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
-from isopix.studies.inductive_bias.correct import Correct, correct_images
 from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+Find = Callable[[int, Any], T | None]  # of a seed and a kind; None where there is no such network
 
 
 class Term(NamedTuple):
@@ -36,7 +36,15 @@ class Term(NamedTuple):
         return 100 * self.weight * self.probed.test_accuracies[self.read_layer]
 
 
-Terms = list[list[list[Term]]]  # whose sum is a difference of accuracies, by seed (rows) and kind (columns)
+class Mean(NamedTuple):
+    """A mean with its sources of error (None if it cannot be estimated), and the means of which it is one."""
+
+    estimate: Estimate | None
+    values: tuple[float, ...]  # by seed
+    by_kind: dict[str, float]
+
+
+UNKNOWN = Mean(None, (), {})
 
 
 @dataclass
@@ -72,6 +80,11 @@ class StudyEvidence:
         """The blocks of the trials."""
         return list(dict.fromkeys(trial.block for trial in self.trials))
 
+    def kinds(self, *blocks: str) -> list[tuple[str, int]]:
+        """Return the encodings and depths that all these blocks have."""
+        found = [dict.fromkeys(trial.kind for trial in self.trials if trial.block == each) for each in blocks]
+        return [kind for kind in found[0] if all(kind in own for own in found)]
+
     def probes(self, trial: Trial) -> ProbedLayers:
         """Return the probes of a trained network."""
         return trial.probes[self.pool].network
@@ -81,43 +94,45 @@ class StudyEvidence:
         depths = (trial.depth for trial in self.trials if trial.block == block and trial.depth <= limit)
         return max(depths, default=limit)
 
-    def paired(
-        self, kinds: Iterable[Hashable], find: Callable[[int, Any], Any]
-    ) -> tuple[list[list[Any]], list[Hashable]]:
-        """Return `find(seed, kind)` for each seed (row) and kind (column) of the largest complete design."""
-        chosen = list(dict.fromkeys(kinds))
-        found = {seed: {kind: find(seed, kind) for kind in chosen} for seed in self.by_seed}
-        seeds, known = largest_design(
-            {seed: [kind for kind in chosen if row[kind] is not None] for seed, row in found.items()}
-        )
-        return [[found[seed][kind] for kind in known] for seed in seeds], known
-
-    def of_block(self, block: str, read: Callable[[Trial], T]) -> Callable[[int, Any], T | None]:
-        """Return a function that reads the trial of a seed and a kind; None where there is no such trial."""
+    def of_blocks(self, blocks: Sequence[str], read: Callable[..., T | None]) -> Find[T]:
+        """Return a function that reads the networks of a seed and a kind (encoding, depth), one of each
+        block.
+        """
 
         def find(seed: int, kind: Any) -> T | None:
-            trial = self.by_seed[seed].get((block, *kind))
-            return None if trial is None else read(trial)
+            own = [self.by_seed[seed].get((block, *kind)) for block in blocks]
+            return None if None in own else read(*own)
 
         return find
 
-    def mean_values(
-        self, kinds: Iterable[Hashable], find: Callable[[int, Any], float | None], noise: Noise | None = None
-    ) -> "Mean":
+    def mean_values(self, kinds: Iterable[Hashable], find: Find[float], noise: Noise | None = None) -> Mean:
         """Return the mean of `find(seed, kind)` over kinds and seeds."""
-        rows, names = self.paired(kinds, find)
+        rows, names = self._paired(kinds, find)
         return self._mean(np.array(rows, dtype=float), names, None, noise)
 
-    def mean_accuracy(self, rows: Terms, kinds: Sequence[Hashable], noise: Noise | None = None) -> "Mean":
-        """Return the mean of a difference of accuracies, in percentage points, over kinds, seeds and test
-        images.
+    def mean_accuracy(
+        self, kinds: Iterable[Hashable], find: Find[list[Term]], noise: Noise | None = None
+    ) -> Mean:
+        """Return the mean of a difference of accuracies, the sum of the terms of `find(seed, kind)`, in
+        percentage points, over kinds, seeds and test images.
         """
+        rows, names = self._paired(kinds, find)
         values = [[sum(term.points for term in terms) for terms in row] for row in rows]
-        return self._mean(np.array(values), kinds, self._per_image(rows), noise)
+        return self._mean(np.array(values), names, self._per_image(rows), noise)
+
+    def _paired(self, kinds: Iterable[Hashable], find: Find[T]) -> tuple[list[list[T]], list[Hashable]]:
+        """Return `find(seed, kind)` for each seed (row) and kind (column) of the largest complete design."""
+        found = {
+            seed: {kind: each for kind in kinds if (each := find(seed, kind)) is not None}
+            for kinds in [list(dict.fromkeys(kinds))]
+            for seed in self.by_seed
+        }
+        seeds, known = largest_design({seed: list(row) for seed, row in found.items()})
+        return [[found[seed][kind] for kind in known] for seed in seeds], known
 
     def _mean(
         self, values: np.ndarray, kinds: Sequence[Hashable], images: PerImage | None, noise: Noise | None
-    ) -> "Mean":
+    ) -> Mean:
         """Return the mean of a value for each seed (rows) and kind (columns)."""
         if not values.size:
             return UNKNOWN
@@ -127,7 +142,7 @@ class StudyEvidence:
         means = dict(zip(map(kind_name, kinds), values.mean(0).tolist(), strict=True))
         return Mean(estimate, tuple(values.mean(1).tolist()), means)
 
-    def _per_image(self, rows: Terms) -> PerImage | None:
+    def _per_image(self, rows: list[list[list[Term]]]) -> PerImage | None:
         """Return the mean over seeds and kinds for each test image; None where one is not known."""
         count = sum(len(row) for row in rows)
         total: PerImage | None = None
@@ -138,8 +153,8 @@ class StudyEvidence:
             total = (np.zeros(len(images)) if total is None else total) + (100 * term.weight / count) * images
         return total
 
-    def _correct(self, term: Term) -> Correct | None:
-        return correct_images(term.probed, term.read_layer)
+    def _correct(self, term: Term) -> Bool[np.ndarray, " B"] | None:
+        return term.probed.correct_images(term.read_layer)
 
     def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
         """Return the variance between seeds of the difference of `networks` accuracies of single layers, in
@@ -147,34 +162,23 @@ class StudyEvidence:
 
         The layers of a network are not independent and count once.
         """
-        layers = self._pooled(blocks, lambda trial: [100 * a for a in self.probes(trial).test_accuracies])
-        return layers and Noise(networks * layers.variance, layers.freedom)
+        read = lambda trial: [100 * each for each in self.probes(trial).test_accuracies]  # noqa: E731
+        return self._pooled(blocks, read, networks)
 
     def value_noise(self, blocks: Sequence[str], value: Callable[[Trial], float | None]) -> Noise | None:
         """Return the variance between seeds of the difference of two networks' values, pooled likewise."""
-        found = self._pooled(blocks, lambda trial: [value(trial)])
-        return found and Noise(2 * found.variance, found.freedom)
+        return self._pooled(blocks, lambda trial: [value(trial)], 2)
 
-    def _pooled(self, blocks: Sequence[str], read: Callable[[Trial], Sequence[float | None]]) -> Noise | None:
-        variances, freedom = list[float](), 0
+    def _pooled(
+        self, blocks: Sequence[str], read: Callable[[Trial], Sequence[float | None]], networks: int
+    ) -> Noise | None:
+        variances = list[float]()
         for architecture in dict.fromkeys(each.architecture for each in self.trials if each.block in blocks):
             own = [read(trials[architecture]) for trials in self.by_seed.values() if architecture in trials]
             known = np.array([each for each in own if None not in each], dtype=float)
             if len(known) >= 2:
                 variances += [float(known.var(0, ddof=1).mean())] * (len(known) - 1)
-                freedom += len(known) - 1
-        return Noise(float(np.mean(variances)), freedom) if freedom else None
-
-
-class Mean(NamedTuple):
-    """A mean with its sources of error (None if it cannot be estimated), and the means of which it is one."""
-
-    estimate: Estimate | None
-    values: tuple[float, ...]  # by seed
-    by_kind: dict[str, float]
-
-
-UNKNOWN = Mean(None, (), {})
+        return Noise(networks * float(np.mean(variances)), len(variances)) if variances else None
 
 
 def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]]:
@@ -183,13 +187,11 @@ def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]
     """
     kinds = list(dict.fromkeys(kind for own in known.values() for kind in own))
     counts = {kind: sum(kind in own for own in known.values()) for kind in kinds}
-    best: tuple[list[int], list[K]] = ([], [])
+    designs: list[tuple[list[int], list[K]]] = [([], [])]
     for least in range(1, len(known) + 1):
         chosen = [kind for kind in kinds if counts[kind] >= least]
-        seeds = [seed for seed, own in known.items() if chosen and set(chosen) <= set(own)]
-        before, after = ((len(pair[0]) > 1, len(pair[0]) * len(pair[1])) for pair in (best, (seeds, chosen)))
-        best = (seeds, chosen) if after > before else best
-    return best
+        designs.append(([seed for seed, own in known.items() if chosen and {*chosen} <= {*own}], chosen))
+    return max(designs, key=lambda design: (len(design[0]) > 1, len(design[0]) * len(design[1])))
 
 
 def encoding_of(kind: Hashable) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isopix.analysis.color_error import color_error
 from isopix.analysis.inductive_biases import BiasMeasurements, ReceptiveField, measure_inductive_biases
-from isopix.analysis.similarity import LevelSimilarity, stem_similarity
+from isopix.analysis.similarity import LevelSimilarity, embedding_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
@@ -32,8 +32,7 @@ from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.runs.load import LoadedRun
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.studies.inductive_bias.correct import pack_correct
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, pack_correct
 
 RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
@@ -65,7 +64,7 @@ def measure(loaded: LoadedRun, images: Images) -> dict[str, Any]:
     seed = loaded.recipe.train.seed
     found = _reconstruct(loaded, images[:RECONSTRUCTION_IMAGES], seed)
     error = color_error(found.target, found.mask, found.prediction)
-    encodings = stem_similarity(loaded.network.backbone.stem.value_table())
+    encodings = list(map(embedding_similarity, loaded.network.backbone.stem.value_table()))
     biases = _biases(loaded.network, images, seed)
     return {
         "color_error": {
@@ -92,7 +91,7 @@ def is_example(architecture: Architecture, seed: int) -> bool:
 def save_example(path: Path, loaded: LoadedRun, images: Images) -> None:
     """Write the pictures of a network, made of its first test images."""
     found = _reconstruct(loaded, images[:EXAMPLE_IMAGES], seed=0)
-    encoding = stem_similarity(loaded.network.backbone.stem.value_table())[0]
+    encoding = embedding_similarity(loaded.network.backbone.stem.value_table()[0])
     field = _biases(loaded.network, images, seed=0).receptive_field[-1]
     assert field.samples is not None, "it was measured"
     buffer = io.BytesIO()

@@ -12,7 +12,7 @@ import numpy as np
 from isopix.core.stats import MIN_POINTS, pearson_coefficient, rankdata
 from isopix.studies.estimates import ErrorSource, Estimate
 from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, StudyEvidence, Term
-from isopix.studies.inductive_bias.results import Trial
+from isopix.studies.inductive_bias.results import Architecture, Trial
 
 
 def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
@@ -81,12 +81,13 @@ def _covariance(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean:
     mean = accuracy.mean(0)
     residual = mean - design @ (inverse @ mean)
     error = math.sqrt(float(np.square(residual).sum()) / freedom * float(np.square(shares).sum()))
-    each_weight = (len(shares) * shares).tolist()
-    rows = [
-        [[Term(weight, evidence.probes(trial))] for weight, trial in zip(each_weight, row, strict=True)]
-        for row in trials
-    ]
-    images = evidence.mean_accuracy(rows, list(map(str, architectures))).estimate
+    weight = dict(zip(architectures, (len(shares) * shares).tolist(), strict=True))
+
+    def terms(seed: int, architecture: Architecture) -> list[Term] | None:
+        trial = evidence.by_seed[seed].get(architecture)
+        return None if trial is None else [Term(weight[architecture], evidence.probes(trial))]
+
+    images = evidence.mean_accuracy(architectures, terms).estimate
     sources = [ErrorSource("kinds", error, freedom)]
     sources += [each for each in (images.sources if images else ()) if each.name == "images"]
     count = images.images if images else 0

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from isopix.core.choices import Pool
-from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import evaluate_claims
 from isopix.studies.inductive_bias.evidence import StudyEvidence
 from isopix.studies.inductive_bias.figures import study_figures
 from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
 from isopix.studies.inductive_bias.results import StudyResult, TrialResult
 from isopix.studies.page import write_page
+from isopix.studies.results import ClaimRecord
 
 TITLE = "Inductive biases of small isotropic networks"
 
@@ -21,8 +21,7 @@ def write_up(study: Study) -> StudyResult:
     results = study.results()
     done = {name: result for name, result in results.items() if result.status == "done"}
     _check_same_images(done)
-    found = evaluate_trials(list(done.values()), SCALES[study.plan.scale].effects)
-    claims = {pool: tuple(claim.record() for claim in own) for pool, own in found.items()}
+    claims = evaluate_trials(list(done.values()), SCALES[study.plan.scale].effects)
     result = StudyResult(
         facts=_facts(study, list(done.values())),
         claims=claims,
@@ -41,11 +40,13 @@ def write_up(study: Study) -> StudyResult:
 
 def evaluate_trials(
     done: Sequence[TrialResult], effects: Mapping[str, float]
-) -> dict[Pool, list[ClaimResult]]:
+) -> dict[Pool, tuple[ClaimRecord, ...]]:
     """Return the results of the ten claims under each pool, from the results of finished trials."""
     groups = np.array(done[0].test_groups) if done and done[0].test_groups else None
     trials = [each.measured() for each in done]
-    return {pool: evaluate_claims(StudyEvidence(trials, pool, effects, groups)) for pool in STUDY_POOLS}
+    return {
+        pool: tuple(evaluate_claims(StudyEvidence(trials, pool, effects, groups))) for pool in STUDY_POOLS
+    }
 
 
 def _check_same_images(done: Mapping[str, TrialResult]) -> None:

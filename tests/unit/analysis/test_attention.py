@@ -49,12 +49,6 @@ def test_distance_is_the_mean_over_positions_of_weighted_distances(grid: Grid, p
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-def test_a_head_that_attends_to_its_own_position_has_distance_zero(grid: Grid) -> None:
-    identity = torch.eye(grid.positions)[None, None]
-    assert attention.attention_distance(identity, grid, patch_size=16).item() == 0
-
-
-@pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_uniform_attention_matches_its_closed_form(grid: Grid, causal: bool) -> None:
     count = grid.positions
@@ -66,21 +60,6 @@ def test_uniform_attention_matches_its_closed_form(grid: Grid, causal: bool) -> 
     assert attention.attention_distance(uniform[None, None], grid, patch_size=4).item() == pytest.approx(
         found, rel=1e-6
     )
-
-
-def test_uniform_attention_over_a_fine_square_is_the_mean_distance_of_two_random_points() -> None:
-    """(2 + sqrt 2 + 5 asinh 1) / 15 of its grid."""
-    limit = (2 + math.sqrt(2) + 5 * math.asinh(1)) / 15
-    assert attention.uniform_attention_distance(Grid(512, 512)) / 512 == pytest.approx(limit, rel=1e-5)
-
-
-def test_a_grid_of_two_by_two_by_hand() -> None:
-    """Four corners: 0, 1, 1 and sqrt 2 from each; causally 0, 1/2, (1 + sqrt 2)/3 and (2 + sqrt 2)/4."""
-    grid = Grid(2, 2)
-    root = math.sqrt(2)
-    assert attention.uniform_attention_distance(grid) == pytest.approx((2 + root) / 4)
-    causal = (0.5 + (1 + root) / 3 + (2 + root) / 4) / 4
-    assert attention.uniform_attention_distance(grid, causal=True) == pytest.approx(causal)
 
 
 @pytest.mark.parametrize("num_prefix", [1, 2])
@@ -96,16 +75,6 @@ def test_prefix_tokens_have_no_position(num_prefix: int) -> None:
     assert (unnormalized < attention.attention_distance(weights, grid)).all()
 
 
-def test_prefix_tokens_without_attention_do_not_change_the_distance() -> None:
-    grid = Grid(3, 4)
-    weights = random_weights(grid)
-    padded = torch.nn.functional.pad(weights, (1, 0, 1, 0))
-    padded[..., 0, 0] = 1.0
-    for renormalize in (True, False):
-        found = attention.attention_distance(padded, grid, renormalize=renormalize)
-        torch.testing.assert_close(found, attention.attention_distance(weights, grid))
-
-
 @pytest.mark.parametrize("causal", [False, True])
 def test_rollout_is_the_product_of_layers_averaged_with_the_identity(causal: bool) -> None:
     grid = Grid(2, 3)
@@ -118,16 +87,6 @@ def test_rollout_is_the_product_of_layers_averaged_with_the_identity(causal: boo
     torch.testing.assert_close(found[1], expected)
     torch.testing.assert_close(found.sum(-1), torch.ones(2, 6, dtype=torch.float64))
     assert bool((found.triu(1) == 0).all()) == causal
-
-
-def test_rollout_of_identity_attention_is_the_identity() -> None:
-    identity = torch.eye(5).expand(1, 2, 5, 5)
-    torch.testing.assert_close(attention.attention_rollout([identity] * 4), torch.eye(5)[None])
-
-
-def test_rollout_of_no_layers_is_rejected() -> None:
-    with pytest.raises(ValueError, match="at least one layer"):
-        attention.attention_rollout([])
 
 
 @pytest.mark.parametrize("case", [AR, MASKED], ids=cases.title)
@@ -186,13 +145,6 @@ def test_without_renormalizing_attention_to_the_class_token_counts_as_distance_z
         expected = [[naive(between[b, h], grid, 8) for b in range(2)] for h in range(between.shape[1])]
         torch.testing.assert_close(found, torch.tensor(expected))
     assert (unnormalized < attention.attention_per_head(network, images, patch_size=8).distance).all()
-
-
-def test_blocks_without_attention_are_rejected() -> None:
-    convolution = next(case for case in cases.CASES if case.model.block.kind == "convolution")
-    network = cases.network(convolution)
-    with pytest.raises(ValueError, match="no attention weights"):
-        attention.attention_per_head(network, cases.images(convolution), patch_size=1)
 
 
 @pytest.mark.parametrize("grid", GRIDS)

@@ -1,4 +1,4 @@
-"""Neighbors and pairs against scikit-learn's exact search, in blocks of any size."""
+"""Neighbors by features and by pixels against scikit-learn's exact search, in blocks of any size."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from isopix.analysis import neighbors
-from isopix.analysis.neighbors import Neighbors, nearest_neighbors, standardized
+from isopix.analysis.neighbors import Neighbors, nearest_images, nearest_neighbors, standardized
 from isopix.core.random import generator
 
 CPU = torch.device("cpu")
@@ -73,8 +73,6 @@ def test_features_that_are_constant_or_of_equal_images_are_no_error() -> None:
 
 
 def test_too_many_neighbors_are_refused() -> None:
-    with pytest.raises(ValueError, match="need two images or more, and 1 is given"):
-        search(features()[:1], k=1)
     with pytest.raises(ValueError, match="num_neighbors is 70; allowed for 70 images: 1 to 69"):
         search(features(), k=70)
 
@@ -94,3 +92,24 @@ def test_features_that_are_not_finite_are_refused(value: float) -> None:
     given[1:3, 1] = value
     with pytest.raises(RuntimeError, match="the features of 2 of 6 images are not finite"):
         search(given, k=1)
+
+
+def pixels(count: int, *, side: int = 5) -> torch.Tensor:
+    return torch.randint(0, 256, (count, 3, side, side), generator=generator(count, "noise")).byte()
+
+
+@pytest.mark.parametrize("batch_pixels", [1, 25 * 7, 2**22])
+def test_they_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch, batch_pixels: int) -> None:
+    monkeypatch.setattr(neighbors, "BATCH_PIXELS", batch_pixels)
+    images, others = pixels(9), pixels(40)
+    reference = NearestNeighbors(n_neighbors=1).fit(others.flatten(1).double().numpy())
+    distances, indices = reference.kneighbors(images.flatten(1).double().numpy())
+    found = nearest_images(images, others)
+    assert found.indices.tolist() == indices[:, 0].tolist()
+    np.testing.assert_allclose(found.distances.numpy(), distances[:, 0] / np.sqrt(75), rtol=1e-6)
+
+
+def test_a_copy_is_at_distance_zero_and_the_first_of_equals_is_found() -> None:
+    others = pixels(20).repeat(2, 1, 1, 1)
+    found = nearest_images(others[[3, 25]], others)
+    assert (found.indices.tolist(), found.distances.tolist()) == ([3, 5], [0, 0])

@@ -44,29 +44,6 @@ def score(kind: str) -> positions.LayoutScores:
     return positions.layout_scores(positions.position_similarity(table(kind)), GRID)
 
 
-def test_similarity_is_the_cosine_of_each_pair() -> None:
-    given = table("random")
-    similarity = positions.position_similarity(given)
-    expected = torch.cosine_similarity(given[3], given[8], dim=0)
-    assert similarity[3, 8].item() == pytest.approx(expected.item())
-    torch.testing.assert_close(similarity.diagonal(), torch.ones(len(given), dtype=torch.float64))
-
-
-def test_the_2d_score_is_one_where_similarity_decreases_with_distance() -> None:
-    found = score("local")
-    assert found.partial_2d > 0.99
-    assert found.plain_2d > 0.99
-    assert found.partial_raster == pytest.approx(0, abs=0.01)
-
-
-@pytest.mark.parametrize("row_weight", [0.5, 1.0, 1.5, 3.0])
-def test_a_sum_of_rows_and_columns_has_no_raster_order_whatever_their_weights(row_weight: float) -> None:
-    weighted = table("rows_and_columns") * torch.tensor([row_weight] * 32 + [1.0] * 32)
-    found = positions.layout_scores(positions.position_similarity(weighted), GRID)
-    assert found.partial_raster == pytest.approx(0, abs=1e-3)
-    assert found.partial_2d > 0.3
-
-
 def smooth(count: int, draw: str) -> torch.Tensor:
     """Random vectors that change slowly."""
     index = torch.arange(count).double()
@@ -74,35 +51,11 @@ def smooth(count: int, draw: str) -> torch.Tensor:
     return torch.exp(-((index[:, None] - index) ** 2) / 8) @ random
 
 
-def test_a_sum_of_rows_and_columns_in_one_space_has_no_raster_order() -> None:
-    """X[row] + Y[column], rows weighted 1.5: products of a row with a column vary, but average to zero."""
-    place, found = torch.arange(GRID.positions), []
-    for draw in range(10):
-        rows, cols = smooth(GRID.rows, f"rows{draw}"), smooth(GRID.cols, f"cols{draw}")
-        given = 1.5 * rows[place // GRID.cols] + cols[place % GRID.cols]
-        found.append(positions.layout_scores(positions.position_similarity(given), GRID))
-    assert np.mean([each.plain_raster for each in found]) > 0.5
-    assert abs(np.mean([each.partial_raster for each in found])) < 0.05
-    assert np.mean([each.partial_2d for each in found]) > 0.3
-
-
 @pytest.mark.parametrize("kind", ["sequence", "smooth_sequence"])
 def test_embeddings_of_a_sequence_follow_raster_order_only(kind: str) -> None:
     found = score(kind)
     assert found.partial_raster > 0.4
     assert found.partial_2d == pytest.approx(0, abs=0.05)
-
-
-def test_raster_score_is_one_where_similarity_decreases_with_raster_distance() -> None:
-    place = torch.arange(GRID.positions).double()
-    found = positions.layout_scores(-(place[:, None] - place).abs() / 200, GRID)
-    assert found.partial_raster == pytest.approx(1)
-    assert found.partial_2d == 0
-
-
-def test_random_embeddings_follow_neither() -> None:
-    found = score("random")
-    assert max(map(abs, found)) < NOISE
 
 
 @pytest.mark.parametrize("kind", ["rows_and_columns", "smooth_sequence", "random"])
@@ -197,44 +150,6 @@ def test_a_line_of_rows_and_columns_has_the_score_of_its_range() -> None:
     found = raster_range(given, Grid(8, 8))
     assert not found.outside
     assert found.limit >= abs(score) - 1e-6 > 0.1
-
-
-@pytest.mark.parametrize("kind", ["rows_and_columns", "random", "local"])
-def test_tables_without_raster_order_are_within_their_range(kind: str) -> None:
-    assert not raster_range(table(kind), GRID).outside
-
-
-def test_the_range_of_identical_vectors_is_zero() -> None:
-    assert raster_range(torch.ones(120, 3), GRID, 19) == (0, False, 19)
-
-
-def test_a_seed_gives_one_range() -> None:
-    assert raster_range(table("random"), GRID) == raster_range(table("random"), GRID)
-
-
-def test_too_few_draws_for_a_range_are_rejected() -> None:
-    with pytest.raises(ValueError, match="18 draws are too few"):
-        raster_range(table("random"), GRID, 18)
-
-
-def test_scores_do_not_depend_on_the_norm_or_rotation_of_vectors() -> None:
-    given = table("rows_and_columns")
-    rotated = (
-        given @ torch.linalg.qr(torch.randn(64, 64, generator=generator(1, "t"), dtype=torch.float64))[0]
-    )
-    scaled = rotated * torch.arange(1, len(given) + 1)[:, None]
-    again = positions.layout_scores(positions.position_similarity(scaled), GRID)
-    assert again == pytest.approx(score("rows_and_columns"), abs=1e-6)
-
-
-def test_identical_vectors_have_scores_of_zero() -> None:
-    assert positions.layout_scores(positions.position_similarity(torch.ones(120, 3)), GRID) == (0, 0, 0, 0)
-
-
-@pytest.mark.parametrize("grid", [Grid(1, 6), Grid(6, 1)])
-def test_a_grid_of_one_dimension_is_rejected(grid: Grid) -> None:
-    with pytest.raises(ValueError, match="only one dimension"):
-        positions.layout_scores(torch.eye(6), grid)
 
 
 def test_maps_are_rows_of_the_similarity_matrix() -> None:

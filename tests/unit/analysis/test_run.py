@@ -24,10 +24,9 @@ AXIAL = next(case for case in cases.masked() if case.model.block.kind == "axial"
 )
 
 
-FACTS = {"causal": False, "data": "photos", "split": "test"}
 NAMES = [
     *("attention_distance", "attention_maps", "attention_rollout"),
-    *("position_embeddings", "embedding_pca", "inductive_biases"),
+    *("embedding_pca", "inductive_biases", "position_embeddings"),
 ]
 ANALYSES = registered_analyses()
 
@@ -81,33 +80,6 @@ def test_a_convolution_without_positions_has_the_other_analyses() -> None:
     }
 
 
-def test_one_image_has_standard_deviation_zero() -> None:
-    layers = compute("attention_distance", MASKED, 1)["layers"]
-    assert {head["std"] for layer in layers for head in layer["heads"]} == {0.0}
-
-
-def test_maps_are_of_the_given_image_and_positions() -> None:
-    subject = given(MASKED, image_index=2, query_positions=((1, 3), (5, 0)))
-    found = ANALYSES["attention_maps"].compute(subject)
-    assert [query["position"] for query in found["queries"]] == [(1, 3), (5, 0)]
-    expected = attention.attention_from(subject.network, subject.images[2:3], torch.tensor([9, 30]))
-    maps = torch.tensor(found["queries"][1]["heads"])
-    torch.testing.assert_close(maps.flatten(2), expected.heads[1], rtol=1e-3, atol=1e-6)
-    entropies = torch.distributions.Categorical(expected.heads[1]).entropy()
-    torch.testing.assert_close(
-        torch.tensor(found["queries"][1]["entropies"]), entropies, rtol=1e-3, atol=1e-5
-    )
-
-
-def test_maps_of_a_causal_network_say_where_attention_is_allowed() -> None:
-    found = ANALYSES["attention_maps"].compute(given(AR, query_positions=((1, 3),)))
-    [query] = found["queries"]
-    rows, cols = AR.grid
-    expected = (torch.arange(rows * cols) <= cols + 3).float().view(rows, cols) / (cols + 4)
-    for uniform in query["uniform"]:
-        torch.testing.assert_close(torch.tensor(uniform), expected, rtol=1e-3, atol=1e-6)
-
-
 def test_positions_are_numbered_after_the_class_token() -> None:
     subject = given(WITH_CLASS_TOKEN, query_positions=((1, 2), "class"))
     assert subject.backbone.grid == (2, 4)
@@ -120,21 +92,6 @@ def test_positions_are_numbered_after_the_class_token() -> None:
         heads, rollout = torch.tensor(queries[0]["heads"]), torch.tensor(queries[1]["rollout"])
         torch.testing.assert_close(heads.flatten(2), expected.heads[number], rtol=1e-3, atol=1e-6)
         torch.testing.assert_close(rollout.flatten(), expected.rollout[number], rtol=1e-3, atol=1e-6)
-
-
-def test_the_default_query_is_the_class_token_if_there_is_one() -> None:
-    assert given(WITH_CLASS_TOKEN).queries == ("class",)
-    assert given(MASKED).queries == ((4, 3),)
-
-
-def test_attention_to_the_class_token_may_count_as_distance_zero() -> None:
-    subject = given(WITH_CLASS_TOKEN, renormalize=False)
-    found = ANALYSES["attention_distance"].compute(subject)
-    expected = attention.attention_per_head(
-        subject.network, subject.images, patch_size=subject.codec.patch_size, renormalize=False
-    )
-    assert not found["renormalized"]
-    assert found["layers"][0]["heads"][0]["mean"] == pytest.approx(expected.distance[0, 0].mean().item())
 
 
 def test_row_and_column_attention_of_axial_blocks_are_compared_with_their_own_uniform_attention() -> None:
@@ -157,25 +114,6 @@ def test_attention_over_a_single_position_is_uniform() -> None:
     assert {(head["entropy_mean"], head["relative_entropy"]) for head in columns["heads"]} == {(0.0, 1.0)}
     reason = ANALYSES["inductive_biases"].not_applicable_reason(given(single).network)
     assert reason == "a 1 x 4 grid is too small to be shifted"
-
-
-def test_inductive_biases_are_measured_on_a_limited_number_of_images() -> None:
-    assert compute("inductive_biases", MASKED, 35)["images"] == 32
-    assert compute("attention_distance", MASKED, 35)["images"] == 35
-
-
-def test_the_raster_score_of_position_embeddings_is_shown_with_its_range() -> None:
-    analysis, numbers = ANALYSES["position_embeddings"], compute("position_embeddings", MASKED)
-    numbers["trained"] |= {
-        "partial_raster": 0.314,
-        "raster_range": {"limit": 0.2, "outside": True, "draws": 99},
-    }
-    assert analysis.caption(numbers).endswith(
-        "0.31, outside the 95 % range of sums of rows and columns, ±0.20."
-    )
-    numbers["trained"]["raster_range"]["outside"] = False
-    assert "0.31, within the 95 % range" in analysis.caption(numbers)
-    assert analysis.table(numbers).rows[0][-1] == "±0.20 (within)"
 
 
 def test_position_embeddings_without_an_untrained_network_lack_that_baseline() -> None:
@@ -201,7 +139,7 @@ def test_images_and_positions_that_do_not_exist_are_rejected(settings: dict, mes
         given(MASKED, **settings)
 
 
-def test_only_the_named_analyses_are_run_in_the_order_of_registration() -> None:
+def test_only_the_named_analyses_are_run_in_the_order_of_their_names() -> None:
     results = analyze_network(given(MASKED), ["embedding_pca", "attention_maps"])
     assert list(results.analyses) == ["attention_maps", "embedding_pca"]
 
@@ -209,37 +147,3 @@ def test_only_the_named_analyses_are_run_in_the_order_of_registration() -> None:
 def test_an_unknown_name_is_answered_with_the_registered_ones() -> None:
     with pytest.raises(ValueError, match=f"there is no analysis 'maps'; registered: {', '.join(NAMES)}"):
         select_analyses(["maps"])
-
-
-def test_titles_are_for_people() -> None:
-    assert [analysis.label() for analysis in ANALYSES.values()] == [
-        "Attention distance",
-        "Attention maps",
-        "Attention rollout",
-        "Position-embedding similarity",
-        "Embedding PCA",
-        "Inductive biases",
-    ]
-
-
-def test_axial_attention_is_compared_with_its_row_or_column() -> None:
-    heads = [{"relative_to_uniform": 0.5}, {"relative_to_uniform": 0.75}]
-    numbers = FACTS | {"images": 4, "renormalized": True, "layers": [{"layer": "1 rows", "heads": heads}]}
-    text = ANALYSES["attention_distance"].caption(numbers)
-    assert "uniform attention along the row or column; heads reach 50% to 75% of its distance." in text
-
-
-@pytest.mark.parametrize(
-    ("positions", "queries"),
-    [
-        ([[1, 2]], "the marked position"),
-        ([[1, 2], [0, 0]], "the marked positions"),
-        (["class"], "the class token (framed)"),
-        (["class", [1, 2]], "the class token (framed) and the marked position"),
-    ],
-)
-def test_attention_captions_name_the_queries(positions: list, queries: str) -> None:
-    numbers = FACTS | {"queries": [{"position": position} for position in positions]}
-    maps, rollout = (ANALYSES[name].caption(numbers) for name in ("attention_maps", "attention_rollout"))
-    assert f"Attention from {queries} of one image of photos (test), by head" in maps
-    assert f"Attention rollout from {queries} of one image of photos (test):" in rollout

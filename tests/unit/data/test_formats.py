@@ -1,24 +1,24 @@
-"""Folders, and images given as arrays: layouts, labels, and files that are refused in one line."""
+"""What formats have of their own: splits and classes in names, labels beside images, other libraries."""
 
+import json
 import shutil
-from collections.abc import Mapping
+import sys
+import tarfile
 from pathlib import Path
-from typing import Any
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
+from tests.unit.data.shards import encoded, entry, save_to_disk, table, write_arrow, write_tar
 from tests.unit.data.test_sources import labels_of, read, train
 
 IMAGES = np.arange(4 * 6 * 5 * 3, dtype=np.uint8).reshape(4, 6, 5, 3)
 LABELS = np.array([0, 1, 1, 0])
-CODES = np.zeros((2, 64), int)
-PALETTE = np.linspace(-1, 1, 12).reshape(4, 3)
-
-
-# Folders
 
 
 def test_sub_folders_are_classes_and_their_first_files_come_first(tmp_path: Path, draw: Draw) -> None:
@@ -45,32 +45,8 @@ def test_a_flat_folder_and_one_image_have_no_labels(tmp_path: Path, draw: Draw) 
 def test_split_folders_are_known_by_their_names(tmp_path: Path, classes: Path, word: str) -> None:
     for split in ("train", word, "test"):
         shutil.copytree(classes, tmp_path / "set" / split)
-    splits = read(tmp_path / "set").splits
-    assert {name: split.num_images for name, split in splits.items()} == dict.fromkeys(
-        ("train", "validation", "test"), 40
-    )
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ([], "has no images; allowed suffixes: .jpg .jpeg .png .webp .bmp .gif .tif .tiff"),
-        (["test/a.png"], "has test/ but no train/"),
-        (["train/a.png", "val/a.png", "valid/a.png"], "has both valid/ and val/; keep one"),
-        (["cat/a.png", "stray.png"], "has images next to its sub-folders (stray.png) and inside them (cat/)"),
-        (["train/a.png", "cat/a.png"], "has train/ and cat/, so it may be a split or a class"),
-        (["train/cat/a.png", "test/cow/a.png"], "class 'cow' of {root}/test is not a class of {root}/train"),
-    ],
-)
-def test_folders_that_are_not_clear_are_refused(
-    tmp_path: Path, draw: Draw, files: list[str], message: str
-) -> None:
-    for name in files:
-        draw(tmp_path / name)
-    assert message.format(root=tmp_path) in refusal(read, tmp_path)
-
-
-# NumPy
+    sizes = {name: split.num_images for name, split in read(tmp_path / "set").splits.items()}
+    assert sizes == dict.fromkeys(("train", "validation", "test"), 40)
 
 
 @pytest.mark.parametrize(
@@ -78,82 +54,158 @@ def test_folders_that_are_not_clear_are_refused(
     [IMAGES[..., 0], IMAGES[..., :1], IMAGES[..., 0].astype(np.uint16) * 257, IMAGES[..., [0, 1, 2, 0]]],
 )
 def test_arrays_of_every_shape_are_read_as_numpy_reads_them(tmp_path: Path, images: np.ndarray) -> None:
-    np.savez(
-        tmp_path / "set.npz", x_train=images, y_train=LABELS[:, None], x_test=images, y_test=np.full(4, -1)
-    )
+    arrays = {"x_train": images, "y_train": LABELS[:, None], "x_test": images, "y_test": np.full(4, -1)}
+    np.savez(tmp_path / "set.npz", **arrays)
     rows = [np.asarray(each) for each in train(tmp_path / "set.npz").images()]
     assert np.array_equal(np.stack(rows), images.reshape(np.shape(rows)))
     assert labels_of(train(tmp_path / "set.npz")) == LABELS.tolist()
 
 
+def test_parquet_and_tar_files_say_their_split_in_their_names_or_folders(tmp_path: Path) -> None:
+    for name in ("train-0", "test/0", "unlabeled-0"):
+        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table(3), tmp_path / "p" / f"{name}.parquet")
+        write_tar(tmp_path / "t" / f"{name}.tar", [("a.png", encoded(0))])
+    for kind, suffix in (("p", "parquet"), ("t", "tar")):
+        folder = tmp_path / kind
+        assert list(read(folder).splits) == ["test", "train"]
+        assert list(read(folder / f"unlabeled-0.{suffix}").splits) == ["train"]
+        (folder / f"train-0.{suffix}").unlink()
+        assert refusal(read, folder) == f"folder {folder} has no split train, only test"
+        shutil.rmtree(folder / "test")
+        assert list(read(folder).splits) == ["train"]
+
+
 @pytest.mark.parametrize(
-    ("arrays", "message"),
+    ("columns", "label"),
     [
-        ({"x_test": IMAGES}, "has no array x_train; its arrays: x_test"),
-        ({"x_train": IMAGES / 255}, "is float64 [4, 6, 5, 3]; allowed: [n H W] of uint8 or uint16"),
-        ({"x_train": IMAGES.transpose(0, 3, 1, 2)}, "is uint8 [4, 3, 6, 5]; allowed"),
-        ({"x_train": np.array([{}], dtype=object)}, "is object [1]; allowed"),
-        ({"x_train": 1}, "is int64 []; allowed"),
-        (
-            {"x_train": np.zeros((1, 5000, 5000), np.uint8)},
-            "25,000,000 pixels, above the limit of 16,000,000",
-        ),
-        ({"x_train": IMAGES, "y_train": LABELS[:3]}, "y_train is int64 [3]; allowed: integers [4]"),
-        ({"x_train": IMAGES, "y_train": LABELS / 1.0}, "y_train is float64 [4]"),
-        ({"x_train": IMAGES, "y_train": LABELS - 1}, "has no label for 2 of 4 images"),
-        ({"x_train": IMAGES, "y_train": LABELS, "class_names": ["cat"]}, "label 1 has no class name"),
+        (table(3, image="photo", label="species"), "species"),
+        (table(3, label="coarse").append_column("fine_label", pa.array([0, 1, 2])), "fine_label"),
+        (table(3, label="width").append_column("height", pa.array([1, 2, 3])), None),
+        (table(3, label="kind", names="abc").append_column("label", pa.array([5, 6, 7])), "kind"),
     ],
 )
-def test_arrays_that_are_no_images_are_refused(
-    tmp_path: Path, arrays: Mapping[str, Any], message: str
+def test_the_label_is_a_class_label_or_has_its_name_or_is_the_only_integer(
+    tmp_path: Path, columns: pa.Table, label: str | None
 ) -> None:
-    np.savez(tmp_path / "set.npz", **arrays)
-    assert message in refusal(read, tmp_path / "set.npz")
+    pq.write_table(columns, tmp_path / "set.parquet")
+    found = train(tmp_path / "set.parquet").labels
+    assert (None if found is None else found.tolist()) == (columns[label].to_pylist() if label else None)
 
 
-def test_damaged_archives_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "set.npz"
-    np.savez(path, x_train=np.zeros((100, 9, 9), np.uint8))
-    data = bytearray(path.read_bytes())
-    data[4000] ^= 1
-    path.write_bytes(data)
-    split = train(path)
-    assert refusal(lambda: list(split.images())) == (
-        f"{path} x_train cannot be read: Bad CRC-32 for file 'x_train.npy'"
+def test_images_without_bytes_are_files_beside_an_arrow_file_alone(tmp_path: Path, draw: Draw) -> None:
+    picture = draw(tmp_path / "pictures" / "1.png")
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{"bytes": None, "path": path} for path in (str(picture), "../pictures/1.png", None)]
+    content = pa.table({"image": pa.array(rows, kind)})
+    path = write_arrow(tmp_path / "set" / "x-train.arrow", content)
+    source = read(path)
+    images = list(source.splits["train"].images())
+    assert [each.resolve() for each in images if isinstance(each, Path)] == [picture, picture]
+    assert images[2] == b""
+    draw(picture, seed=9)
+    assert read(path).content_hash != source.content_hash
+    pq.write_table(content, tmp_path / "set.parquet")
+    assert list(train(tmp_path / "set.parquet").images()) == [b"", b"", b""]
+
+
+def test_images_beside_arrow_and_tar_files_are_a_folder_of_images(classes: Path) -> None:
+    write_arrow(classes / "x-train.arrow", table(3))
+    write_tar(classes / "train.tar", [("a.png", encoded(0))])
+    assert train(classes).num_images == 40
+
+
+def test_a_saved_dictionary_has_its_splits_in_folders(tmp_path: Path) -> None:
+    save_to_disk(tmp_path / "train", table(5, names="abc"), table(4, names="abc"))
+    save_to_disk(tmp_path / "test", table(3, names="abc"))
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "other", "test"]}')
+    splits = read(tmp_path).splits
+    assert [(name, split.num_images) for name, split in splits.items()] == [("train", 9), ("test", 3)]
+    assert splits["train"].image_name(5) == f"{tmp_path}/train/data-00001-of-00002.arrow row 0"
+    state = tmp_path / "train" / "state.json"
+    state.write_text(json.dumps({"_data_files": [], "_indices_data_files": ["a"]}))
+    assert refusal(read, tmp_path).startswith(f"{state} cannot be read: it has an order of rows")
+
+
+def test_what_the_library_saves_is_read_as_it_reads_it(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="the optional library `datasets` is not installed")
+    features = datasets.Features(
+        {"img": datasets.Image(), "label": datasets.ClassLabel(names=["a", "b", "c"])}
     )
-    path.write_bytes(data[:100])
-    assert refusal(read, path).startswith(f"dataset file {path} cannot be read: ")
+    rows = {
+        "img": [{"bytes": encoded(i), "path": None} for i in range(30)],
+        "label": [i % 3 for i in range(30)],
+    }
+    made = datasets.Dataset.from_dict(rows, features=features).shuffle(seed=0)
+    both = datasets.DatasetDict({"train": made, "test": made.select([7, 3])})
+    both.save_to_disk(tmp_path / "set", num_shards={"train": 4, "test": 1})
+    loaded = datasets.load_from_disk(tmp_path / "set").cast_column("img", datasets.Image(decode=False))
+    for name, split in read(tmp_path / "set").splits.items():
+        assert list(split.images()) == [row["img"]["bytes"] for row in loaded[name]]
+        assert labels_of(split) == loaded[name]["label"][:]
+
+
+def test_datasets_of_the_hub_are_read_from_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for the `datasets` library."""
+    asked = []
+    files = [write_arrow(tmp_path / f"{i}.arrow", table(10, names="abc", seed=10 * i)) for i in range(2)]
+
+    def load_dataset(repository: str, *, split: str, keep_in_memory: bool) -> SimpleNamespace:
+        if repository.endswith("stl10"):
+            raise ConnectionError("Couldn't reach the Hub\nTraceback: many lines")
+        asked.append((repository, split))
+        return SimpleNamespace(cache_files=[{"filename": str(each)} for each in files])
+
+    module = ModuleType("datasets")
+    module.load_dataset = load_dataset  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    source = read("imagenet-1k")
+    assert list(source.splits["train"].images()) == [encoded(i) for i in range(20)]
+    assert (source.classes, source.holdout, source.fixed) == (tuple("abc"), 0.04, True)
+    assert asked == [("ILSVRC/imagenet-1k", "train"), ("ILSVRC/imagenet-1k", "validation")]
+    write_arrow(files[1], table(10, names="abc", seed=99))
+    assert read("imagenet-1k").content_hash != source.content_hash
+    assert "Hub (Couldn't reach the Hub Traceback: many lines); give" in refusal(
+        read, "stl10", kind=RuntimeError
+    )
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    assert "it needs pip install 'isopix[hub]'); give" in refusal(read, "cifar10", kind=RuntimeError)
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_long_names_and_names_of_other_letters_are_read(tmp_path: Path, format: int) -> None:
+    names = ["é/" + "a" * 90, "b/" * 40 + "c", *(["x" * 250] if format != tarfile.USTAR_FORMAT else [])]
+    members = [(f"{name}.png", encoded(i)) for i, name in enumerate(names)]
+    split = train(write_tar(tmp_path / "one.tar", members, format))
+    assert list(split.images()) == [encoded(i) for i in range(len(names))]
+    assert [split.image_name(i) for i in range(len(names))] == [f"{tmp_path}/one.tar/{n}.png" for n in names]
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "message"),
+    ("name", "content", "label"),
     [
-        ("kmeans_centers.npy", PALETTE * 2, "colors outside the range"),
-        ("kmeans_centers.npy", PALETTE[:, :2], "no array of colors [K 3]"),
-        ("b_trX.npy", CODES, "codes of 2 datasets"),
-        ("a_trX.npy", CODES[:, :16], "images of 4 x 4 pixels; data.rows 8"),
-        ("a_trX.npy", CODES[:, :63], "integers [n H*W]"),
-        ("a_trX.npy", CODES * 1.0, "integers [n H*W]"),
-        ("a_trX.npy", CODES + 4, "codes from 4 to 4; the palette has 4"),
-        ("a_trX.npy", CODES - 1, "codes from -1"),
-        ("a_trY.npy", LABELS, "is int64 [4]; allowed: classes [2] or one-hot [2 C]"),
-        ("a_trY.npy", np.ones((2, 3)), "or one-hot"),
-        ("a_trY.npy", np.full(2, 0.5), "or one-hot"),
-        ("a_trY.npy", np.array([{}, {}], dtype=object), "cannot be read"),
+        ("a.cls", b" 007\n", [7]),
+        ("a.json", b'{"label": 2, "width": 5}', [2]),
+        ("a.json", b'{"cls": 3}', [3]),
+        ("a.json", b'{"label": "cat"}', None),
+        ("a.json", b"[1]", None),
+        ("a.json", b'{"label": true}', None),
     ],
 )
-def test_codes_that_are_no_images_are_refused(
-    tmp_path: Path, name: str, values: np.ndarray, message: str
+def test_an_integer_beside_an_image_is_its_label(
+    tmp_path: Path, name: str, content: bytes, label: list[int] | None
 ) -> None:
-    np.save(tmp_path / "kmeans_centers.npy", PALETTE)
-    np.save(tmp_path / "a_trX.npy", CODES)
-    assert train(tmp_path).num_images == train(tmp_path / "a_trX.npy").num_images == 2
-    np.save(tmp_path / name, values)
-    assert message in refusal(read, tmp_path)
+    found = train(write_tar(tmp_path / "one.tar", [("a.jpg", b""), (name, content)])).labels
+    assert (None if found is None else found.tolist()) == label
 
 
-def test_codes_without_a_palette_are_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "a_trX.npy", CODES)
-    assert "has no kmeans_centers.npy or palette.npz" in refusal(read, tmp_path)
-    np.savez(tmp_path / "palette.npz", colors=np.full((1, 3), 255.0))
-    assert np.asarray(next(train(tmp_path).images())).min() == 255
+def test_what_is_no_file_of_a_sample_is_left_out(tmp_path: Path) -> None:
+    links = [entry("b.png", tarfile.SYMTYPE, "/etc/passwd"), entry("c.png", tarfile.LNKTYPE, "a.png")]
+    others = [("__info__.json", b"not JSON"), ("._a.png", b"resource fork"), ("README.txt", b""), ("no", b"")]
+    images = [("../../a.png", encoded(1)), ("a.mask.png", b"mask"), ("a.PNG", encoded(0)), ("b.json", b"{}")]
+    split = train(write_tar(tmp_path / "one.tar", [entry("set", tarfile.DIRTYPE), *links, *others, *images]))
+    assert list(split.images()) == [encoded(1), encoded(0)]
+    labels = [("a.png", encoded(0)), ("a.cls", b"0"), ("b.cls", b"1")]
+    split = train(write_tar(tmp_path / "one.tar", labels))
+    assert list(split.images()) == [encoded(0), b""]  # a label alone is an image that cannot be read
+    assert [each.name for each in tmp_path.iterdir()] == ["one.tar"]

@@ -1,90 +1,181 @@
-"""The stream of prepared pictures."""
+"""The stream of preprocessed images, and the box and resizing of each."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 
-from isopix.data.preprocess import IMAGES_PER_CHUNK, PreprocessConfig, PreprocessedImage, preprocess
+from isopix.data.preprocess import (
+    IMAGES_PER_CHUNK,
+    CropPosition,
+    PreprocessConfig,
+    PreprocessedImage,
+    crop_box,
+    preprocess,
+    resize,
+    resize_shorter_side,
+    to_chw,
+)
 from isopix.data.sources.base import SourceSplit
 from tests.unit.data.shards import encoded
 
-HOW = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None)
+HOW = PreprocessConfig(rows=8, cols=8, resample="area")
+SIDES = st.integers(1, 300)
+PLACES = st.none() | st.builds(CropPosition, st.floats(0, 0.999), st.floats(0, 0.999))
 
 
-def _part(pictures: list[bytes]) -> SourceSplit:
-    return SourceSplit(len(pictures), lambda start, stop: iter(pictures[start:stop]), str, None)
+def _results(images: list[bytes], how: PreprocessConfig = HOW) -> list[PreprocessedImage | str]:
+    split = SourceSplit(len(images), lambda start, stop: iter(images[start:stop]), str, None)
+    return list(preprocess(split, how))
+
+
+def _pixels(images: list[bytes], how: PreprocessConfig = HOW) -> list[bytes]:
+    return [each.image.tobytes() for each in _results(images, how) if isinstance(each, PreprocessedImage)]
 
 
 def test_images_keep_their_order_across_threads() -> None:
-    pictures = [encoded(i) for i in range(3 * IMAGES_PER_CHUNK + 1)]
-    together = list(preprocess(_part(pictures), HOW))
-    alone = [next(preprocess(_part([picture]), HOW)) for picture in pictures]
-    assert all(
-        isinstance(one, PreprocessedImage)
-        and isinstance(other, PreprocessedImage)
-        and np.array_equal(one.image, other.image)
-        for one, other in zip(together, alone, strict=True)
-    )
+    images = [encoded(i) for i in range(3 * IMAGES_PER_CHUNK + 1)]
+    assert _pixels(images) == [pixels for image in images for pixels in _pixels([image])]
 
 
 def test_a_bad_image_gives_its_reason_in_its_place() -> None:
-    results = list(preprocess(_part([encoded(0), b"", encoded(1)]), HOW))
-    assert [isinstance(result, PreprocessedImage) for result in results] == [True, False, True]
+    """Warnings of Pillow are reasons, too."""
+    tiff = b"II*\x00\x08\x00\x00\x00\x01\x00\x00\x01\x03\x00\x05\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00"
+    results = _results([encoded(0), b"", tiff, encoded(1)])
+    assert [isinstance(each, str) for each in results] == [False, True, True, False]
     assert results[1] == "empty file"
 
 
-def test_warnings_of_pillow_are_reasons() -> None:
-    tiff = b"II*\x00\x08\x00\x00\x00\x01\x00\x00\x01\x03\x00\x05\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00"
-    (result,) = preprocess(_part([tiff]), HOW)
-    assert isinstance(result, str)
-
-
 def test_random_crops_follow_the_seed() -> None:
-    how = [PreprocessConfig(rows=4, cols=8, resample="area", crop_seed=seed) for seed in (1, 1, 2)]
-    results = [
-        [
-            p.image
-            for p in preprocess(_part([encoded(i) for i in range(9)]), each)
-            if isinstance(p, PreprocessedImage)
-        ]
-        for each in how
-    ]
-    assert np.array_equal(results[0], results[1])
-    assert not np.array_equal(results[0], results[2])
+    how, images = replace(HOW, rows=4, crop="random", seed=1), [encoded(i) for i in range(9)]
+    first, same, other = (_pixels(images, each) for each in (how, how, replace(how, seed=2)))
+    assert first == same != other
 
 
 @pytest.mark.parametrize("side", [None, 4, 100])
 def test_full_resolution_images_are_kept_only_if_asked_for(side: int | None) -> None:
-    how = PreprocessConfig(rows=4, cols=4, resample="area", crop_seed=None, full_side=side)
-    (result,) = preprocess(_part([encoded(0)]), how)
+    [result] = _results([encoded(0)], replace(HOW, full_side=side))
     assert isinstance(result, PreprocessedImage)
-    assert (None if result.full is None else result.full.shape) == (
-        None if side is None else (3, min(side, 8), min(side, 8))
-    )
-
-
-def test_fuzzed_files_never_raise() -> None:
-    draw = np.random.default_rng(0)
-    pictures = []
-    for i in range(500):
-        data = bytearray(encoded(i % 7))
-        for _ in range(draw.integers(1, 8)):
-            data[draw.integers(len(data))] = draw.integers(256)
-        pictures.append(bytes(data[: draw.integers(1, len(data) + 1)]))
-    results = list(preprocess(_part(pictures), HOW))
-    assert len(results) == 500
-    assert all("\n" not in result for result in results if isinstance(result, str))
+    shape = None if side is None else (3, min(side, 8), min(side, 8))
+    assert (None if result.full is None else result.full.shape) == shape
 
 
 def test_a_jpeg_is_decoded_in_full_before_it_is_squashed_and_larger_for_smaller_crops() -> None:
-    assert replace(HOW, squash=True).min_side > 10**9
-    assert replace(HOW, resize_first=True).min_side > 10**9
+    for crop in ("squash", "resized_center"):
+        assert replace(HOW, crop=crop).min_side > 10**9
     assert (HOW.min_side, replace(HOW, crop_fraction=0.25).min_side) == (16, 64)
 
 
-def test_later_settings_leave_the_cache_of_earlier_versions_valid() -> None:
+@pytest.mark.parametrize(
+    ("changes", "later"),
+    [
+        ({}, {}),
+        ({"crop": "random", "seed": 3}, {"crop_seed": 3}),
+        ({"crop": "squash", "full_side": 5}, {"squash": True, "full_side": 5}),
+        ({"crop": "resized_center", "crop_fraction": 0.5}, {"resize_first": True, "crop_fraction": 0.5}),
+    ],
+)
+def test_the_cache_of_earlier_versions_stays_valid(
+    changes: dict[str, object], later: dict[str, object]
+) -> None:
     own = {"rows": 8, "cols": 8, "resample": "area", "crop_seed": None, "full_side": None}
-    assert HOW.identity() == own
-    later = {"squash": True, "crop_fraction": 0.5, "resize_first": True}
-    assert replace(HOW, **later).identity() == own | later
+    assert replace(HOW, **changes).identity() == own | later
+
+
+def _noise(width: int, height: int) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+def _resized(image: Image.Image, rows: int, cols: int, **changes: object) -> np.ndarray:
+    return resize(image, replace(HOW, rows=rows, cols=cols, **changes), None)
+
+
+@given(SIDES, SIDES, SIDES, SIDES, PLACES)
+def test_no_crop_changes_the_aspect_ratio(
+    w: int, h: int, rows: int, cols: int, place: CropPosition | None
+) -> None:
+    left, top, right, bottom = crop_box(w, h, rows, cols, place)
+    assert 0 <= left < right <= w
+    assert 0 <= top < bottom <= h
+    assert (right - left) / cols == pytest.approx((bottom - top) / rows)
+
+
+def test_random_crops_reach_both_ends() -> None:
+    lefts = {crop_box(7, 4, 8, 8, CropPosition(0.0, across / 100))[0] for across in range(100)}
+    assert lefts == {0, 1, 2, 3}
+
+
+def test_an_image_that_fits_is_not_changed() -> None:
+    image = _noise(48, 32)
+    for resample in ("area", "bilinear", "bicubic"):
+        assert np.array_equal(_resized(image, 32, 48, resample=resample), to_chw(image))
+
+
+def test_area_is_the_mean_of_each_box_and_repeats_pixels_when_it_enlarges() -> None:
+    image = _noise(12, 8)
+    means = to_chw(image).reshape(3, 4, 2, 6, 2).mean((2, 4))
+    assert np.abs(_resized(image, 4, 6) - means).max() <= 1  # Pillow rounds after each axis
+    assert np.array_equal(_resized(image, 32, 48), to_chw(image).repeat(4, 1).repeat(4, 2))
+
+
+def test_fitting_equals_scaling_the_shorter_side_and_cropping() -> None:
+    image = _noise(120, 60)
+    cropped = image.resize((64, 32), Image.Resampling.BICUBIC).crop((16, 0, 48, 32))
+    assert np.array_equal(_resized(image, 32, 32, resample="bicubic"), to_chw(cropped))
+    squashed = image.resize((32, 32), Image.Resampling.BICUBIC)
+    assert np.array_equal(_resized(image, 32, 32, resample="bicubic", crop="squash"), to_chw(squashed))
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"), [((200, 100), (3, 50, 100)), ((100, 202), (3, 101, 50)), ((40, 30), (3, 30, 40))]
+)
+def test_full_resolution_images_shrink_by_their_shorter_side_and_never_grow(
+    size: tuple[int, int], shape: tuple[int, int, int]
+) -> None:
+    assert resize_shorter_side(_noise(*size), 50).shape == shape
+
+
+def test_a_fraction_of_the_center_is_resizing_and_then_cropping() -> None:
+    """timm's crop_pct: the shorter side to 20 pixels, then 16 of them."""
+    image = _noise(9, 7).resize((90, 70), Image.Resampling.BICUBIC)
+    whole = image.resize((round(90 * 20 / 70), 20), Image.Resampling.BICUBIC)
+    left = (whole.width - 16) // 2
+    reference = to_chw(whole.crop((left, 2, left + 16, 18))).astype(int)
+    found = _resized(image, 16, 16, resample="bicubic", crop_fraction=0.8)
+    assert np.abs(found - reference).mean() < 4
+    assert crop_box(90, 70, 16, 16, None, fraction=0.8) == (17, 7, 73, 63)
+
+
+@pytest.mark.parametrize(
+    ("size", "shape", "fraction", "resized", "corner"),
+    [
+        ((97, 128), (16, 16), 0.8, (20, 26), (2, 5)),  # 128 * 20 / 97 = 26.4
+        ((128, 97), (16, 16), 0.8, (26, 20), (5, 2)),
+        ((101, 75), (16, 16), 1.0, (21, 16), (2, 0)),  # an odd margin
+        ((10, 7), (16, 16), 0.9, (24, 17), (4, 0)),  # 16 / 0.9 = 17.8, enlarged
+        ((90, 70), (8, 16), 1.0, (16, 12), (0, 2)),
+        ((60, 90), (24, 6), 0.5, (32, 48), (13, 12)),
+    ],
+)
+def test_resizing_before_cropping_rounds_both_sides_down(
+    size: tuple[int, int],
+    shape: tuple[int, int],
+    fraction: float,
+    resized: tuple[int, int],
+    corner: tuple[int, int],
+) -> None:
+    image, (left, top), (rows, cols) = _noise(*size), corner, shape
+    whole = image.resize(resized, Image.Resampling.BICUBIC)
+    reference = to_chw(whole.crop((left, top, left + cols, top + rows)))
+    changes = {"resample": "bicubic", "crop": "resized_center", "crop_fraction": fraction}
+    assert np.array_equal(_resized(image, rows, cols, **changes), reference)
+
+
+def test_an_image_that_would_be_resized_to_too_many_pixels_is_refused() -> None:
+    image = Image.new("RGB", (4000, 1))
+    assert _resized(image, 224, 224).shape == (3, 224, 224)
+    with pytest.raises(ValueError, match="4000x1 pixels, which would be resized to 896000x224"):
+        _resized(image, 224, 224, crop="resized_center")

@@ -11,15 +11,16 @@ import pytest
 
 from isopix.data import file_hashes
 from isopix.data.decode import RawImage, decode_image, read_content
+from isopix.data.formats import FORMATS, local_formats
 from isopix.data.sources.base import (
     MAX_CLASSES,
+    READERS,
     ReadOptions,
     Source,
     SourceSplit,
     SplitName,
     find_reader,
     joined,
-    local_formats,
     with_class_names,
 )
 from isopix.storage.hashing import hash_tree
@@ -150,24 +151,20 @@ def test_names_and_paths_that_are_no_dataset_are_refused(tmp_path: Path) -> None
     allowed = f"give {local_formats()}, or one of: digits, translated-digits, cifar10, cifar100, stl10, "
     problem = "no file or folder 'cifar11' exists, and no dataset has that name; did you mean 'cifar10'? "
     assert refusal(read, "cifar11").startswith(problem + allowed)
+    assert refusal(read, "").startswith("no file or folder '' exists")
     (tmp_path / "pets.zip").touch()
     assert refusal(read, tmp_path / "pets.zip").startswith(f"{tmp_path}/pets.zip is not a dataset; {allowed}")
     (tmp_path / "recipe.json").touch()
-    assert (
-        refusal(read, tmp_path) == f"folder {tmp_path} is a run folder; as a dataset give {local_formats()}"
-    )
-    assert local_formats().startswith("a folder of images, tar files, Arrow files, Parquet files, ")
+    assert refusal(read, tmp_path).startswith(f"{tmp_path} is a run folder; {allowed}")
+    assert sorted(READERS) == sorted(FORMATS), "each format that help lists has a reader"
 
 
 def test_every_digit_is_in_one_split_of_translated_digits_and_unchanged() -> None:
     source = find_reader("translated-digits", ReadOptions(11, 9, 4))()
     digits = find_reader("digits", ReadOptions())().splits["train"]
     scans, seen = list(digits.images()), set[int]()
-    assert {name: split.num_images for name, split in source.splits.items()} == {
-        "train": 4 * 1197,
-        "validation": 2 * 150,
-        "test": 2 * 450,
-    }
+    sizes = {name: split.num_images for name, split in source.splits.items()}
+    assert sizes == {"train": 4 * 1197, "validation": 2 * 150, "test": 2 * 450}
     for split in source.splits.values():
         assert split.groups is not None
         assert not seen & {*split.groups.tolist()}
@@ -176,8 +173,7 @@ def test_every_digit_is_in_one_split_of_translated_digits_and_unchanged() -> Non
         for image, group in zip(split.images(), split.groups.tolist(), strict=True):
             y, x = (np.flatnonzero(np.asarray(image).any(axis)) for axis in (1, 0))
             assert np.asarray(image).sum() == np.asarray(scans[group]).sum()
-            assert np.ptp(y) < 8
-            assert np.ptp(x) < 8
+            assert max(np.ptp(y), np.ptp(x)) < 8
     assert len(seen) == 1797
     assert "no images of 7 x 9" in refusal(find_reader("translated-digits", ReadOptions(7, 9)))
 
@@ -198,9 +194,8 @@ def test_identifiers_become_classes_that_keep_them_as_names() -> None:
     source = _labeled({"train": [99_999, 10_017, 2**40, 10_017], "test": [2**40, 3]})
     assert source.classes == ("3", "10017", "99999", str(2**40))
     assert list(map(labels_of, source.splits.values())) == [[2, 1, 3, 1], [3, 0]]
-    assert source.label_note.startswith(
-        "labels of dataset 'set' are 4 different numbers from 3 to 1099511627776"
-    )
+    numbers = "labels of dataset 'set' are 4 different numbers from 3 to 1099511627776"
+    assert source.label_note.startswith(numbers)
 
 
 @pytest.mark.parametrize(
@@ -215,22 +210,12 @@ def test_small_and_named_labels_are_class_indices_as_they_are(
     labels: list[int], names: tuple[str, ...], classes: tuple[str, ...]
 ) -> None:
     source = _labeled({"train": labels}, names)
-    assert (source.classes, labels_of(source.splits["train"]), source.label_note) == (
-        classes,
-        list(labels),
-        "",
-    )
+    assert (source.classes, labels_of(source.splits["train"]), source.label_note) == (classes, [*labels], "")
 
 
 def test_labels_that_cannot_be_classes_are_missing_or_refused() -> None:
     assert _labeled({"train": [-1, -1]}).splits["train"].labels is None
-    assert refusal(_labeled, {"train": [0, -5]}).endswith(
-        "has label -5; allowed: 0 or more, and -1 for no label"
-    )
-    assert "no label for 1 of 2 images" in refusal(_labeled, {"train": [0, -1]})
-    assert (
-        refusal(_labeled, {"train": [2]}, NAMES[:2]) == "label 2 has no class name; there are 2 class names"
-    )
+    assert "no label from 0 on for 1 of 2 images" in refusal(_labeled, {"train": [0, -5]})
     assert "of 100,001 different classes" in refusal(_labeled, {"train": np.arange(MAX_CLASSES + 1) * 7})
 
 
@@ -278,9 +263,8 @@ def test_a_file_that_changed_just_before_is_read_again(
 ) -> None:
     monkeypatch.setattr(file_hashes, "TICK", 10**12)
     _hash(tmp_path, files)
-    opened.clear()
     _hash(tmp_path, files)
-    assert len(opened) == 3
+    assert len(opened) == 2 * 3
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 damaged", None])

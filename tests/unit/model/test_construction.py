@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isopix import parts
+from isopix.core.random import generator
 from isopix.core.registry import kinds
 from isopix.core.types import Grid
 from isopix.model.blocks.transformer import TransformerSpec
@@ -26,6 +28,9 @@ WORDS = [
 ]
 
 
+Hold = Callable[["Table", Tensor], Callable[[], Tensor]]
+
+
 def sines(grid: Grid, width: int) -> Tensor:
     phase = torch.arange(grid.positions)[:, None] / (1 + torch.arange(width))
     return torch.sin(phase)
@@ -34,68 +39,49 @@ def sines(grid: Grid, width: int) -> Tensor:
 class Table(parts.PositionEmbedding):
     """Adds the rows that `table` returns."""
 
-    def __init__(self, make: Callable[[nn.Module], Callable[[], Tensor]]):
+    def __init__(self, values: Tensor, hold: Hold):
         super().__init__()
-        self.table = make(self)
+        self.table = hold(self, values)
 
     def vectors(self) -> Tensor:
         return self.table()
 
 
-def in_buffer(values: Tensor, module: nn.Module, *, persistent: bool) -> Callable[[], Tensor]:
+def in_buffer(module: Table, values: Tensor, *, persistent: bool = False) -> Callable[[], Tensor]:
     module.register_buffer("values", values, persistent=persistent)
     return lambda: module.values
 
 
-def in_attribute(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
+def in_attribute(module: Table, values: Tensor) -> Callable[[], Tensor]:
     module.values = values
     return lambda: module.values
 
 
-def in_list(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
+def in_list(module: Table, values: Tensor) -> Callable[[], Tensor]:
     module.halves = {"both": list(values.chunk(2))}
     return lambda: torch.cat(module.halves["both"])
 
 
-def in_closure(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
-    return lambda: values
-
-
-def in_numbers(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
-    largest = values.abs().max().item()
-    return lambda: values / largest
-
-
-def from_parameter(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
-    """A module that computes with a parameter as it is made."""
+def from_parameter(module: Table, values: Tensor) -> Callable[[], Tensor]:
+    """Computes with a parameter as it is made, and reads a number from it."""
     module.gain = nn.Parameter(torch.full((values.shape[1],), 2.0))
     module.register_buffer("doubled", values * module.gain.detach(), persistent=False)
-    return lambda: module.doubled * module.gain
-
-
-def reads_parameter(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
-    """One that reads a number from it, which a parameter without memory has not."""
-    module.gain = nn.Parameter(torch.full((values.shape[1],), 2.0))
     start = module.gain.max().item()
-    return lambda: values * module.gain * start
+    return lambda: module.doubled * module.gain * start
 
 
-HOLDERS = {
-    "saved buffer": lambda values, module: in_buffer(values, module, persistent=True),
-    "buffer": lambda values, module: in_buffer(values, module, persistent=False),
+HOLDERS: dict[str, Hold] = {
+    "saved buffer": partial(in_buffer, persistent=True),
+    "buffer": in_buffer,
     "attribute": in_attribute,
     "list": in_list,
-    "closure": in_closure,
-    "numbers": in_numbers,
+    "closure": lambda module, values: lambda: values,
     "from parameter": from_parameter,
-    "reads parameter": reads_parameter,
 }
 DRAWS = {
     "fixed": sines,
     "random": lambda grid, width: torch.randn(grid.positions, width),
-    "seeded": lambda grid, width: torch.randn(
-        grid.positions, width, generator=torch.Generator().manual_seed(3)
-    ),
+    "seeded": lambda grid, width: torch.randn(grid.positions, width, generator=generator(3, "seeded")),
 }
 
 
@@ -103,7 +89,7 @@ def make(holder: str, draw: str = "fixed") -> Recipe:
     @parts.register("held")
     class Held(parts.PositionEmbeddingSpec):
         def build(self, grid: Grid, width: int) -> parts.PositionEmbedding:
-            return Table(lambda module: HOLDERS[holder](DRAWS[draw](grid, width), module))
+            return Table(DRAWS[draw](grid, width), HOLDERS[holder])
 
     return registry.resolve("igpt.digits", assignments=[*WORDS, "positions=held"]).recipe
 
@@ -129,8 +115,7 @@ def test_a_network_is_loaded_with_the_tensors_that_no_checkpoint_has(
 
 
 @pytest.mark.parametrize(
-    ("holder", "name"),
-    [("buffer", "values"), ("attribute", "values"), ("list", "halves.both.0")],
+    ("holder", "name"), [("buffer", "values"), ("attribute", "values"), ("list", "halves.both.0")]
 )
 def test_a_random_tensor_that_is_not_saved_is_refused_before_training(
     holder: str, name: str, tmp_path: Path

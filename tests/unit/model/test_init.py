@@ -1,8 +1,11 @@
+"""Initialization: the distributions of the released codes, and which rule a parameter follows."""
+
 import math
+from functools import cache
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from isopix.core.random import generator
 from isopix.model.blocks.transformer import TransformerSpec
@@ -24,29 +27,24 @@ STDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def network() -> Network:
-    words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", "data.rows=16", "data.cols=16"]
-    recipe = registry.resolve("igpt.digits", assignments=words).recipe
+@cache
+def network(*words: str) -> Network:
+    sizes = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", "data.rows=16", "data.cols=16"]
+    recipe = registry.resolve("igpt.digits", assignments=[*sizes, *words]).recipe
     gray = torch.arange(256).float()[:, None].expand(256, 3)
     return recipe.build(recipe.model.codec.build(recipe.grid, gray))
 
 
+def keras(block: str) -> Network:
+    return network(f"block={block}", "init=keras", "objective=autoregressive")
+
+
 @pytest.mark.parametrize("name", STDS)
-def test_weights_start_as_in_the_released_code(network: Network, name: str) -> None:
-    values = network.tensors()[name]
+def test_weights_start_as_in_the_released_code(name: str) -> None:
+    values = network().tensors()[name]
     wide = 5 / math.sqrt(2 * values.numel())  # five standard deviations of an estimated one
     assert float(values.std()) == pytest.approx(STDS[name], rel=wide)
     assert abs(float(values.mean())) < 5 * STDS[name] / math.sqrt(values.numel())
-
-
-def keras(block: str) -> Network:
-    words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", "data.rows=16", "data.cols=16"]
-    words += [f"block={block}", "init=keras", "objective=autoregressive"]
-    recipe = registry.resolve("igpt.digits", assignments=words).recipe
-    return recipe.build(
-        recipe.model.codec.build(recipe.grid, torch.arange(256).float()[:, None].expand(256, 3))
-    )
 
 
 def fans(inputs: int, outputs: int) -> float:
@@ -67,13 +65,16 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize(("block", "name"), LIMITS)
-def test_weights_start_as_in_keras(block: str, name: str) -> None:
-    """Uniform: no value beyond the limit, some near it, and the standard deviation is limit / sqrt(3)."""
-    values, limit = keras(block).tensors()[name], LIMITS[block, name]
+def assert_uniform(values: Tensor, limit: float) -> None:
+    """No value beyond the limit, some near it, and the standard deviation is limit / sqrt(3)."""
     wide = 5 / math.sqrt(2 * values.numel())
     assert float(values.std()) == pytest.approx(limit / math.sqrt(3), rel=wide)
-    assert (1 - 5 / values.numel()) * limit < float(values.abs().max()) <= limit
+    assert (1 - 5 / values.numel()) * limit < float(values.abs().max()) <= 1.00001 * limit
+
+
+@pytest.mark.parametrize(("block", "name"), LIMITS)
+def test_weights_start_as_in_keras(block: str, name: str) -> None:
+    assert_uniform(keras(block).tensors()[name], LIMITS[block, name])
 
 
 def keras_limit(shape: tuple[int, ...]) -> float:
@@ -92,19 +93,12 @@ def keras_limit(shape: tuple[int, ...]) -> float:
 def test_attention_starts_as_in_the_multi_head_attention_of_keras(
     heads: int, inputs: float, output: float
 ) -> None:
-    words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", f"block.heads={heads}"]
-    recipe = registry.resolve("igpt.digits", assignments=[*words, "init=keras_mha"]).recipe
-    gray = torch.arange(256).float()[:, None].expand(256, 3)
-    tensors = recipe.build(recipe.model.codec.build(recipe.grid, gray)).tensors()
-    size = WIDTH // heads
+    tensors, size = network(f"block.heads={heads}", "init=keras_mha").tensors(), WIDTH // heads
     assert keras_limit((WIDTH, heads, size)) == pytest.approx(inputs, rel=1e-4)
     assert keras_limit((heads, size, WIDTH)) == pytest.approx(output, rel=1e-4)
     limits = {"attention.qkv": inputs, "attention.out": output, "mlp.up": fans(WIDTH, 4 * WIDTH)}
     for name, limit in limits.items():
-        values = tensors[f"backbone.blocks.1.{name}.weight"]
-        wide = 5 / math.sqrt(2 * values.numel())
-        assert float(values.std()) == pytest.approx(limit / math.sqrt(3), rel=wide)
-        assert 0.999 * limit < float(values.abs().max()) <= 1.00001 * limit
+        assert_uniform(tensors[f"backbone.blocks.1.{name}.weight"], limit)
     assert float(tensors["backbone.stem.tables.0.weight"].abs().max()) <= 0.05
 
 
@@ -141,16 +135,6 @@ def test_parameters_without_a_rule_start_as_they_usually_do() -> None:
     assert not any(vector.any() for vector in (module.norm.bias, module.gate.bias))
     assert (module.scale == 3).all()
     assert torch.equal(module.mix, torch.eye(4))
-
-
-def test_a_parameter_without_a_rule_and_without_values_is_named() -> None:
-    module = Gated()
-    with torch.no_grad():
-        module.scale.fill_(torch.nan)
-    with pytest.raises(ValueError, match="parameter 'scale' has no initial values; set them"):
-        initialize(module, {}, width=WIDTH, depth=DEPTH, generator=generator(0, "initialise"))
-    initialize(module, {"": {"scale": Ones()}}, width=WIDTH, depth=DEPTH, generator=generator(0, "x"))
-    assert (module.scale == 1).all()
 
 
 def test_the_rule_with_most_components_wins_and_names_buffers_too() -> None:

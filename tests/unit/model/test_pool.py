@@ -13,7 +13,6 @@ from isopix.model.pool import POOLS, Pool, pool_tokens, pooled_width, require_po
 from isopix.probing.features import extract_features
 from tests.laws import cases
 
-WITH_TOKEN = next(case for case in cases.masked() if case.model.class_token)
 WITHOUT = next(case for case in cases.masked() if not case.model.class_token)
 GRIDS = [Grid(16, 16), Grid(14, 14), Grid(4, 6), Grid(5, 4)]
 
@@ -56,23 +55,6 @@ def test_a_grid_that_is_too_small_is_refused(grid: Grid) -> None:
     with pytest.raises(ValueError, match=message):
         pool_tokens(torch.zeros(1, 24, 2), "grid4", grid)
     require_pool("grid2", grid)
-
-
-@pytest.mark.parametrize("name", POOLS)
-@pytest.mark.parametrize("recipe", [WITH_TOKEN, WITHOUT], ids=["class token", "without"])
-def test_features_leave_the_class_token_to_the_first_pool(recipe: cases.Recipe, name: Pool) -> None:
-    network, images = cases.busy(recipe), cases.images(recipe)
-    with torch.no_grad():
-        layers = [layer.double().numpy() for layer in network.features(images)]
-    grid, prefix = network.backbone.grid, int(recipe.model.class_token)
-    assert layers[0].shape[1] == grid.positions + prefix
-    if name == "grid4" and min(grid) < 4:
-        with pytest.raises(ValueError, match=r"^pool grid4 needs 4 x 4 positions or more"):
-            extract_features(network, images, pool=name)
-        return
-    expected = [[by_hand(name, image, grid, prefix) for image in layer] for layer in layers]
-    found = extract_features(network, images, pool=name)
-    np.testing.assert_allclose(found.numpy(), np.array(expected), rtol=1e-5, atol=1e-5)
 
 
 def test_several_pools_are_concatenated() -> None:

@@ -65,12 +65,14 @@ def attention(causal: bool = False, layers: int = 3, heads: int = 2) -> dict[str
 
 def distances(names: list[str], means: list[list[float]], uniform: dict[str, float]) -> dict[str, Any]:
     """Attention distances of the heads of layers, with relative entropies of a tenth of them."""
-    layers = []
-    for name, heads in zip(names, means, strict=True):
-        found = [
-            {"mean": each, "std": 0.5, "entropy_std": 0.1, "relative_entropy": each / 10} for each in heads
-        ]
-        layers.append({"layer": name, "uniform_entropy": 2.0, "heads": found})
+    layers = [
+        {
+            "layer": name,
+            "uniform_entropy": 2.0,
+            "heads": [{"mean": x, "std": 0.5, "entropy_std": 0.1, "relative_entropy": x / 10} for x in heads],
+        }
+        for name, heads in zip(names, means, strict=True)
+    ]
     return {"layers": layers, "uniform_distances": uniform, "causal": "causal" in uniform}
 
 

@@ -76,7 +76,3 @@ def test_the_style_applies_inside_a_plotting_function_only() -> None:
     outside = mpl.rcParams["grid.color"]
     inside = style.figure_style()(lambda: mpl.rcParams["grid.color"])
     assert inside() == style.GRID_COLOR != outside == mpl.rcParams["grid.color"]
-
-
-def test_numbers_have_a_true_minus_sign_and_no_negative_zero() -> None:
-    assert [style.decimal(value, 2) for value in (-0.254, 0.254, -0.001)] == ["−0.25", "0.25", "0.00"]

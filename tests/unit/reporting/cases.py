@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from isopix.codecs.patches import FullPatchSpec
+from isopix.core.choices import Pool
 from isopix.core.config import to_dict
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.data.dataset import ImageDataset
@@ -43,13 +44,12 @@ def measurement(**changes: Any) -> Measurement:
 
 
 def scores(accuracies: Sequence[float], half: float = 0.02) -> LayerScores:
-    found = [
-        LayerScore(layer, test, test, (test - half, test + half), {"L2 penalty": 1.0})
-        for layer, test in enumerate(accuracies)
-    ]
     return LayerScores(
-        layers=tuple(found),
-        best_index=max(range(len(found)), key=lambda layer: accuracies[layer]),
+        layers=tuple(
+            LayerScore(layer, test, test, (test - half, test + half), {"L2 penalty": 1.0})
+            for layer, test in enumerate(accuracies)
+        ),
+        best_index=max(range(len(accuracies)), key=lambda layer: accuracies[layer]),
         num_classes=10,
         majority_accuracy=0.1,
         num_images={"train": 1437, "validation": 180, "test": 180},
@@ -114,14 +114,7 @@ def records() -> list[dict[str, Any]]:
 def baselines(split: str = "test") -> dict[str, Any]:
     """The learning-free baselines of a run, as in its log."""
     nats = {"unigram": 2.071, "top neighbor": 1.766, "PNG": 2.33}
-    return {
-        "kind": "baselines",
-        "step": 0,
-        "held_out": split,
-        "images": 60,
-        "train_images": 1437,
-        "nats": nats,
-    }
+    return {"kind": "baselines", "step": 0, "held_out": split, "images": 60, "nats": nats}
 
 
 def regression() -> Recipe:
@@ -158,33 +151,24 @@ def whole(
     return run
 
 
-def fine_tuned(path: Path) -> RunFolder:
+def fine_tuned(path: Path, pool: Pool = "mean") -> RunFolder:
     """A fine-tuned run that was evaluated."""
-    run = bare(path, replace(igpt.digits_bert(), finetune=FineTuneConfig(generative_weight=0.5, layer=1)))
+    settings = FineTuneConfig(generative_weight=0.5, layer=1, pool=pool)
+    run = bare(path, replace(igpt.digits_bert(), finetune=settings))
     run.environment.write_text(json.dumps({"device": "cpu", "majority": 0.102}))
-    seen = {"kind": "evaluation", "loss_nats": 1.7, "class_nats": 2.0}
+    seen = {"kind": "evaluation", "loss_nats": 1.7, "class_nats": 2.0, "split": "validation", "images": 64}
     validation = [
-        {**seen, "step": step, "split": "validation", "accuracy": accuracy, "images": 64}
-        for step, accuracy in ((0, 0.1), (10, 0.5), (20, 0.4))
+        {**seen, "step": step, "accuracy": accuracy} for step, accuracy in ((0, 0.1), (10, 0.5), (20, 0.4))
     ]
+    measured = to_dict(measurement(baselines={"majority class": 0.1}))
     test = {**seen, "step": 10, "split": "test", "accuracy": 0.6, "images": 180, "interval": [0.53, 0.67]}
-    write_log(
-        run, [*validation, {**test, "measurement": to_dict(measurement(baselines={"majority class": 0.1}))}]
-    )
+    write_log(run, [*validation, {**test, "measurement": measured}])
     by_class: Any = {"per_class_accuracy": (0.5, 0.7), "confusion_matrix": ((1, 0), (0, 1))}
     one_mask = EnsembleAccuracy(0.6, 0.6)
     metrics = ClassificationMetrics(180, 0.6, (0.53, 0.67), 1.2, 0.9, **by_class, ensemble=one_mask)
-    result = EvaluationResult(
-        call=call("evaluate"),
-        measurement=measurement(),
-        data="digits",
-        step=10,
-        mask_ensemble=0,
-        precision="fp32",
-        classes=("a", "b"),
-        metrics=metrics,
-    )
-    result.saved(run.evaluations / "evaluate.json")
+    about: Any = {"data": "digits", "step": 10, "mask_ensemble": 0, "precision": "fp32"}
+    given: Any = {"call": call("evaluate"), "measurement": measurement(), "classes": ("a", "b")}
+    EvaluationResult(**about, **given, metrics=metrics).saved(run.evaluations / "evaluate.json")
     return run
 
 
@@ -199,11 +183,9 @@ def dataset(classes: int) -> ImageDataset:
     """Gray noise with labels, or without any where there are no classes."""
     draws = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (max(60, 3 * classes), 3, 8, 8), dtype=torch.uint8, generator=draws)
-    labels = torch.arange(len(images)) % classes if classes else None
-    split = Split(images, labels)
-    return ImageDataset(
-        "photos", tuple(f"class {place}" for place in range(classes)), split, split, split, "x"
-    )
+    split = Split(images, torch.arange(len(images)) % classes if classes else None)
+    names = tuple(f"class {place}" for place in range(classes))
+    return ImageDataset("photos", names, split, split, split, "x")
 
 
 def words(text: str) -> str:

@@ -12,29 +12,20 @@ from isopix.reporting.run_record import read_run, read_run_or_model
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import bare, call, evidence, whole
 
-
-def overwrite(path: Callable[[RunFolder], Path], content: bytes) -> Callable[[RunFolder], Path]:
-    def damage(run: RunFolder) -> Path:
-        path(run).write_bytes(content)
-        return path(run)
-
-    return damage
-
-
-DAMAGES = {
-    "no JSON": overwrite(lambda run: run.probes / "probe.json", b"{"),
-    "another shape": overwrite(lambda run: run.probes / "probe.json", b'{"call": {"verb": "probe"}}'),
-    "environment": overwrite(lambda run: run.environment, b"[]"),
-    "data": overwrite(lambda run: run.data_sample, b"no archive"),
-    "log": overwrite(lambda run: run.log, b"nothing\n"),
-    "weights": overwrite(lambda run: next(run.checkpoints.glob("*/manifest.json")), b"{}"),
+DAMAGES: dict[str, tuple[Callable[[RunFolder], Path], bytes]] = {
+    "no JSON": (lambda run: run.probes / "probe.json", b"{"),
+    "another shape": (lambda run: run.probes / "probe.json", b'{"call": {"verb": "probe"}}'),
+    "environment": (lambda run: run.environment, b"[]"),
+    "data": (lambda run: run.data_sample, b"no archive"),
+    "log": (lambda run: run.log, b"nothing\n"),
+    "weights": (lambda run: next(run.checkpoints.glob("*/manifest.json")), b"{}"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_file_that_cannot_be_read_is_listed_and_the_rest_is_shown(tmp_path: Path, damage: str) -> None:
-    run = whole(tmp_path / "run")
-    DAMAGES[damage](run)
+    run, (path, content) = whole(tmp_path / "run"), DAMAGES[damage]
+    path(run).write_bytes(content)
     record = read_run(run)
     [problem] = record.problems
     assert "\n" not in problem

@@ -1,5 +1,4 @@
-import json
-import os
+"""The log of a run: valid lines are read, wrong ones skipped and told, later ones cut."""
 
 import pytest
 
@@ -30,10 +29,6 @@ def test_write_and_read_round_trip(path):
     assert log.read_log(path) == [train(step) for step in range(1, 6)]
 
 
-def test_lines_are_plain_json(path):
-    assert json.loads(path.read_text().splitlines()[0]) == train(1)
-
-
 def test_lines_are_not_buffered(tmp_path):
     writer = log.RunLog(tmp_path / "log.jsonl")
     writer.write(train(1))
@@ -41,20 +36,15 @@ def test_lines_are_not_buffered(tmp_path):
     writer.close()
 
 
-def test_a_torn_last_line_is_not_read(path):
+def test_a_torn_last_line_is_not_read_and_cut_before_the_next_is_written(path):
     whole = path.read_bytes()
-    last = len(whole.splitlines(keepends=True)[-1])
-    for lost in range(1, last + 1):
+    for lost in range(1, len(whole.splitlines(keepends=True)[-1]) + 1):
         path.write_bytes(whole[:-lost])
         assert steps(path) == [1, 2, 3, 4]
-
-
-def test_a_torn_last_line_is_cut_before_the_next_is_written(path):
-    path.write_bytes(path.read_bytes()[:-7])
-    writer = log.RunLog(path)
-    writer.write(train(5))
-    writer.close()
-    assert log.read_log(path) == [train(step) for step in range(1, 6)]
+        writer = log.RunLog(path)
+        writer.write(train(5))
+        writer.close()
+        assert path.read_bytes() == whole
 
 
 WRONG = [
@@ -63,18 +53,13 @@ WRONG = [
     '{"kind": "train"}',
     "",
     "[" * 100_000,
-    '{"kind": "train", "step": "3"}',
     '{"kind": "train", "step": -3}',
     '{"kind": "train", "step": true}',
-    '{"kind": 3, "step": 3}',
     '{"kind": ["train"], "step": 3}',
     '{"kind": "train", "step": 3, "loss_nats": NaN}',
     '{"kind": "evaluation", "step": 3, "loss_nats": 1.5}',
     '{"kind": "evaluation", "step": 3, "split": 4}',
-    '{"kind": "note", "step": 3}',
     '{"kind": "baselines", "step": 3, "held_out": "test", "nats": {"unigram": "x"}}',
-    '{"kind": "baselines", "step": 3, "held_out": "test", "nats": {}, "modes": 7}',
-    '{"kind": "measurement", "step": 3, "measurement": []}',
 ]
 
 
@@ -99,14 +84,6 @@ def test_a_link_is_not_followed(tmp_path):
         with pytest.raises(ValueError, match=f"{link} is a symbolic link"):
             use(link)
     assert target.read_text() == "keep\n" * 3
-
-
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
-    pipe = tmp_path / "log.jsonl"
-    os.mkfifo(pipe)
-    for use in (log.RunLog, log.read_log):
-        with pytest.raises((ValueError, OSError)):
-            use(pipe)
 
 
 @pytest.mark.parametrize("step", range(7))

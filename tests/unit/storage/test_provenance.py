@@ -10,8 +10,6 @@ import pytest
 from isopix.storage import provenance
 from isopix.storage.provenance import git_commit
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
@@ -23,37 +21,26 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def head(checkout: Path) -> str:
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_checkout_has_a_commit_and_is_dirty_when_changed(checkout: Path) -> None:
     words = ["git", "rev-parse", "HEAD"]
-    return subprocess.run(words, cwd=checkout, check=True, capture_output=True, text=True).stdout.strip()
-
-
-@needs_git
-def test_a_checkout_has_a_commit(checkout: Path) -> None:
-    assert git_commit(checkout) == head(checkout)
-
-
-@needs_git
-def test_a_changed_checkout_is_dirty(checkout: Path) -> None:
+    head = subprocess.run(words, cwd=checkout, check=True, capture_output=True, text=True).stdout.strip()
+    assert git_commit(checkout) == head
     (checkout / "file").write_text("second")
-    assert git_commit(checkout) == f"{head(checkout)}-dirty"
-
-
-@needs_git
-def test_a_package_inside_another_checkout_has_no_commit(checkout: Path) -> None:
-    (checkout / "site-packages").mkdir()
+    assert git_commit(checkout) == f"{head}-dirty"
+    (checkout / "site-packages").mkdir()  # of another project's checkout
     assert git_commit(checkout / "site-packages") is None
 
 
-def test_a_checkout_without_git_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".git").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_commit(tmp_path) is None
-
-
-def test_a_broken_checkout_has_no_commit(tmp_path: Path) -> None:
+def test_without_git_or_in_a_broken_checkout_there_is_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".git").write_text("gitdir: nowhere")
     assert git_commit(tmp_path) is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert git_commit(tmp_path) is None
+    monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)
+    assert "commit" not in provenance.environment({})
 
 
 def test_the_command_is_recorded_with_its_working_directory(
@@ -64,8 +51,3 @@ def test_the_command_is_recorded_with_its_working_directory(
     found = provenance.environment({})
     assert found["folder"] == str(tmp_path)
     assert found["command"] == ["isopix", "pretrain", "igpt.tiny"]
-
-
-def test_an_installed_package_records_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)
-    assert "commit" not in provenance.environment({})

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import isopix
-from isopix.generate.config import SamplingConfig
 from isopix.studio.run import PAINTED, OpenedRun, hidden_part
-from isopix.studio.views import CompletionSettings, completion_frames
+from isopix.studio.views import completion_frames
 from tests.unit.data.refusal import refusal
 
 
@@ -22,7 +21,7 @@ def test_a_seed_gives_the_pictures_of_the_command(
     opened: dict[str, OpenedRun], pristine: Path, name: str
 ) -> None:
     run = opened[name]
-    settings = CompletionSettings(each=2, temperature=0.9, top_k=5, seed=3, iterations=4)
+    settings = {"each": 2, "temperature": 0.9, "top_k": 5, "seed": 3, "order": "inward", "iterations": 4}
     frames = list(completion_frames(run, run.images[:1], "half", settings))
     assert [frame.done for frame in frames] == sorted(frame.done for frame in frames)
     assert frames[-1].done == frames[-1].total
@@ -43,7 +42,7 @@ def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun]) -> None:
     expected[2, 5:7] = True
     assert torch.equal(torch.as_tensor(mask), expected)
     run = opened["bert"]
-    frames = list(completion_frames(run, run.images[:1], mask, CompletionSettings(each=1)))
+    frames = list(completion_frames(run, run.images[:1], mask, {"each": 1}))
     assert frames[-1].total == 2  # positions, each a pass of its own
     changed = (frames[-1].tiles[2].pixels != frames[-1].tiles[1].pixels).any(-1)
     assert not changed[~expected.numpy()].any()
@@ -60,12 +59,12 @@ def test_an_autoregressive_model_says_that_it_does_not_see_later_pixels(
 ) -> None:
     notes = []
     for name, mask in (("ar", "half"), ("ar", "rectangle"), ("bert", "rectangle")):
-        frames = completion_frames(opened[name], opened[name].images[:1], mask, CompletionSettings(each=1))
+        frames = completion_frames(opened[name], opened[name].images[:1], mask, {"each": 1})
         notes.append("does not see them" in next(frames).note)
     assert notes == [False, True, False]
 
 
 def test_wrong_settings_are_refused_at_once(opened: dict[str, OpenedRun]) -> None:
     run = opened["ar"]
-    settings = CompletionSettings(temperature=float(SamplingConfig().temperature) - 1)
+    settings = {"temperature": 0.0}
     assert "temperature" in refusal(lambda: completion_frames(run, run.images[:1], "half", settings))

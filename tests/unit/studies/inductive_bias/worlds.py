@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from isopix.recipes.isotropic import ENCODINGS
-from isopix.studies.claims import ClaimResult
 from isopix.studies.inductive_bias.claims import evaluate_claims
-from isopix.studies.inductive_bias.correct import pack_correct
 from isopix.studies.inductive_bias.evidence import StudyEvidence
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial, pack_correct
+from isopix.studies.results import ClaimRecord
 
 BLOCKS = ("conv", "mixer", "transformer-1")
 CELLS = [(block, encoding, depth) for block in BLOCKS for encoding in ENCODINGS for depth in (1, 3, 6)]
@@ -59,7 +58,7 @@ class World:
 
     trials: list[Trial] = field(default_factory=list)
 
-    def results(self) -> dict[str, ClaimResult]:
+    def results(self) -> dict[str, ClaimRecord]:
         """The results of the claims by letter."""
         found = evaluate_claims(StudyEvidence(self.trials, "mean", EFFECTS))
         return {each.letter: each for each in found}

@@ -1,0 +1,142 @@
+"""Principal components of a stem's weights: patch-embedding filters, or embedding tables of pixel values."""
+
+from typing import Any, NamedTuple
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, rounded
+from isopix.codecs.base import Codec
+from isopix.core.registry import register
+from isopix.core.table import Table
+from isopix.core.types import Grid
+from isopix.model.masking import sum_components
+from isopix.model.network import Network
+from isopix.model.stems.base import Stem
+from isopix.plots.embeddings import plot_embedding_pca
+from isopix.plots.style import Figure
+
+LINEARITY_TOLERANCE = 1e-3  # relative; allows for rounding of the sum of all filters
+NUM_FILTER_COMPONENTS = 28  # as many as the Vision Transformer paper shows (figure 7, left)
+NUM_TABLE_COMPONENTS = 8
+
+Filters = Float[Tensor, "D 3 side side"]
+
+
+class PrincipalComponents(NamedTuple):
+    """Orthonormal components in order of decreasing variance, the fraction of variance that each explains,
+    and the projections of the centered rows onto them.
+    """
+
+    components: Float[Tensor, "components F"]
+    explained_variance_ratio: Float[Tensor, " components"]
+    projections: Float[Tensor, "rows components"]
+
+
+def principal_components(rows: Float[Tensor, "rows F"], count: int) -> PrincipalComponents:
+    """Return at most `count` principal components of the rows.
+
+    The sign of each component makes its entry of largest magnitude positive. The explained variance of
+    identical rows is 0.
+    """
+    rows = rows.detach().cpu().double()
+    centered = rows - rows.mean(0)
+    _, singular_values, components = torch.linalg.svd(centered, full_matrices=False)
+    components = components[:count]
+    largest = components.gather(1, components.abs().argmax(1, keepdim=True))
+    components = components * largest.sign()
+    variance = singular_values.square()
+    ratio = variance[:count] / variance.sum().clamp(min=torch.finfo(variance.dtype).tiny)
+    return PrincipalComponents(components.float(), ratio.float(), (centered @ components.T).float())
+
+
+@torch.no_grad()
+def patch_filters(stem: Stem, side: int) -> Filters | None:
+    """Return the change of a patch's token as each of its sub-pixels goes from 0 to 255, or None if the stem
+    is not linear in the pixels.
+
+    The stem is evaluated one sub-pixel at a time, whatever its parametrization. It is linear if the filters
+    sum to the difference between a white and a black patch.
+    """
+    size = 3 * side * side
+    pixels = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
+    device = next(stem.parameters()).device
+    patches = rearrange(pixels, "n (c h w) -> n c h w", c=3, h=side).to(device)
+    tokens = sum_components(stem(patches))[:, 0].cpu().double()
+    black, white = tokens[-2], tokens[-1]
+    filters = tokens[:-2] - black
+    if (filters.sum(0) - (white - black)).norm() > LINEARITY_TOLERANCE * filters.norm():
+        return None
+    return rearrange(filters, "(c h w) d -> d c h w", c=3, h=side)
+
+
+def component_images(found: PrincipalComponents, side: int) -> Float[Tensor, "components side side 3"]:
+    """Return components of filters as colors in [0, 1]: 0 is mid-gray, the largest entry is at 0 or 1."""
+    patches = rearrange(found.components, "n (c h w) -> n h w c", c=3, h=side)
+    return 0.5 + patches / (2 * patches.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-12))
+
+
+@register("embedding_pca")
+class EmbeddingPCA(Analysis):
+    """Principal components of patch-embedding filters, or of embedding tables of pixel values."""
+
+    def label(self) -> str:
+        return "Embedding PCA"
+
+    def not_applicable_reason(self, network: Network) -> str | None:
+        stem = network.backbone.stem
+        if stem.has_value_table or patch_filters(stem, network.codec.patch_size) is not None:
+            return None
+        return "this stem is not linear in the pixels of a patch: it has no filters"
+
+    def compute(self, given: AnalysisInput) -> Numbers:
+        """Return components with the variance that they explain."""
+        stem, patch_size = given.backbone.stem, given.codec.patch_size
+        if stem.has_value_table:
+            tables = [
+                {
+                    "explained_variance_ratio": rounded(found.explained_variance_ratio),
+                    "projections": rounded(found.projections),
+                }
+                for table in stem.value_table()
+                for found in (principal_components(table, NUM_TABLE_COMPONENTS),)
+            ]
+            return {**given.common_results(), "weights": "tables", "tables": tables, **_palette(given.codec)}
+        filters = patch_filters(stem, patch_size)
+        assert filters is not None, "the analysis applies"
+        found = principal_components(rearrange(filters, "d c h w -> d (c h w)"), NUM_FILTER_COMPONENTS)
+        return {
+            **given.common_results(),
+            "weights": "filters",
+            "components": rounded(component_images(found, patch_size), 3),
+            "explained_variance_ratio": rounded(found.explained_variance_ratio),
+        }
+
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_embedding_pca(numbers)
+
+    def caption(self, numbers: Numbers) -> str:
+        if numbers["weights"] == "filters":
+            return "Leading principal components of the patch-embedding filters; gray is zero."
+        return "Embeddings of the palette colors, or of the values of codes, on their principal components."
+
+    def table(self, numbers: Numbers) -> Table:
+        tables = [numbers] if numbers["weights"] == "filters" else numbers["tables"]
+        return Table(
+            f"PCA of the embedding's {numbers['weights']}: variance explained by the leading components",
+            ("table", "1", "2", "3", "8"),
+            [
+                (str(i), *(f"{sum(table['explained_variance_ratio'][:count]):.1%}" for count in (1, 2, 3, 8)))
+                for i, table in enumerate(tables, start=1)
+            ],
+        )
+
+
+def _palette(codec: Codec) -> dict[str, Any]:
+    """Return the color of each code of a codec with one code per position."""
+    if codec.num_codes > 1:
+        return {}
+    colors = codec.decode(torch.arange(codec.vocab_size)[:, None, None], Grid(1, 1))
+    return {"colors": colors.flatten(1).cpu().tolist()}

@@ -1,0 +1,126 @@
+"""Files and folders that are no dataset, are damaged or not clear: each is refused in one line."""
+
+import gzip
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.data.refusal import refusal
+from tests.unit.data.shards import encoded, table, tar_bytes, write_arrow
+from tests.unit.data.test_formats import IMAGES, LABELS
+from tests.unit.data.test_sources import read, train
+
+CODES = np.zeros((2, 64), int)
+PALETTE = np.linspace(-1, 1, 12).reshape(4, 3)
+
+Content = dict[str, object]  # what is in the files of a dataset, by their names
+
+
+def _write(root: Path, content: Content) -> None:
+    for name, value in content.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(value, dict):
+            np.savez(path, **value)
+        elif isinstance(value, pa.Table):
+            pq.write_table(value, path)
+        elif isinstance(value, np.ndarray):
+            np.save(path, value)
+        else:
+            path.write_bytes(value)  # type: ignore[arg-type]
+
+
+def _codes(**changes: np.ndarray) -> Content:
+    files = {"a_trX": CODES, "kmeans_centers": PALETTE, **changes}
+    return {f"{name}.npy": array for name, array in files.items()}
+
+
+def _metadata(value: str) -> Content:
+    return {"set.parquet": table(2).replace_schema_metadata({"huggingface": value})}
+
+
+def _samples(*members: tuple[str, bytes]) -> Content:
+    return {"one.tar": tar_bytes(members)}
+
+
+REFUSED: list[tuple[Content, str]] = [
+    ({"notes.txt": b""}, "has no images; allowed suffixes: .jpg .jpeg .png .webp .bmp .gif .tif .tiff"),
+    ({"test/a.png": b""}, "has no split train, only test"),
+    (dict.fromkeys(["train/a.png", "val/a.png", "valid/a.png"], b""), "has both valid/ and val/; keep one"),
+    (dict.fromkeys(["cat/a.png", "b.png"], b""), "images next to its sub-folders (b.png) and inside them"),
+    (dict.fromkeys(["train/a.png", "cat/a.png"], b""), "has train/ and cat/, so it may be a split or a"),
+    (dict.fromkeys(["train/cat/a.png", "test/cow/a.png"], b""), "class 'cow' of"),
+    ({"set.npz": {"x_test": IMAGES}}, "x_train"),
+    ({"set.npz": {"x_train": IMAGES / 255}}, "x_train is float64 [4, 6, 5, 3]; allowed: [n H W] of uint8"),
+    ({"set.npz": {"x_train": np.zeros((1, 5000, 5000), np.uint8)}}, "up to 16,000,000 pixels"),
+    ({"set.npz": {"x_train": IMAGES, "y_train": LABELS[:3]}}, "y_train is int64 [3]; allowed: integers [4]"),
+    ({"set.npz": {"x_train": IMAGES, "y_train": LABELS - 1}}, "no label from 0 on for 2 of 4 images"),
+    ({"set.npz": {"x_train": IMAGES, "y_train": LABELS, "class_names": ["cat"]}}, "label 1 has no class"),
+    ({"set.npz": b"PK"}, "set.npz cannot be read: "),
+    ({"a_trX.npy": CODES}, "has no kmeans_centers.npy or palette.npz"),
+    (_codes(kmeans_centers=PALETTE * 2), "no colors [K 3] in the range of bytes"),
+    (_codes(b_trX=CODES), "is not one dataset of codes"),
+    (_codes(a_trX=CODES[:, :16]), "images of 4 x 4 pixels; data.rows 8"),
+    (_codes(a_trX=CODES * 1.0), "integers [n H*W]"),
+    (_codes(a_trX=CODES + 4), "codes from 4 to 4; the palette has 4"),
+    (_codes(a_trY=LABELS), "is int64 [4]; allowed: classes [2] or one-hot [2 C]"),
+    (_codes(a_trY=np.ones((2, 3))), "or one-hot"),
+    ({"set.parquet": table(3).drop_columns("img")}, "no image column of {bytes, path}; its columns: label"),
+    (_metadata("{"), "the metadata 'huggingface' of "),
+    (
+        {"set.parquet": table(2).set_column(1, "label", pa.array([0, 2**64 - 1], pa.uint64()))},
+        "column 'label' of labels cannot be read",
+    ),
+    ({"train-0.parquet": table(3), "train-1.parquet": table(3, image="x")}, "1.parquet has other columns"),
+    ({"dataset_dict.json": b'{"splits": ["test"]}', "test/state.json": b'{"_data_files": []}'}, "only test"),
+    (_samples(("a.png", b""), ("a.jpg", b"")), "sample 'a' has 2 images: png, jpg; allowed: one"),
+    (_samples(("a.png", b""), ("a.cls", b"cat")), "file 'a.cls' cannot be read: invalid literal for int()"),
+    (_samples(("a.png", b""), ("a.json", b"[" * 10**5)), "file 'a.json' cannot be read"),
+    (_samples(("a.png", b""), ("a.cls", b"1"), ("b.png", b"")), "no label from 0 on for 1 of 2 images"),
+    (_samples(("a.txt", b"")), "has no images; allowed suffixes: .jpg"),
+    ({"train.tar.gz": gzip.compress(b"")}, "it is compressed, so that no image can be read by itself"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_is_no_dataset_is_refused(tmp_path: Path, content: Content, message: str) -> None:
+    _write(tmp_path, content)
+    single = len(content) == 1 and next(iter(content)).endswith((".npz", ".parquet", ".tar"))
+    assert message in refusal(read, tmp_path / next(iter(content)) if single else tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "end"),
+    [*product(["parquet", "arrow"], [-8, -20, -300]), *product(["tar"], [100, 522, 1024, 2048])],
+)
+def test_files_that_are_cut_off_are_named(tmp_path: Path, suffix: str, end: int) -> None:
+    path, samples = tmp_path / f"set.{suffix}", [(f"{i}.png", encoded(i)) for i in range(3)]
+    if suffix == "arrow":
+        write_arrow(path, table(8))
+    else:
+        _write(tmp_path, {path.name: table(8) if suffix == "parquet" else tar_bytes(samples)})
+    split = train(path)
+    path.write_bytes(path.read_bytes()[:end])
+    assert f"file {path} cannot be read: " in refusal(read, path)
+    if suffix == "tar":
+        assert "cut off while it was read" in refusal(lambda: list(split.images()))
+
+
+def test_damaged_content_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "set.npz"
+    np.savez(path, x_train=np.zeros((100, 9, 9), np.uint8))
+    split, data = train(path), bytearray(path.read_bytes())
+    data[4000] ^= 1
+    path.write_bytes(data)
+    message = f"{path} x_train cannot be read: Bad CRC-32 for file 'x_train.npy'"
+    assert refusal(lambda: list(split.images())) == message
+    path = write_arrow(tmp_path / "set.arrow", table(4))
+    offsets = np.cumsum([0, *(len(encoded(i)) for i in range(4))]).astype("<i4").tobytes()
+    assert path.read_bytes().count(offsets) == 1
+    outside = offsets[:4] + (2**31 - 1).to_bytes(4, "little") + offsets[8:]
+    path.write_bytes(path.read_bytes().replace(offsets, outside))
+    assert "cannot be read" in refusal(lambda: list(train(path).images()))

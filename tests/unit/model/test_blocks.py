@@ -1,0 +1,191 @@
+"""Blocks compute the equations of their papers, at the papers' sizes and costs, cached or not."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from einops import rearrange
+from torch import nn
+
+from isopix.core.types import Grid, Tokens
+from isopix.model.blocks.base import Block, BlockSpec
+from isopix.model.blocks.convolution import ConvolutionSpec
+from isopix.model.blocks.mixer import MixerSpec
+from isopix.model.blocks.transformer import AxialSpec, TransformerBlock, TransformerSpec
+from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
+
+GRID, WIDTH = Grid(3, 4), 5
+N = GRID.positions
+PAPER = Grid(32, 32)
+PRECEDING = [(-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 0)]
+FOLLOWING = [(0, 1), (1, -1), (1, 0), (1, 1)]
+AXIAL = AxialSpec(heads=1, mlp=TwoLayerMLPSpec(expansion=2))
+both = pytest.mark.parametrize("causal", [False, True])
+units = pytest.mark.parametrize("units", [None, 1, 5, 24, 31], ids=str)
+
+
+def draw(block: BlockSpec, *, causal: bool, grid: Grid = GRID) -> Block:
+    """A block in float64 of which every parameter is random, the norms' gains and biases too."""
+    built = block.build(grid, WIDTH, causal).double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in built.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    return built
+
+
+def tokens(grid: Grid = GRID) -> Tokens:
+    """Two random images in float64."""
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(2, grid.positions, WIDTH, generator=generator, dtype=torch.float64)
+
+
+def normed(x: Tokens, norm: nn.Module) -> Tokens:
+    """Layer norm by its definition."""
+    centered = x - x.mean(-1, keepdim=True)
+    scale = (centered.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    return centered / scale * norm.weight + norm.bias
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    """x P(Z < x) for a standard normal Z."""
+    return x * (1 + torch.erf(x / 2**0.5)) / 2
+
+
+def convolved(x: Tokens, conv: nn.Module, causal: bool) -> Tokens:
+    """Position by position and tap by tap."""
+    output = conv.bias.expand(x.shape).clone()
+    for row in range(GRID.rows):
+        for col in range(GRID.cols):
+            for tap, (down, right) in enumerate(PRECEDING if causal else PRECEDING + FOLLOWING):
+                if 0 <= row + down < GRID.rows and 0 <= col + right < GRID.cols:
+                    there = x[:, (row + down) * GRID.cols + col + right]
+                    output[:, row * GRID.cols + col] += there @ conv.weight[..., tap].T
+    return output
+
+
+@both
+def test_a_convolution_block_is_the_papers_equations(causal: bool) -> None:
+    block, x = draw(ConvolutionSpec(), causal=causal), tokens()
+    middle = x + gelu(convolved(normed(x, block.norm1), block.conv1, causal))
+    expected = middle + gelu(convolved(normed(middle, block.norm2), block.conv2, causal))
+    torch.testing.assert_close(block(x), expected)
+
+
+@both
+@units
+def test_a_mixer_block_is_the_papers_equations(causal: bool, units: int | None) -> None:
+    """Equations 2 and 3 as printed; causally, unit j reads positions up to its own, and is read from its own
+    on. FLOPs are two for each weight that is not masked.
+    """
+    spec = MixerSpec(units=units, mlp=TwoLayerMLPSpec(expansion=2))
+    block, x, count = draw(spec, causal=causal), tokens(), units or N
+    places = torch.arange(count) * N // count
+    back, on = (torch.arange(N) <= places[:, None]).double(), (torch.arange(N) >= places[:, None]).double()
+    if not causal:
+        back, on = torch.ones_like(back), torch.ones_like(on)
+    mlp, given = block.token_mlp, normed(x, block.norm1)
+    hidden = gelu((mlp.up.weight * back) @ given + mlp.up.bias[:, None])
+    middle = x + (mlp.down.weight * on.T) @ hidden + mlp.down.bias[:, None]
+    turned = normed(middle, block.norm2).mT
+    inner = gelu(block.mlp.up.weight @ turned + block.mlp.up.bias[:, None])
+    expected = (middle.mT + block.mlp.down.weight @ inner + block.mlp.down.bias[:, None]).mT
+    torch.testing.assert_close(block(x), expected)
+    weights = int(back.sum() + on.sum())
+    assert spec.flops(GRID, WIDTH, causal) == 2 * WIDTH * weights + 2 * 2 * N * 2 * WIDTH**2
+
+
+@pytest.mark.parametrize("spec", [ConvolutionSpec(), *(MixerSpec(units=each) for each in (None, 1, 5, 31))])
+@pytest.mark.parametrize("lengths", [[1] * 12, [12], [5, 1, 1, 1, 1, 1, 1, 1], [3, 6, 3]], ids=str)
+def test_cached_runs_of_any_length_equal_one_forward_pass(spec: BlockSpec, lengths: list[int]) -> None:
+    block, x = draw(spec, causal=True), tokens()
+    cache = block.new_cache(N)
+    found = [block.forward_cached(part, cache) for part in x.split(lengths, 1)]
+    torch.testing.assert_close(torch.cat(found, 1), block(x))
+
+
+def study(heads: int, expansion: int) -> TransformerSpec:
+    mlp = TwoLayerMLPSpec(expansion=expansion)
+    return TransformerSpec(heads=heads, attention_bias=True, norm=LayerNormSpec(), mlp=mlp)
+
+
+def published() -> Iterator[tuple[BlockSpec, bool, int, int]]:
+    """Parameters of a block of width 128 and FLOPs per position of 32 x 32, of the study of inductive biases;
+    a causal convolution has five of nine taps.
+    """
+    yield ConvolutionSpec(), False, 295_680, 589_824
+    yield ConvolutionSpec(), True, 2 * (5 * 128**2 + 128) + 4 * 128, 2 * 2 * 5 * 128**2
+    yield MixerSpec(), False, 2_132_736, 589_824
+    for heads in (1, 4):
+        yield study(heads, 1), False, 99_584, 720_896
+        yield study(heads, 4), False, 198_272, 917_504
+
+
+@pytest.mark.parametrize(("block", "causal", "parameters", "flops"), list(published()))
+def test_parameters_and_flops_are_the_papers(
+    block: BlockSpec, causal: bool, parameters: int, flops: int
+) -> None:
+    built = block.build(PAPER, 128, causal)
+    assert sum(parameter.numel() for parameter in built.parameters()) == parameters
+    assert block.flops(PAPER, 128, causal) == 1024 * flops
+
+
+def test_a_mixer_of_few_units_has_the_parameters_of_a_convolution() -> None:
+    found = MixerSpec(units=128).build(PAPER, 128, causal=False)
+    assert sum(parameter.numel() for parameter in found.parameters()) == 296_832
+
+
+def test_away_from_the_border_a_shifted_image_gives_shifted_outputs() -> None:
+    grid = Grid(9, 9)
+    block = draw(ConvolutionSpec(), causal=False, grid=grid)
+    pixels = tokens(grid).view(2, 9, 9, -1)
+    moved = block(pixels.roll((1, 1), (1, 2)).flatten(1, 2)).view(pixels.shape)
+    outputs = block(pixels.flatten(1, 2)).view(pixels.shape)
+    torch.testing.assert_close(moved[:, 3:-2, 3:-2], outputs[:, 2:-3, 2:-3])
+
+
+def test_axial_attention_runs_along_rows_then_along_columns() -> None:
+    block, given = draw(AXIAL, causal=False), tokens()
+    other, rows, cols = given.clone(), *GRID
+    other[:, 1 * cols + 2] = other[:, 1 * cols + 2].flip(-1)
+    halves = [
+        block.rows(rearrange(each, "b (h w) d -> (b h) w d", h=rows)).view_as(given)
+        for each in (given, other)
+    ]
+    moved = (halves[0] != halves[1]).any(-1)[0].view(rows, cols)
+    assert moved.tolist() == [[row == 1] * cols for row in range(rows)]
+    assert (block(given) != block(other)).any(-1).all()
+    for parameter in block.rows.parameters():
+        torch.nn.init.zeros_(parameter)
+    moved = (block(given) != block(other)).any(-1)[0].view(rows, cols)
+    assert moved.tolist() == [[col == 2 for col in range(cols)] for _ in range(rows)]
+    matrices = 2 * 8 * 8 * (4 + 2 * 4)
+    assert AxialSpec(heads=2).flops(GRID, 8, False) == 12 * (2 * matrices + 4 * 4 * 8 + 4 * 3 * 8)
+    with pytest.raises(ValueError, match="an axial block has no causal form; use block=transformer"):
+        AXIAL.build(GRID, WIDTH, True)
+
+
+def block_of(**settings: float) -> tuple[TransformerBlock, torch.Tensor]:
+    torch.manual_seed(0)
+    return TransformerSpec(heads=2, **settings).build(PAPER, 8, causal=False), torch.randn(4, 6, 8)
+
+
+def test_dropout_of_the_residual_branches_zeroes_and_scales_in_training() -> None:
+    block, tokens = block_of(dropout=0.25)
+    torch.nn.init.zeros_(block.mlp.down.weight)  # the attention alone adds something
+    whole = block.eval()(tokens) - tokens
+    dropped = block.train()(tokens) - tokens
+    kept = dropped.abs() > 1e-6
+    assert torch.allclose(dropped[kept], (whole / 0.75)[kept], atol=1e-5)
+    assert 0.6 < kept.float().mean() < 0.9
+
+
+def test_dropout_of_attention_weights_keeps_the_mean_and_is_not_in_evaluation() -> None:
+    block, tokens = block_of(attention_dropout=0.25)
+    attention, plain = block.attention, block_of()[0].attention
+    plain.load_state_dict(attention.state_dict())
+    whole = attention.eval()(tokens)
+    assert torch.equal(whole, plain.train()(tokens))
+    drawn = torch.stack([attention.train()(tokens) for _ in range(4000)])
+    assert (drawn.mean(0) - whole).abs().max() < 5 * drawn.std(0).max() / 4000**0.5
+    assert drawn.std(0).min() > 0

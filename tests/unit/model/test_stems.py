@@ -1,0 +1,155 @@
+"""Stems: what embeddings of patches and of values compute, and their sizes in the papers."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from isopix.codecs.base import Codec
+from isopix.codecs.patches import Bytes, MeanColorSpec
+from isopix.core.random import generator
+from isopix.core.types import Grid, Images
+from isopix.model.blocks.convolution import GroupNormReLU, StdConv2d
+from isopix.model.init import initialize
+from isopix.model.masking import sum_components
+from isopix.model.stems.base import StemSpec
+from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec
+from isopix.model.stems.pixels import (
+    FourierFeatures,
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    PixelEmbedding,
+    TokenEmbeddingSpec,
+)
+
+GRID, WIDTH, PATCH_SIZE = Grid(2, 3), 6, 8
+PATCHES, BYTES = MeanColorSpec(patch_size=PATCH_SIZE).build(GRID), Bytes(Grid(3, 4))
+STEMS = [PatchEmbedSpec(), ConvPatchEmbedSpec(channels=4), ResNetPatchEmbedSpec(stages=(1, 2), channels=4)]
+MANY = 20_000  # frequencies, at which a mean of cosines strays by less than 0.04 (eight standard deviations)
+
+
+def images(codec: Codec = PATCHES) -> Images:
+    shape = (2, 3, *codec.image_size)
+    return torch.randint(256, shape, dtype=torch.uint8, generator=generator(0, "images"))
+
+
+@pytest.mark.parametrize("stem", STEMS, ids=lambda stem: stem.kind)
+def test_a_patch_depends_on_its_own_pixels_alone(stem: StemSpec) -> None:
+    """Exactly, in training too: no norm mixes patches or images."""
+    built, x = stem.build(PATCHES, WIDTH).train(), images()
+    [before] = built(x)
+    x[0, :, :PATCH_SIZE, PATCH_SIZE : 2 * PATCH_SIZE] ^= 0xFF
+    [after] = built(x)
+    assert (before != after).any(-1).nonzero().tolist() == [[0, 1]]
+
+
+def test_linear_patches_are_one_matrix_over_all_pixels() -> None:
+    built, x = PatchEmbedSpec().build(PATCHES, WIDTH), images()
+    pixels = x[1, :, PATCH_SIZE:, PATCH_SIZE : 2 * PATCH_SIZE].float().flatten() / 127.5 - 1
+    expected = built.project.weight @ pixels + built.project.bias
+    torch.testing.assert_close(built(x)[0][1, 4], expected)
+
+
+def test_pixels_are_normalized_channel_by_channel() -> None:
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    stem, plain = (each.build(PATCHES, WIDTH) for each in (PatchEmbedSpec(mean=mean, std=std), STEMS[0]))
+    found, levels = stem.normalize(images().float()).double(), images().double() / 255
+    for channel in range(3):
+        expected = (levels[:, channel] - mean[channel]) / std[channel]
+        assert torch.allclose(found[:, channel], expected, atol=1e-5)
+    assert torch.equal(plain.normalize(images().float()), images().float() / 127.5 - 1)  # bit for bit
+
+
+def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> None:
+    """13 bottlenecks of three, the first and the last; shortcuts are not counted, as in ResNet-50. Each stage
+    but the first halves the side.
+    """
+    codec = MeanColorSpec(patch_size=16).build(GRID)
+    with torch.device("meta"):
+        built = ResNetPatchEmbedSpec().build(codec, 1024)
+    layers = [name for name, each in built.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)]
+    assert len([name for name in layers if "conv0" not in name]) == 41
+    assert len([name for name in layers if "conv0" in name]) == 3  # where each stage begins
+    assert (built.project.in_features, built.project.out_features) == (1024, 1024)
+    pixels, shapes = torch.randn(2, 3, 16, 16), []
+    for layer in ResNetPatchEmbedSpec(channels=4).build(codec, WIDTH).features[:-2]:  # without the mean
+        pixels = layer(pixels)
+        shapes.append((pixels.shape[1], pixels.shape[2]))
+    assert shapes == [(4, 16), *[(16, 16)] * 3, *[(32, 8)] * 4, *[(64, 4)] * 6, (64, 4)]
+
+
+def test_convolutions_count_flops_at_every_pixel_and_keep_variances() -> None:
+    """8 x 8 to 4 x 4 pixels of 4 channels, then one matrix."""
+    assert STEMS[1].flops_per_token(PATCHES, WIDTH) == 2 * (16 * 4 * 27 + 64 * WIDTH)
+    conv = StdConv2d(64, 64, 3)
+    pixels = torch.randn(16, 64, 12, 12, generator=generator(0, "pixels"))
+    conv.weight.data.mul_(7).add_(3)
+    assert float(conv(pixels).detach()[:, :, 1:-1, 1:-1].var()) == pytest.approx(1, abs=0.1)
+    assert [GroupNormReLU(channels).norm.num_groups for channels in (2, 12, 64, 1024)] == [1, 1, 16, 32]
+
+
+def build(stem: FourierPixelEmbeddingSpec | LinearPixelEmbeddingSpec) -> PixelEmbedding:
+    """In float64, every parameter random."""
+    built = stem.build(BYTES, WIDTH).double()
+    with torch.no_grad():
+        for tensor in (*built.parameters(), *built.buffers()):
+            tensor.copy_(torch.randn(tensor.shape, generator=generator(0, "stem"), dtype=torch.float64))
+    return built
+
+
+def test_linear_is_one_linear_layer_of_scaled_pixels() -> None:
+    stem, x = build(LinearPixelEmbeddingSpec()), images(BYTES)
+    scaled = (x.double() - 127.5) / 127.5
+    expected = scaled.flatten(2).mT @ stem.project.weight.T + stem.bias.sum(0)
+    torch.testing.assert_close(sum_components(stem(x)), expected)
+
+
+def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
+    """Number by number: channel after channel, frequency after frequency, a sine and a cosine."""
+    stem, x = build(FourierPixelEmbeddingSpec(sigma=0.7, frequencies=3)), images(BYTES)
+    for b, row, col in ((0, 0, 0), (1, 2, 3), (1, 1, 2)):
+        features = []
+        for channel in range(3):
+            p = (float(x[b, channel, row, col]) - 127.5) / 127.5
+            for normal in stem.features.normals[channel].tolist():
+                turn = 2 * math.pi * 0.7 * normal * p
+                features += [math.sin(turn), math.cos(turn)]
+        expected = stem.project.weight @ torch.tensor(features, dtype=torch.float64) + stem.bias.sum(0)
+        torch.testing.assert_close(sum_components(stem(x))[b, row * 4 + col], expected)
+
+
+@pytest.mark.parametrize(("sigma", "expected"), [(0.0, 1.0), (1.0, 0.8209), (3.0, 0.1693), (50.0, 0.0)])
+def test_similarity_falls_faster_with_sigma(sigma: float, expected: float) -> None:
+    """At a distance of 0.1 (SPEC: 0.821 for sigma 1)."""
+    features = FourierFeatures(FourierPixelEmbeddingSpec(sigma=sigma, frequencies=MANY)).double()
+    features.normals.copy_(torch.randn(3, MANY, generator=generator(0, "stem")))
+    values = torch.linspace(-1, 1, 256, dtype=torch.float64).clone()
+    values[1] = values[0] + 0.1
+    vectors = features(values)
+    for channel in range(3):
+        alike = float(vectors[channel, 0] @ vectors[channel, 1] / MANY)
+        assert alike == pytest.approx(expected, abs=0.04)
+
+
+def test_frequencies_are_drawn_from_the_seed_saved_and_not_learned() -> None:
+    def drawn(seed: int) -> PixelEmbedding:
+        stem = FourierPixelEmbeddingSpec(frequencies=500).build(BYTES, WIDTH)
+        table = {"stem": FourierPixelEmbeddingSpec().init("keras")}
+        draw = generator(seed, "initialise")
+        initialize(nn.ModuleDict({"stem": stem}), table, width=WIDTH, depth=1, generator=draw)
+        return stem
+
+    normals = drawn(0).state_dict()["features.normals"]
+    assert torch.equal(normals, drawn(0).features.normals)
+    assert not torch.equal(normals, drawn(1).features.normals)
+    assert float(normals.std()) == pytest.approx(1, abs=5 / math.sqrt(2 * 1500))
+    assert "features.normals" not in dict(drawn(0).named_parameters())
+
+
+def test_pix2vec_sums_a_table_for_each_channel() -> None:
+    stem, x = TokenEmbeddingSpec().build(BYTES, 5), images(BYTES)
+    assert [tuple(table.weight.shape) for table in stem.tables] == [(256, 5)] * 3
+    red, green, blue = x[1, :, 2, 1].tolist()
+    expected = stem.tables[0].weight[red] + stem.tables[1].weight[green] + stem.tables[2].weight[blue]
+    torch.testing.assert_close(sum_components(stem(BYTES.encode(x)))[1, 9], expected)

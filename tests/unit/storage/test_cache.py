@@ -1,0 +1,99 @@
+"""An artifact is complete or does not exist, and damage is detected; what is wrong with a folder is found."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from isopix.storage import cache
+from isopix.storage.cache import MANIFEST_FILE, folder_problem, read_manifest, size_of, write_artifact
+
+
+def write(folder: Path) -> dict[str, int]:
+    (folder / "content").write_bytes(b"abc")
+    return {"answer": 42}
+
+
+def test_an_artifact_is_written_with_its_manifest_or_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: Path) -> dict[str, int]:
+        write(folder)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_artifact(tmp_path / "key", fail)
+    assert list(tmp_path.iterdir()) == []
+    write_artifact(tmp_path / "key", write)
+    manifest = read_manifest(tmp_path / "key")
+    assert manifest is not None
+    assert manifest["answer"] == 42
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+@pytest.mark.parametrize("always_hashed", [0, cache.ALWAYS_HASHED])
+@pytest.mark.parametrize("name", ["content", MANIFEST_FILE])
+def test_a_changed_or_missing_file_is_detected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, always_hashed: int
+) -> None:
+    """Also that of a large artifact, whose hashes are remembered."""
+    monkeypatch.setattr(cache, "ALWAYS_HASHED", always_hashed)
+    assert read_manifest(tmp_path / "key") is None
+    for damage in (lambda path: path.write_bytes(b"abd"), Path.unlink):
+        write_artifact(tmp_path / "key", write)
+        assert read_manifest(tmp_path / "key")
+        damage(tmp_path / "key" / name)
+        assert read_manifest(tmp_path / "key") is None
+
+
+def _abandoned(folder: Path, name: str, age: float = 0) -> Path:
+    path = folder / name
+    (path / "key").mkdir(parents=True)
+    (path / "key" / "images.npy").write_bytes(b"abc")
+    for each in (path / "key" / "images.npy", path / "key", path):
+        os.utime(each, (time.time() - age,) * 2)
+    return path
+
+
+def test_what_killed_writers_left_is_deleted_by_the_next_one(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host = socket.gethostname()
+    gone = [
+        _abandoned(tmp_path, f".writing-{host}-{ended.pid}-abcd_123"),
+        _abandoned(tmp_path, ".writing-another.host-7-abcd_123", age=90_000),
+    ]
+    kept = [
+        _abandoned(tmp_path, f".writing-{host}-{os.getppid()}-abcd_123"),
+        _abandoned(tmp_path, f".writing-{host}-{os.getpid()}-abcd_123"),
+        _abandoned(tmp_path, f".writing-another.host-{ended.pid}-abcd_123"),
+    ]
+    write_artifact(tmp_path / "key", write)
+    assert not any(path.exists() for path in gone)
+    assert all(path.is_dir() for path in kept)
+
+
+def test_what_does_not_work_in_a_folder_is_found_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "new" / "cache"
+    assert folder_problem(folder) == ""
+    assert list(folder.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    assert folder_problem(tmp_path / "file" / "cache") == "Not a directory"
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "exclusive_lock", lambda *_: nullcontext())
+        assert folder_problem(folder).startswith("file locks do not exclude")
+    monkeypatch.setattr(cache, "replace_file", lambda path, data: path.write_bytes(b"old"))
+    assert folder_problem(folder) == "a file that was replaced has its old content"
+
+
+def test_sizes(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a").write_bytes(bytes(100))
+    (tmp_path / "b").write_bytes(bytes(11))
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+    assert (size_of(tmp_path), size_of(tmp_path / "none")) == (111, 0)
