@@ -125,16 +125,7 @@ class TrainingRun:
     def _train(self, found: Checkpoint | None, state: State | None) -> int:
         """Train, and return the step reached."""
         config, data = self.recipe.train, self.data
-        batches = Batches(
-            data.train,
-            batch_size=config.batch_size,
-            seed=config.seed,
-            device=self.device,
-            augment=self.recipe.data.augment,
-            workers=self.recipe.data.workers,
-            own=own_images(config.batch_size),
-        )
-        with closing(batches):
+        with closing(self._batches()) as batches:
             self.trainer = Trainer(
                 self.task,
                 config,
@@ -170,6 +161,18 @@ class TrainingRun:
                 last = f"the last checkpoint is {good}" if good else "there is no checkpoint yet"
                 advice = f"{error.advice}; {last}; try {config.nonfinite_advice(self.device)}"
                 raise NonFiniteError(error.step, error.what, advice) from None
+
+    def _batches(self) -> Batches:
+        config = self.recipe.train
+        return Batches(
+            self.data.train,
+            batch_size=config.batch_size,
+            seed=config.seed,
+            device=self.device,
+            augment=self.recipe.data.augment,
+            workers=self.recipe.data.workers,
+            own=own_images(config.batch_size),
+        )
 
     def _measure_baselines(self, step: int) -> None:
         """Log the learning-free baselines of the losses of codes, unless an earlier process has done so."""
