@@ -186,7 +186,11 @@ class TrainingRun:
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
         if len(test) == 0 or self.log.has("evaluation", "test"):
             return
-        best = step if self.model is None else self._load_best(step)
+        best = step
+        if (self.folder.saved.best / checkpoint.MANIFEST).is_file():  # of validation accuracy
+            found, _ = find_checkpoint(self.folder.saved.best, (MODEL, CLASSIFIER))
+            load_weights(self.network, self.model, found)
+            best = state_of(found).step
         batches = list[Mapping[str, Metric]]()
         with whole_weights(self.task.module):
             metrics = evaluate_split(
@@ -227,15 +231,6 @@ class TrainingRun:
             return len(self.data.validation.sample(self.recipe.train.evaluate_images))
         selected = read_environment(self.folder).selected
         return int(selected["measurement"].get("images", 0)) if selected else 0
-
-    def _load_best(self, last_step: int) -> int:
-        """Load the weights with the best validation accuracy, if any were selected; return their step."""
-        best = self.folder.saved.best
-        if not (best / checkpoint.MANIFEST).is_file():
-            return last_step
-        found, _ = find_checkpoint(best, (MODEL, CLASSIFIER))
-        load_weights(self.network, self.model, found)
-        return state_of(found).step
 
     def _patience_exhausted(self) -> bool:
         return self.early_stopping is not None and self.early_stopping.should_stop
