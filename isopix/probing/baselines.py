@@ -100,7 +100,8 @@ def _gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedPro
     if not baselines:
         return None
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
-    difference = probed.best_correct.double() - baselines[name].best_correct.double()
+    own, other = (each.correct[each.result.best_index].double() for each in (probed, baselines[name]))
+    difference = own - other
     low, high = percentile_interval(difference[None], probed.resamples)
     return Gain(name, difference.mean().item(), (low.item(), high.item()))
 

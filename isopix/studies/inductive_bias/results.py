@@ -21,10 +21,11 @@ from isopix.studies.results import ClaimRecord, ContrastRecord
 Architecture = tuple[str, str, int]  # block, encoding, depth
 
 MISSING = "–"
-POOL_DESCRIPTIONS = {
+POOL_DESCRIPTIONS: dict[Pool, str] = {
     "mean": "mean of the features over positions, the likely protocol of the paper",
     "grid4": "means of 4 × 4 cells, which keep the position of features",
 }
+STUDY_POOLS: tuple[Pool, ...] = tuple(POOL_DESCRIPTIONS)
 BIASES = (  # title, measurement, layer or channel, decimals
     ("translation", "translation_error", -1, 3),
     ("permutation", "permutation_error", -1, 3),

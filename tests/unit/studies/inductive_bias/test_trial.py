@@ -58,7 +58,7 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
 ) -> None:
     spec = make("whole")
     run_trial(spec, "cpu", 1)
-    found, run = spec.read(), RunFolder.open(spec.folder)
+    found, run = spec.read(), RunFolder.open(spec.run(spec.lrs[0]))
     assert found.status == "done"
     assert found.trial is not None
     assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
@@ -105,7 +105,7 @@ def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(
     run_trial(spec, "cpu", 1)
     found, loaded = (
         read_example(spec.example, spec.architecture),
-        load_run(spec.folder, device=torch.device("cpu")),
+        load_run(spec.run(spec.lrs[0]), device=torch.device("cpu")),
     )
     red = loaded.network.state_dict()["backbone.stem.tables.0.weight"].double()
     red = red / red.norm(dim=1, keepdim=True)
@@ -129,7 +129,7 @@ def test_a_resumed_trial_has_the_same_numbers(
     monkeypatch.setattr(trial, "_orphaned", lambda: next(asked))
     run_trial(spec, "cpu", 1)
     assert spec.read().status == "not run"
-    assert RunFolder(spec.folder).has_checkpoints
+    assert RunFolder(spec.run(spec.lrs[0])).has_checkpoints
     monkeypatch.undo()
     run_trial(spec, "cpu", 1)
     assert spec.read().metrics == whole.read().metrics
@@ -143,7 +143,7 @@ def test_after_a_rate_that_diverges_the_next_one_is_tried(make: Callable[..., Tr
         (1e30, "non-finite"),
         (0.01, "completed"),
     ]
-    assert (found.status, found.run) == ("done", f"{spec.folder.name}-lr-0.01")
+    assert (found.status, found.run) == ("done", f"{spec.run(spec.lrs[0]).name}-lr-0.01")
 
 
 def test_a_rate_that_diverged_is_not_tried_again(make: Callable[..., TrialSpec]) -> None:
@@ -154,7 +154,7 @@ def test_a_rate_that_diverged_is_not_tried_again(make: Callable[..., TrialSpec])
         "failed",
         "the loss diverged at every learning rate from 1e+30 down to 1e+30",
     )
-    log = spec.folder / "log.jsonl"
+    log = spec.run(spec.lrs[0]) / "log.jsonl"
     before = log.stat().st_mtime_ns
     run_trial(spec, "cpu", 1)
     assert spec.read().reason == found.reason
@@ -180,8 +180,8 @@ def test_a_failure_is_written_and_tried_again(
 
 def test_a_trial_in_use_by_another_process_is_left_alone(make: Callable[..., TrialSpec]) -> None:
     spec = make("taken")
-    spec.folder.mkdir()
-    begun = spec.folder / "log.jsonl"
+    spec.run(spec.lrs[0]).mkdir()
+    begun = spec.run(spec.lrs[0]) / "log.jsonl"
     begun.touch()
     with exclusive_lock(spec.result.parent, "trial", name=f"{spec.name}.lock"):
         run_trial(spec, "cpu", 1)
