@@ -26,8 +26,7 @@ from isopix.runs.training_log import RunObserver, evaluator_specs
 from isopix.storage.arrays import npz_bytes, read_tensors, write_tensors
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.cache import default_cache, read_manifest, write_artifact
-from isopix.storage.hashing import hash_bytes
-from isopix.storage.provenance import environment, plugin_records
+from isopix.storage.provenance import environment, hash_bytes, plugin_records
 from isopix.storage.run_folder import RunFolder, start_run
 from isopix.train.parallel import barrier
 

@@ -26,9 +26,8 @@ from isopix.runs.start import InitialWeights, TrainingStart
 from isopix.runs.state import MODEL, OPTIMIZER, codec_of, environment_of, plugin_changes, recipe_of, state_of
 from isopix.runs.training import RunStatus, TrainingRun
 from isopix.runs.training_log import RunObserver, validation_measurement
-from isopix.storage.atomic import is_temporary, read_json, write_json
+from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, prune
-from isopix.storage.lock import exclusive_lock
 from isopix.storage.log import read_log, read_valid_records
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.config import TrainConfig

@@ -15,7 +15,7 @@ from isopix.probing.probe import evaluate_probe
 from isopix.probing.splits import FeatureSplits
 from isopix.runs.load import load_run
 from isopix.runs.state import read_environment
-from isopix.storage.lock import exclusive_lock
+from isopix.storage.atomic import exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias import measure, trial
