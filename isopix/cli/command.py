@@ -96,7 +96,9 @@ def _typed(hint: Any) -> Any:
         return Annotated[_typed(inner), *described] if described else _typed(inner)
     if get_origin(hint) in (Union, UnionType):
         inner = [each for each in get_args(hint) if get_origin(each) is not os.PathLike]
-        members = [_typed(each) for each in inner if not getattr(each, "_is_protocol", False)]
+        members = [
+            _typed(each) for each in inner if each is not object and not getattr(each, "_is_protocol", False)
+        ]
         if str in members:  # which stands for other values, such as "8,16" for two numbers
             members = [each for each in members if get_origin(each) is not tuple]
         return Union[tuple(members)]  # noqa: UP007

@@ -29,6 +29,7 @@ class Part(abc.ABC):
 
     noun: ClassVar[str]
     kind: ClassVar[str]
+    words: ClassVar[str] = ""  # its label, if it was registered with one
 
     def __init_subclass__(cls, noun: str = "") -> None:
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
@@ -43,14 +44,14 @@ class Part(abc.ABC):
 
     def label(self) -> str:
         """Return the name of the part in reports, model cards and errors."""
-        return self.kind.replace("_", " ")
+        return self.words or self.kind.replace("_", " ")
 
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
 
 
-def register(kind: str) -> Callable[[type[P]], type[P]]:
-    """Return a class decorator that registers a part as `kind` of its noun.
+def register(kind: str, label: str = "") -> Callable[[type[P]], type[P]]:
+    """Return a class decorator that registers a part as `kind` of its noun, with its label in reports.
 
     Raises TypeError for a class that is not a part, and ValueError for one without a method that its base
     class needs, and for a kind that another class has.
@@ -69,7 +70,7 @@ def register(kind: str) -> Callable[[type[P]], type[P]]:
         if other is not None and not _defined_again(cls, other):
             by = f"class {other.__name__} of {other.__module__}"
             raise ValueError(f"{noun} '{kind}' is already registered by {by}")
-        cls.kind = kind
+        cls.kind, cls.words = kind, label
         _KINDS[noun][kind] = cls
         return cls
 

@@ -53,12 +53,7 @@ class Filled(NamedTuple):
 
 @torch.inference_mode()
 def fill_raster(
-    model: PretrainModel,
-    images: Images,
-    hidden: Mask,
-    *,
-    streams: Sequence[Stream],
-    sampling: SamplingConfig,
+    model: PretrainModel, images: Images, hidden: Mask, *, streams: Sequence[Stream], sampling: SamplingConfig
 ) -> Iterator[Filled]:
     """Sample the hidden codes in raster order, each given the codes before it, and yield after every row.
 

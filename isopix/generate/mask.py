@@ -156,6 +156,8 @@ def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
         return [_file(Path(mask), codec)]
     if isinstance(mask, str):
         return [_parsed(text, codec) for text in mask.split("+")]
+    if not isinstance(mask, Tensor | np.ndarray):  # reached by callers that have no type checker
+        raise ValueError(_allowed(str(mask)))
     array = torch.from_numpy(np.array(mask)) if isinstance(mask, np.ndarray) else mask.cpu()
     if array.dtype != torch.bool or array.ndim not in (2, 3) or not array.numel():
         given = f"{array.dtype} {list(array.shape)}"

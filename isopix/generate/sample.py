@@ -15,13 +15,7 @@ import torch
 from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
-from isopix.core.device import (
-    Precision,
-    autocast,
-    check_compiler,
-    compiles_by_default,
-    native_precision,
-)
+from isopix.core.device import Precision, autocast, check_compiler, compiles_by_default, native_precision
 from isopix.core.memory import eval_batch_size, free_memory, report_memory
 from isopix.core.progress import track
 from isopix.core.random import generator

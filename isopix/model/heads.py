@@ -124,7 +124,6 @@ class UpsamplingHeadSpec(HeadSpec):
         return f"upsampling residual decoder, {self.channels} channels{norms}"
 
     def build(self, codec: Codec, width: int) -> "UpsamplingHead":
-        """Raises ValueError unless the codes of a position are a square of 4 x 4, 8 x 8, and so on."""
         return UpsamplingHead(self, codec, width)
 
     def flops_per_token(self, codec: Codec, width: int) -> int:
@@ -134,18 +133,14 @@ class UpsamplingHeadSpec(HeadSpec):
         return {**super().init(scheme), "spread": Glorot(), "conv?": Glorot()}
 
 
-@register("regression")
+@register("regression", "linear regression, squared error")
 class RegressionHeadSpec(HeadSpec):
     """A mean for each code, by one matrix without bias, with squared error (ViT, appendix B.1.2)."""
 
     categorical: ClassVar[bool] = False
     predicts_means: ClassVar[bool] = True
 
-    def label(self) -> str:
-        return "linear regression, squared error"
-
     def build(self, codec: Codec, width: int) -> "RegressionHead":
-        """Raises ValueError for codes without an order, which have no mean."""
         return RegressionHead(codec, width)
 
     def flops_per_token(self, codec: Codec, width: int) -> int:
@@ -173,10 +168,8 @@ class UpsamplingHead(Categorical):
         side, channels = isqrt(codec.num_codes), spec.channels
         doublings = (side // FIRST_SIDE).bit_length() - 1
         if doublings < 1 or codec.num_codes != (FIRST_SIDE << doublings) ** 2:
-            raise ValueError(
-                "an upsampling head needs 4 x 4, 8 x 8, 16 x 16 .. codes per position; "
-                f"this codec has {codec.num_codes}"
-            )
+            sizes = "4 x 4, 8 x 8, 16 x 16 .. codes per position"
+            raise ValueError(f"an upsampling head needs {sizes}; this codec has {codec.num_codes}")
         self.spread = nn.Linear(width, channels * FIRST_SIDE**2)
         inputs = [max(1, channels >> step) for step in range(doublings + 1)]
         steps = [UpsampleBlock(*pair, norm=spec.norm) for pair in pairwise(inputs)]
@@ -223,12 +216,10 @@ class RegressionHead(Likelihood):
         return at_least_float32(self.project(tokens))
 
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
-        """Return half the squared error of each code; there are no labels to smooth."""
         assert not label_smoothing, "a mean has no soft labels"
         return squared_error_nats(self(tokens), targets, self.vocab_size)
 
     def mode(self, tokens: Tokens) -> Codes:
-        """Return the code nearest to each mean."""
         values = (self(tokens) + 1) * (self.vocab_size - 1) / 2
         return values.round().clamp(0, self.vocab_size - 1).long()
 
@@ -247,9 +238,7 @@ class ClassHead(nn.Module):
     def __init__(self, width: int, classes: int, *, residual_block: bool, bias: bool = False):
         super().__init__()
         if residual_block and width % EXPANSION:
-            raise ValueError(
-                f"finetune.residual_block needs a width that is a multiple of {EXPANSION}, not {width}"
-            )
+            raise ValueError(f"residual_block needs a width that is a multiple of {EXPANSION}, not {width}")
         self.weight = nn.Parameter(torch.zeros(classes, width))
         self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
         self.block = Bottleneck(width, width // EXPANSION, side=1) if residual_block else None
@@ -269,9 +258,6 @@ class NoHeadSpec(HeadSpec):
 
     predicts_codes: ClassVar[bool] = False
 
-    def label(self) -> str:
-        return "none"
-
     def build(self, codec: Codec, width: int) -> "NoHead":
         return NoHead()
 
@@ -287,14 +273,7 @@ class NoHead(Likelihood):
         "or reconstruct; it can be probed, analyzed and fine-tuned on classes (generative_weight=0)"
     )
 
-    def forward(self, tokens: Tokens) -> Tensor:
+    def forward(self, tokens: Tokens, targets: Codes | None = None, label_smoothing: float = 0.0) -> Tensor:
         raise ValueError(self.no_codes)
 
-    def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
-        return self(tokens)
-
-    def mode(self, tokens: Tokens) -> Codes:
-        return self(tokens)
-
-    def logits(self, tokens: Tokens) -> Logits:
-        return self(tokens)
+    nll = mode = logits = forward

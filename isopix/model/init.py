@@ -5,6 +5,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Literal
 
 import torch
@@ -42,14 +43,7 @@ class Constant(Draw):
         return torch.full(shape, self.value)
 
 
-class Zeros(Constant):
-    def __init__(self) -> None:
-        super().__init__(0.0)
-
-
-class Ones(Constant):
-    def __init__(self) -> None:
-        super().__init__(1.0)
+Zeros, Ones = partial(Constant, 0.0), partial(Constant, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,12 +78,9 @@ class Glorot(Draw):
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 LAYERS = (nn.Linear, nn.Embedding, *CONVOLUTIONS)
 
-EMBEDDING: dict[InitScheme, Draw] = {
-    "openai": Normal(0.02),
-    "keras": Uniform(0.05),
-    "keras_mha": Uniform(0.05),
-    "vit": Normal(0.02),
-}
+TABLES = Uniform(0.05)  # of Keras
+EMBEDDING: dict[InitScheme, Draw] = {"keras": TABLES, "keras_mha": TABLES}
+EMBEDDING |= {"openai": Normal(0.02), "vit": Normal(0.02)}
 
 
 class ModelPart(Part):

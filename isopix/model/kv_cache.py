@@ -16,8 +16,7 @@ class Buffer:
     """
 
     def __init__(self, positions: int, dtype: torch.dtype | None = None):
-        self.positions, self.dtype = positions, dtype
-        self.count = 0
+        self.positions, self.dtype, self.count = positions, dtype, 0
 
     def extend(self, rows: Rows) -> Rows:
         """Append the rows of new positions and return those of all positions so far."""

@@ -44,14 +44,11 @@ class MaskingSpec(ModelPart, noun="corruption"):
         """Return the module (components, mask) -> tokens."""
 
 
-@register("shift_right")
+@register("shift_right", "inputs shifted right, start token")
 class ShiftRightMaskingSpec(MaskingSpec):
     """Position i receives the token of position i - 1, the first a learned start token: no position sees its
     own target, and the last pixel is never an input (OpenAI's graph). The mask must be None.
     """
-
-    def label(self) -> str:
-        return "inputs shifted right, start token"
 
     def build(self, width: int) -> "ShiftRightMasking":
         return ShiftRightMasking(width)
@@ -60,7 +57,7 @@ class ShiftRightMaskingSpec(MaskingSpec):
         return {"start": EMBEDDING[scheme]}
 
 
-@register("zero")
+@register("zero", "zero vector")
 class ZeroMaskingSpec(MaskingSpec):
     """Masked positions become zero before position embeddings are added (iGPT section 2.2); of a position
     with single masked codes, the components of these codes.
@@ -68,19 +65,13 @@ class ZeroMaskingSpec(MaskingSpec):
 
     masks_single_codes: ClassVar[bool] = True
 
-    def label(self) -> str:
-        return "zero vector"
-
     def build(self, width: int) -> "ZeroMasking":
         return ZeroMasking()
 
 
-@register("mask_token")
+@register("mask_token", "learned mask token")
 class MaskTokenMaskingSpec(MaskingSpec):
     """Masked positions become a learned vector before position embeddings are added (ViT, appendix B.1.2)."""
-
-    def label(self) -> str:
-        return "learned mask token"
 
     def build(self, width: int) -> "MaskTokenMasking":
         return MaskTokenMasking(width)
@@ -89,7 +80,7 @@ class MaskTokenMaskingSpec(MaskingSpec):
         return {"token": EMBEDDING[scheme]}
 
 
-@register("drop")
+@register("drop", "tokens dropped")
 class DropMaskingSpec(MaskingSpec):
     """Masked positions are dropped: stem and blocks run over the visible ones alone (PatchFormer section
     2.1). A masked position is decoded from the pooled vector u and the embeddings X, Y of its row and column.
@@ -99,9 +90,6 @@ class DropMaskingSpec(MaskingSpec):
 
     norm_positions: bool = True
     """Whether the decoder reads norm(u) + norm'(X + Y) instead of norm(u) + X + Y, the paper's plain sum."""
-
-    def label(self) -> str:
-        return "tokens dropped"
 
     def build_pos_norm(self, norm: NormSpec, width: int) -> Norm:
         return norm.build(width) if self.norm_positions else nn.Identity()

@@ -33,29 +33,23 @@ class NormSpec(ModelPart, noun="norm"):
         """Return a norm over this many channels, an nn.Module."""
 
 
-@register("rms_norm")
+@register("rms_norm", "RMSNorm")
 class RMSNormSpec(NormSpec):
     """x / sqrt(mean(x^2) + epsilon) * gain, without mean subtraction or bias (OpenAI's released iGPT)."""
 
     epsilon: Epsilon = 1e-5
     """Added to the mean square."""
 
-    def label(self) -> str:
-        return "RMSNorm"
-
     def build(self, width: int) -> nn.RMSNorm:
         return nn.RMSNorm(width, eps=self.epsilon)
 
 
-@register("layer_norm")
+@register("layer_norm", "LayerNorm")
 class LayerNormSpec(NormSpec):
     """The standard layer norm with gain and bias."""
 
     epsilon: Epsilon = 1e-5
     """Added to the variance."""
-
-    def label(self) -> str:
-        return "LayerNorm"
 
     def build(self, width: int) -> nn.LayerNorm:
         return nn.LayerNorm(width, eps=self.epsilon)

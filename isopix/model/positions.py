@@ -16,7 +16,6 @@ from isopix.model.init import EMBEDDING, Draw, InitScheme, InitTable, ModelPart,
 
 PositionTable = Float[Tensor, "_ D"]  # a row for each position
 Interpolation = Literal["bilinear", "bicubic"]
-TABLE, ROWS, COLS = (f"backbone.positions.{name}" for name in ("table", "rows", "cols"))
 SINCOS_BASE = 10_000.0  # the longest wavelength is 2 pi times as many positions
 INIT: dict[InitScheme, Draw] = {**EMBEDDING, "openai": Normal(0.01)}
 
@@ -33,11 +32,10 @@ class PositionEmbedding(nn.Module, abc.ABC):
         """Return the vectors of all positions."""
 
     def forward(self, tokens: Tokens) -> Tokens:
-        """Add the vectors of the first positions, one per token."""
         return self.from_position(tokens, 0)
 
     def from_position(self, tokens: Tokens, start: int) -> Tokens:
-        """Add the vectors of the positions from `start` on."""
+        """Add the vectors of the positions from `start` on, one per token."""
         return tokens + self.vectors()[start : start + tokens.shape[1]]
 
     def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
@@ -53,12 +51,9 @@ class PositionEmbeddingSpec(ModelPart, noun="positions"):
         """Return the module that adds position embeddings to tokens."""
 
 
-@register("learned")
+@register("learned", "learned position embeddings")
 class LearnedPositionEmbeddingSpec(PositionEmbeddingSpec):
     """One learned vector for each position, independent of its neighbors (iGPT section 2.2)."""
-
-    def label(self) -> str:
-        return "learned position embeddings"
 
     def build(self, grid: Grid, width: int) -> "LearnedPositionEmbedding":
         return LearnedPositionEmbedding(grid, width)
@@ -67,12 +62,9 @@ class LearnedPositionEmbeddingSpec(PositionEmbeddingSpec):
         return {"table": INIT[scheme]}
 
 
-@register("factorized")
+@register("factorized", "learned row and column embeddings")
 class FactorizedPositionEmbeddingSpec(PositionEmbeddingSpec):
     """One learned vector for each row and one for each column, summed (PatchFormer section 2.1)."""
-
-    def label(self) -> str:
-        return "learned row and column embeddings"
 
     def build(self, grid: Grid, width: int) -> "FactorizedPositionEmbedding":
         return FactorizedPositionEmbedding(grid, width)
@@ -81,7 +73,7 @@ class FactorizedPositionEmbeddingSpec(PositionEmbeddingSpec):
         return {"rows": INIT[scheme], "cols": INIT[scheme]}
 
 
-@register("sincos")
+@register("sincos", "fixed sine and cosine position embeddings")
 class SinCosPositionEmbeddingSpec(PositionEmbeddingSpec):
     """Fixed sines and cosines of column and row, which are not trained (MAE's released code, `pos_embed.py`).
 
@@ -89,20 +81,13 @@ class SinCosPositionEmbeddingSpec(PositionEmbeddingSpec):
     w_k = 10000^(-4 k / D) for k < D / 4.
     """
 
-    def label(self) -> str:
-        return "fixed sine and cosine position embeddings"
-
     def build(self, grid: Grid, width: int) -> "SinCosPositionEmbedding":
-        """Raises ValueError for a width that is not a multiple of 4."""
         return SinCosPositionEmbedding(grid, width)
 
 
-@register("none")
+@register("none", "no position embeddings")
 class NoPositionEmbeddingSpec(PositionEmbeddingSpec):
     """No position embeddings, for blocks that depend on positions by construction."""
-
-    def label(self) -> str:
-        return "no position embeddings"
 
     def build(self, grid: Grid, width: int) -> "NoPositionEmbedding":
         return NoPositionEmbedding(grid, width)
@@ -141,10 +126,7 @@ class SinCosPositionEmbedding(PositionEmbedding):
 
 
 def sincos_table(grid: Grid, width: int) -> PositionTable:
-    """Return the vectors of `SinCosPositionEmbeddingSpec`, computed in float64, as float32.
-
-    Raises ValueError for a width that is not a multiple of 4.
-    """
+    """Return the vectors of `SinCosPositionEmbeddingSpec`, computed in float64, as float32."""
     if width % 4:
         raise ValueError(f"width {width} is not a multiple of 4, which sincos position embeddings need")
     frequencies = SINCOS_BASE ** -(torch.arange(width // 4, dtype=torch.float64) * 4 / width)
@@ -177,8 +159,11 @@ def resize_pos_embed(
     """Return the tensors of a network, with learned or factorized position embeddings interpolated from one
     grid to the other (ViT section 3.2).
     """
-    sizes = {TABLE: (old, new), ROWS: (Grid(old.rows, 1), Grid(new.rows, 1))}
-    sizes[COLS] = (Grid(1, old.cols), Grid(1, new.cols))
+    sizes = {
+        "backbone.positions.table": (old, new),
+        "backbone.positions.rows": (Grid(old.rows, 1), Grid(new.rows, 1)),
+        "backbone.positions.cols": (Grid(1, old.cols), Grid(1, new.cols)),
+    }
     return {
         name: interpolate_pos_embed(tensor, *sizes[name], mode) if name in sizes else tensor
         for name, tensor in tensors.items()

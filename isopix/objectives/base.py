@@ -16,14 +16,7 @@ from isopix.model.heads import Likelihood
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network
 from isopix.model.stems.base import Inputs
-from isopix.objectives.baselines import (
-    Baseline,
-    LeftNeighbor,
-    MaskedCodes,
-    TopNeighbor,
-    Unigram,
-    code_map,
-)
+from isopix.objectives.baselines import Baseline, LeftNeighbor, MaskedCodes, TopNeighbor, Unigram, code_map
 from isopix.objectives.file_baselines import PNGFile, WebPFile
 from isopix.objectives.visible_baselines import NearestVisible, VisibleHistogram
 

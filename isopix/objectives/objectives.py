@@ -35,11 +35,9 @@ class Autoregressive(ObjectiveSpec):
         return ShiftRightMaskingSpec()
 
     def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
-        """Return a batch with every position in the loss; nothing is random."""
         targets = codec.encode(images)
-        return TrainingBatch.with_equal_weights(
-            images, None, targets, torch.ones_like(targets[..., :1], dtype=torch.bool)
-        )
+        everywhere = torch.ones_like(targets[..., :1], dtype=torch.bool)
+        return TrainingBatch.with_equal_weights(images, None, targets, everywhere)
 
 
 class Corruption(NamedTuple):
@@ -145,12 +143,10 @@ class Masked(ObjectiveSpec):
     def make_reconstruction_batch(
         self, images: Images, codec: Codec, generator: torch.Generator
     ) -> TrainingBatch:
-        """Return a batch that masks all chosen positions, also those that training keeps or replaces."""
-        batch = self.make_batch(images, codec, generator)
+        batch = self.make_batch(images, codec, generator)  # training keeps or replaces some of the chosen
         return batch._replace(inputs=images, mask=batch.loss_mask)
 
     def loss_positions(self, batch: TrainingBatch) -> PositionIndices | None:
-        """Return as many positions of each image as any image has in the loss, those in the loss first."""
         _, positions, num_codes = batch.targets.shape
         most = self.mask.max_positions(1, positions, num_codes)
         if most == positions:
@@ -159,9 +155,8 @@ class Masked(ObjectiveSpec):
         return order[:, :most]
 
     def max_loss_positions(self, batch: TrainingBatch) -> int:
-        """Return an upper bound on the positions in the loss; equal images have equal deterministic masks."""
         images, positions, num_codes = batch.targets.shape
-        if self.deterministic_mask:
+        if self.deterministic_mask:  # equal images have equal masks
             return images * self.mask.max_positions(1, positions, num_codes)
         return self.mask.max_positions(images, positions, num_codes)
 
@@ -200,14 +195,11 @@ class Masked(ObjectiveSpec):
         )
 
 
-@register("none")
+@register("none", "unknown")
 class NoObjective(ObjectiveSpec):
     """Masks nothing and predicts nothing: an imported network that was trained on class labels, or that came
     without its decoder. It can be probed, analyzed and fine-tuned on classes.
     """
-
-    def label(self) -> str:
-        return "unknown"
 
     @property
     def corruption(self) -> MaskingSpec:
@@ -217,7 +209,6 @@ class NoObjective(ObjectiveSpec):
         return 0.0
 
     def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
-        """Return a batch without a mask and with nothing in the loss."""
         targets = codec.encode(images)
         nothing = torch.zeros_like(targets[..., :1], dtype=torch.bool)
         return TrainingBatch.with_equal_weights(images, None, targets, nothing)

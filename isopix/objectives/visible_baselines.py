@@ -13,14 +13,7 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.model.heads import HeadSpec
-from isopix.objectives.baselines import (
-    CodeMap,
-    CodeValues,
-    CountBaseline,
-    MaskedCodes,
-    PairBaseline,
-    Unigram,
-)
+from isopix.objectives.baselines import CodeMap, CodeValues, CountBaseline, MaskedCodes, PairBaseline, Unigram
 
 DISTANCE_POWER, UNIGRAM_WEIGHT = 3, 0.1  # the best on training images of Flowers-5, in 2-bit gray levels
 EPSILON = 1e-12  # a weight below the rounding of a convolution

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from isopix.core.device import DeviceLike, Precision, native_precision, select_device
 from isopix.core.measurement import Measurement
@@ -76,10 +75,7 @@ class RunMetrics:
 
 
 class Run:
-    """A run folder.
-
-    Raises ValueError if the folder is not a run folder.
-    """
+    """A run folder. Raises ValueError for any other folder."""
 
     @checked
     def __init__(self, folder: str | os.PathLike[str], *, device: DeviceLike = "auto"):
@@ -102,8 +98,11 @@ class Run:
         """The metrics in the log; none for a run without one."""
         log = RunFolder(self.folder).log
         history = tuple(read_log(log)) if log.is_file() else ()
-        losses = (each for each in history if each["kind"] in ("train", "evaluation"))
-        latest = {each.get("split", "train"): _numbers(each) for each in losses}
+        latest = {
+            record.get("split", "train"): {k: v for k, v in record.items() if isinstance(v, int | float)}
+            for record in history
+            if record["kind"] in ("train", "evaluation")
+        }
         baselines = {each["held_out"]: each["nats"] for each in history if each["kind"] == "baselines"}
         train, validation, test = (latest.get(name, {}) for name in ("train", "validation", "test"))
         return RunMetrics(train, validation, test, history, baselines)
@@ -118,10 +117,7 @@ RunLike = Run | PretrainedModel | str | os.PathLike[str]
 
 
 def run_folder(run: str | os.PathLike[str]) -> RunFolder:
-    """Return the run folder at a path, of a Run, or of the copy of a model that comes with the package.
-
-    Raises ValueError if it is not one.
-    """
+    """Return the run folder at a path, or of the copy of a model that comes with the package."""
     return RunFolder.open(writable_model(Path(run)))
 
 
@@ -134,10 +130,10 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def open_run(
-    source: RunLike, device: DeviceLike, precision: Precision = "fp32", *, writes: str = ""
+    source: RunLike, device: DeviceLike, *, writes: str = ""
 ) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
-    """Yield the folder and the newest intact network of a run as a model of this precision, or a model as it
-    is, without a folder, in evaluation mode. Raises ValueError if a run that it `writes` to is read-only.
+    """Yield the folder and the newest intact network of a run, or a model without a folder, in evaluation
+    mode. Raises ValueError if a run that it `writes` to is read-only.
     """
     if isinstance(source, PretrainedModel):
         with evaluation_mode(source):
@@ -146,7 +142,7 @@ def open_run(
         folder = run_folder(source)
         if writes:
             require_writable(folder.path / writes)
-        yield folder, PretrainedModel(load_network(folder.path, device), precision=precision)
+        yield folder, PretrainedModel(load_network(folder.path, device))
 
 
 def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
@@ -163,17 +159,10 @@ def load_network(path: Path, device: DeviceLike) -> LoadedRun:
     warnings.
     """
     loaded = load_run(path, device=select_device(device))
-    warn_of_damage(loaded)
+    for text in (*(f"skipped: {reason}" for reason in loaded.damaged), *loaded.changes):
+        logger.warning("%s", text)
     loaded.network.eval()
     return loaded
-
-
-def warn_of_damage(loaded: LoadedRun) -> None:
-    """Log a warning for each damaged checkpoint that was skipped, and for each plugin that has changed."""
-    for reason in loaded.damaged:
-        logger.warning("skipped: %s", reason)
-    for change in loaded.changes:
-        logger.warning("%s", change)
 
 
 def training_result(
@@ -209,7 +198,3 @@ def training_result(
         path=run.folder,
         run=run,
     )
-
-
-def _numbers(record: Mapping[str, Any]) -> dict[str, int | float]:
-    return {name: value for name, value in record.items() if isinstance(value, int | float)}

@@ -1,7 +1,7 @@
 """`isopix complete` and `isopix reconstruct`: fill in hidden parts of images."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -14,21 +14,8 @@ from isopix.verbs.options import DeviceLike, Limit, OtherImages, RunLike, Seed, 
 if TYPE_CHECKING:
     from isopix.generate.mask import MaskLike
     from isopix.pretrained.inputs import ImagesLike
-else:  # the same without torch
-
-    @runtime_checkable
-    class MaskArray(Protocol):
-        """A tensor or an array."""
-
-        shape: Any
-
-    @runtime_checkable
-    class MaskPart(Protocol):
-        """A registered mask."""
-
-        masks_single_codes: bool
-
-    ImagesLike, MaskLike = Any, str | os.PathLike[str] | MaskArray | MaskPart
+else:  # without torch; what is read says what is wrong
+    ImagesLike, MaskLike = Any, str | os.PathLike[str] | object
 
 Images = Annotated[ImagesLike | None, Parameter(parse=False, help="Images instead of those of a dataset.")]
 FirstImages = Annotated[

@@ -14,48 +14,57 @@ import torch
 import isopix as package
 from isopix.recipes import igpt
 from isopix.recipes.published import PublishedTestLoss
-from tests.smoke.conftest import QUICK, Run, refused
+from tests.smoke.conftest import QUICK, Run
+from tests.smoke.test_bad_input import refused
 from tests.unit.interop import bundles, models
+from tests.unit.interop.models import HEAD
 
-HEAD = "lm_head.weight"
 pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
 MODEL = {"depth": 2, "width": 16, "heads": 2, "colors": 27, "positions": 64}
+DIGITS = ["--data", "digits", "--limit", "8"]
 
 
 @pytest.fixture
 def exported(isopix: Run) -> Run:
-    """A run and its Hugging Face export."""
+    """A run, its Hugging Face export, and what that is imported as, `again`."""
     assert isopix("pretrain", "igpt.digits", *QUICK, "lr=0.1", "--out", "run")[0] == 0
     assert isopix("convert", "to-huggingface", "run", "exported")[0] == 0
     return isopix
 
 
-def test_an_imported_model_works_with_every_command(exported: Run) -> None:
+@pytest.fixture
+def imported(exported: Run) -> Run:
     code, out, err = exported("convert", "huggingface", "exported", "again", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["skipped"] == {"zero bias": 4}
+    return exported
+
+
+def test_an_imported_model_works_with_every_command(imported: Run) -> None:
     one, other = (package.load(name, device="cpu") for name in ("run", "again"))
     for name, tensor in one.network.tensors().items():
         assert torch.equal(tensor, other.network.tensors()[name]), name
     unknown = "the training images of this model are not known; {} images may be among them"
     for words, note, warning in (
-        (["verify", "again", "--data", "digits", "--limit", "8"], unknown.format("test"), ""),
+        (["verify", "again", *DIGITS], unknown.format("test"), ""),
         (["probe", "again", "--data", "digits", "--limit", "60"], unknown.format("test"), ""),
         (["sample", "again", "-n", "4"], "", ""),
         (["complete", "again", "--data", "digits", "--rows", "4", "-n", "4"], "", unknown.format("train")),
         (["report", "again"], "", ""),
     ):
-        code, out, err = exported(*words)
+        code, out, err = imported(*words)
         assert (code, err.strip()) == (0, warning), words
         assert note in " ".join(out.split()), words
     assert "imported from Hugging Face" in Path("again/report.html").read_text()
+    code, _, err = imported("resume", "again")
+    assert code == 2
+    assert "again is a model without optimizer state" in err
 
 
-def test_an_imported_model_claims_nothing_about_its_training(exported: Run) -> None:
-    assert exported("convert", "huggingface", "exported", "again")[0] == 0
-    assert exported("verify", "again", "--data", "digits", "--limit", "8")[0] == 0
-    assert exported("report", "again")[0] == 0
-    assert exported("convert", "to-huggingface", "again", "back")[0] == 0
+def test_an_imported_model_claims_nothing_about_its_training(imported: Run) -> None:
+    assert imported("verify", "again", *DIGITS)[0] == 0
+    assert imported("report", "again")[0] == 0
+    assert imported("convert", "to-huggingface", "again", "back")[0] == 0
     card, page = Path("back/README.md").read_text(), Path("again/report.html").read_text()
     page = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", page, flags=re.DOTALL)
     unknown = r"Adam|k-means|seed|imagenet-1k|resume|epoch|batch|images seen|seen \d|steps of"
@@ -64,132 +73,96 @@ def test_an_imported_model_claims_nothing_about_its_training(exported: Run) -> N
         assert "Hugging Face exported" in told
         assert "not known" in told
         assert "8 of 180 test images of digits" in told
-    assert exported("convert", "huggingface", "exported", "stated", "--data", "digits")[0] == 0
-    assert exported("convert", "to-huggingface", "stated", "told")[0] == 0
+    assert imported("convert", "huggingface", "exported", "stated", "--data", "digits")[0] == 0
+    assert imported("convert", "to-huggingface", "stated", "told")[0] == 0
     assert "| trained on | digits (as stated at import) |" in Path("told/README.md").read_text()
 
 
-def test_an_imported_model_cannot_be_resumed(exported: Run) -> None:
-    assert exported("convert", "huggingface", "exported", "again")[0] == 0
-    message = (
-        "again is a model without optimizer state, such as an imported one; it can be probed, "
-        "sampled and reported, but its training cannot be resumed"
-    )
-    answer = exported("resume", "again")
-    refused(answer, message)
-    assert answer[1] == ""
-
-
-def test_a_hugging_face_folder_is_not_a_run_and_the_error_names_the_command(exported: Run) -> None:
+def test_a_folder_of_hugging_face_is_not_a_run_and_a_run_is_not_overwritten(exported: Run) -> None:
     line = (
         "exported is a Hugging Face model; "
         "isopix convert huggingface exported OUT converts it to a run folder"
     )
-    for verb in ("verify", "probe", "sample", "report"):
+    for verb in ("verify", "probe"):
         refused(exported(verb, "exported"), line)
-    with pytest.raises(ValueError, match=f"^{line}$"):
-        package.load("exported")
-
-
-def test_a_saved_model_can_be_verified_converted_and_published_but_is_not_a_run(
-    exported: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert exported("convert", "huggingface", "exported", "again")[0] == 0
-    package.save(package.load("again", device="cpu"), "saved")
-    assert exported("convert", "to-huggingface", "saved", "back")[0] == 0
-    assert Path("back/model.safetensors").read_bytes() == Path("exported/model.safetensors").read_bytes()
-    assert "Hugging Face exported" in Path("back/README.md").read_text()
-    assert exported("verify", "saved", "--data", "digits", "--limit", "8")[0] == 0
-    made = SimpleNamespace(create_repo=lambda name, **_: name, upload_folder=lambda **_: None)
-    monkeypatch.setitem(sys.modules, "huggingface_hub", made)
-    assert exported("publish", "saved", "me/mine")[:2] == (0, "published step 0: me/mine\n")
-    for verb in ("probe", "sample", "report"):
-        code, _, err = exported(verb, "saved")
-        assert code == 2
-        assert "use isopix verify, publish or convert to-huggingface" in err
-
-
-def test_rounded_weights_are_counted(exported: Run) -> None:
-    models.change_weights(
-        Path("exported"), lambda tensors: tensors.update({HEAD: tensors[HEAD].double() * 1.1})
-    )
-    code, out, err = exported("convert", "huggingface", "exported", "again")
-    assert (code, err) == (0, "")
-    assert re.search(r"rounded from float64 to float32 +1\n", out)
-    tensor_reports = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
-    assert [each["source"] for each in tensor_reports if each["rounded"]] == [HEAD]
-    assert json.loads(exported("convert", "huggingface", "exported", "b", "--json")[1])["rounded"] == 1
-
-
-def test_an_unknown_grid_is_given_as_options(isopix: Run) -> None:
-    bundles.write(Path("model.ckpt-1"), bundles.variables(**(MODEL | {"positions": 32})))
-    levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
-    np.save("centres.npy", levels)
-    assert isopix("palette", "import", "centres.npy", "--range", "-1", "1", "--out", "p.npz")[0] == 0
-    words = ["convert", "openai", "model.ckpt-1", "igpt", "--palette", "p.npz"]
-    line = "model.ckpt-1: its 32 positions are not a square; give --rows and --cols"
-    refused(isopix(*words), line)
-    refused(isopix(*words, "--rows", "4"), "both rows and cols are needed, or neither")
-    assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("4×8 pixels") == 1
-
-
-def test_a_folder_that_is_not_empty_is_not_changed(exported: Run) -> None:
     before = sorted(Path("run").rglob("*"))
     assert exported("convert", "huggingface", "exported", "run")[0] == 2
     assert exported("convert", "to-huggingface", "run", "run")[0] == 2
     assert sorted(Path("run").rglob("*")) == before
 
 
+def test_a_saved_model_can_be_verified_converted_and_published_but_is_not_a_run(
+    imported: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package.save(package.load("again", device="cpu"), "saved")
+    assert imported("convert", "to-huggingface", "saved", "back")[0] == 0
+    assert Path("back/model.safetensors").read_bytes() == Path("exported/model.safetensors").read_bytes()
+    assert imported("verify", "saved", *DIGITS)[0] == 0
+    made = SimpleNamespace(create_repo=lambda name, **_: name, upload_folder=lambda **_: None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", made)
+    assert imported("publish", "saved", "me/mine")[:2] == (0, "published step 0: me/mine\n")
+    code, _, err = imported("probe", "saved")
+    assert code == 2
+    assert "for isopix verify, publish and convert to-huggingface" in err
+
+
+def test_rounded_weights_are_counted(exported: Run) -> None:
+    models.change_weights(
+        Path("exported"), lambda tensors: tensors.update({HEAD: tensors[HEAD].double() * 1.1})
+    )
+    code, out, err = exported("convert", "huggingface", "exported", "again", "--json")
+    assert (code, err, json.loads(out)["rounded"]) == (0, "", 1)
+    tensor_reports = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
+    assert [each["source"] for each in tensor_reports if each["rounded"]] == [HEAD]
+
+
 @pytest.mark.parametrize("start", [True, False], ids=["autoregressive", "masked"])
 def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> None:
     head = {"model/clf/w": np.zeros((MODEL["width"], 10), np.float32)}
-    bundles.write(Path("model.ckpt-131000"), bundles.variables(**MODEL, start=start) | head)
+    model = bundles.variables(**(MODEL | {"positions": 32}), start=start)
+    bundles.write(Path("model.ckpt-131000"), model | head)
     levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
-    np.save("centres.npy", levels)
-    assert isopix("palette", "import", "centres.npy", "--range", "-1", "1", "--out", "palette.npz")[0] == 0
+    np.save("centers.npy", levels)
+    assert isopix("palette", "import", "centers.npy", "--range", "-1", "1", "--out", "palette.npz")[0] == 0
     words = ["convert", "openai", "model.ckpt-131000", "igpt", "--palette", "palette.npz"]
-    code, out, err = isopix(*words)
+    line = "model.ckpt-131000: its 32 positions are not a square; give --rows and --cols"
+    refused(isopix(*words), line)
+    refused(isopix(*words, "--rows", "4"), "both rows and cols are needed, or neither")
+    code, out, err = isopix(*words, "--rows", "8", "--cols", "4")
     assert (code, err) == (0, "")
+    assert "8×4 pixels" in out
     assert re.search("skipped, classifier head +1", out)
-    assert "step 131,000" in isopix("verify", "igpt", "--data", "digits", "--limit", "8")[1]
+    assert "step 131,000" in isopix("verify", "igpt", *DIGITS)[1]
     code, out, err = isopix("sample", "igpt", "-n", "2")
     assert code == (0 if start else 2), err
     assert isopix("reconstruct", "igpt", "--data", "digits", "-n", "2")[0] == (2 if start else 0)
     assert isopix("probe", "igpt", "--data", "digits", "--limit", "40")[0] == 0
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "recipe.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "recipe.json"])
 def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run, name: str) -> None:
     """An intact older checkpoint does not replace it."""
     newest = max(Path("run/checkpoints").glob("step-*"))
     shutil.copytree(newest, newest.with_name("step-00000000"), dirs_exist_ok=True)
-    words = ["--data", "digits", "--limit", "8"]
-    assert f"{newest}: all 5 files match the hashes" in exported("verify", "run", *words)[1]
+    assert f"{newest}: all 5 files match the hashes" in exported("verify", "run", *DIGITS)[1]
     data = bytearray((newest / name).read_bytes())
     data[-2] ^= 1
     (newest / name).write_bytes(data)
     for folder in ("run", str(newest)):
-        code, out, err = exported("verify", folder, *words)
+        code, out, err = exported("verify", folder, *DIGITS)
         assert (code, out) == (2, "")
-        assert f"{name} does not have the sha256 of the manifest: changed" in err
+        assert f"{name} does not have the SHA-256 of manifest.json: changed" in err
 
 
-def test_the_loss_is_compared_with_the_published_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = PublishedTestLoss("igpt.digits", 2.5, "p", source="s", step=2)
+def test_the_loss_is_compared_with_the_published_one(imported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = PublishedTestLoss("igpt.digits", 2.5, "p", source="s", step=1000)
     monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: claim)
-    words = ["verify", "run", "--data", "digits", "--limit", "8"]
-    told = json.loads(exported(*words, "--json")[1])
-    assert told["published"] == {"nats": 2.5, "source": "s", "protocol": "p", "step": 2}
-    out = exported(*words)[1]
+    told = json.loads(imported("verify", "run", *DIGITS, "--json")[1])
+    assert told["published"] == {"nats": 2.5, "source": "s", "protocol": "p", "step": 1000}
+    out = imported("verify", "run", *DIGITS)[1]
     assert f"difference from the published loss: {told['loss_nats'] - 2.5:+.4f} nats" in out
-    assert "published loss: step" not in out
-    monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: claim._replace(step=1000))
-    assert "published loss: step 1,000; this model: step 2\n" in exported(*words)[1]
-    assert exported("convert", "huggingface", "exported", "again")[0] == 0
-    out = exported("verify", "again", *words[2:])[1]
-    assert "published loss: step 1,000; this model: step unknown\n" in out
-    monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: None)
-    assert "no published loss for this network" in exported(*words)[1]
+    assert "published loss: step 1,000; this model: step 2\n" in out
+    assert "this model: step unknown\n" in imported("verify", "again", *DIGITS)[1]
 
 
 def test_the_class_head_of_a_fine_tuned_image_gpt_is_left_out_and_listed(exported: Run) -> None:

@@ -43,8 +43,7 @@ class ConvolutionSpec(BlockSpec):
         return ConvolutionBlock(self, grid, width, causal)
 
     def flops(self, grid: Grid, width: int, causal: bool) -> int:
-        """Return the FLOPs of a forward pass per image; taps beyond the border count too."""
-        taps = len(CAUSAL_TAPS if causal else TAPS)
+        taps = len(CAUSAL_TAPS if causal else TAPS)  # those beyond the border count too
         return grid.positions * 2 * 2 * taps * width * width
 
     def init(self, scheme: InitScheme) -> InitTable:

@@ -42,8 +42,7 @@ class MixerSpec(BlockSpec):
         return MixerBlock(self, grid, width, causal)
 
     def flops(self, grid: Grid, width: int, causal: bool) -> int:
-        """Return the FLOPs of a forward pass per image; of causal matrices those that are not zero."""
-        positions = grid.positions
+        positions = grid.positions  # of causal matrices, the weights that are not zero count
         weights = (self.units or positions) * (positions + 1 if causal else 2 * positions)
         return 2 * width * weights + positions * self.mlp.flops_per_token(width)
 

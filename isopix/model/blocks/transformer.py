@@ -48,7 +48,6 @@ class TransformerSpec(BlockSpec):
         return f"transformer, {heads}, {self.norm.label()}, {self.mlp.label()}"
 
     def build(self, grid: Grid, width: int, causal: bool) -> "TransformerBlock":
-        """Return one block, whatever the grid. Raises ValueError if heads do not divide width."""
         return TransformerBlock(self, width, causal)
 
     def flops(self, grid: Grid, width: int, causal: bool) -> int:
@@ -142,7 +141,6 @@ class AxialSpec(BlockSpec):
         return self._half().label().replace("transformer", "axial attention", 1)
 
     def build(self, grid: Grid, width: int, causal: bool) -> "AxialBlock":
-        """Return one block. Raises ValueError if it is to be causal, or if heads do not divide width."""
         if causal:
             raise ValueError("an axial block has no causal form; use block=transformer")
         half = self._half()

@@ -1,7 +1,5 @@
 """Patch embeddings: each patch through the same network, on its own."""
 
-import abc
-
 import torch
 from einops import rearrange
 from torch import Tensor, nn
@@ -37,10 +35,6 @@ class PatchStemSpec(StemSpec):
         if min(self.std) <= 0:
             raise ValueError(f"std {list(self.std)} must be above 0")
 
-    @abc.abstractmethod
-    def build(self, codec: Codec, width: int) -> "PatchEmbed":
-        """Return the stem."""
-
     def num_components(self, codec: Codec) -> int:
         return 1
 
@@ -52,12 +46,9 @@ class PatchStemSpec(StemSpec):
         return {"project": Glorot(), "features.*": Glorot()}
 
 
-@register("patch_embed")
+@register("patch_embed", "linear patch embedding")
 class PatchEmbedSpec(PatchStemSpec):
     """All pixels of a patch through one matrix (ViT, equation 1)."""
-
-    def label(self) -> str:
-        return "linear patch embedding"
 
     def build(self, codec: Codec, width: int) -> "PatchEmbed":
         return PatchEmbed(self, nn.Flatten(), CHANNELS * codec.patch_size**2, codec, width)

@@ -1,6 +1,5 @@
 """Embeddings of values: a table of vectors for each code or channel of a position, summed."""
 
-import abc
 import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, cast
@@ -64,10 +63,6 @@ ValueFeatures = Float[Tensor, "3 256 F"]
 class PixelStemSpec(StemSpec):
     """Base of stems that embed each channel of a pixel by its value."""
 
-    @abc.abstractmethod
-    def build(self, codec: Codec, width: int) -> "PixelEmbedding":
-        """Return the stem. Raises ValueError if a position is more than a pixel."""
-
     def num_components(self, codec: Codec) -> int:
         return CHANNELS
 
@@ -100,12 +95,9 @@ class FourierPixelEmbeddingSpec(PixelStemSpec):
         return PixelEmbedding(FourierFeatures(self), 2 * self.frequencies, codec, width)
 
 
-@register("linear_pixel_embedding")
+@register("linear_pixel_embedding", "linear embedding of the three channels")
 class LinearPixelEmbeddingSpec(PixelStemSpec):
     """(x - 127.5) / 127.5 of each channel, then linear: "continuous" (inductive biases, section 3.2)."""
-
-    def label(self) -> str:
-        return "linear embedding of the three channels"
 
     def build(self, codec: Codec, width: int) -> "PixelEmbedding":
         return PixelEmbedding(ScaledValues(), 1, codec, width)

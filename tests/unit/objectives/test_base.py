@@ -38,12 +38,7 @@ class Largest(TorchDispatchMode):
 def build(mask: MaskSpec) -> PretrainModel:
     recipe = Recipe(
         name="memory",
-        model=ModelSpec(
-            codec=BytesSpec(),
-            block=ConvolutionSpec(),
-            depth=1,
-            width=8,
-        ),
+        model=ModelSpec(codec=BytesSpec(), block=ConvolutionSpec(), depth=1, width=8),
         data=DataConfig(rows=SIDE, cols=SIDE),
         objective=Masked(mask=mask),
     )

@@ -113,10 +113,7 @@ def test_deterministic_masks_are_a_function_of_the_pixels_alone(deterministic: b
             "mask per_channel masks single codes, which corruption drop cannot",
         ),
         (lambda: BlockMask().check_grid(Grid(7, 7)), "7 x 7 positions cannot be cut into squares of 2 x 2"),
-        (
-            lambda: BlockMask().check_grid(Grid(2, 2)),
-            "4 of 4 positions would be masked; at least one",
-        ),
+        (lambda: BlockMask().check_grid(Grid(2, 2)), "4 of 4 positions would be masked; at least one"),
         (
             lambda: BlockMask(exact_count=196).check_grid(GRID),
             "196 of 196 positions would be masked.* choose another objective.mask.exact_count$",

@@ -113,16 +113,6 @@ def test_cached_features_are_computed_once_and_again_if_damaged(
         torch.testing.assert_close(whole, reading[name].features, atol=0.1, rtol=1e-3)
 
 
-def test_16_bits_keep_what_is_far_from_zero(tmp_path: Path, features: Features) -> None:
-    _, labels = clusters(300, 6, 3)
-    far = features * 1e-3 + 100
-    halves, scale = cached(readers(far), tmp_path / "key")
-    train = FeatureSplit(halves["train"], labels[:200])
-    plain = FeatureSplits(*(FeatureSplit(far[:, :200], labels[:200]),) * 3)
-    ours = standardize(FeatureSplits(train, train, train, stored_scale=scale)).train.features
-    torch.testing.assert_close(ours, standardize(plain).train.features, atol=5e-3, rtol=1e-3)
-
-
 def test_features_constant_in_the_first_images_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
+from isopix.runs.start import prepare_finetune
 
 
 def share(config: object) -> float:

@@ -123,22 +123,6 @@ WHOLE = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["class_token=false", "objective.causal=true"],
-        ["objective.deterministic_mask=true"],
-        ["codec=downsampled_color", "codec.patch_size=8"],
-        WHOLE,
-        ["stem=conv_patch_embed"],
-        ["positions=factorized", "objective.mask=block", "objective.corruption=drop"],
-    ],
-    ids=" ".join,
-)
-def test_alternatives_of_the_papers_are_settings(words: list[str]) -> None:
-    assert recipe_cost(resolved("vit.tiny", *words)).parameters > 0
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["class_token=true", "objective.causal=true"], "class_token needs a network that is not causal"),

@@ -100,6 +100,9 @@ def test_a_plan_is_that_of_the_recipe_with_its_settings(tmp_path: Path) -> None:
     assert best is found.parallel[0]
     assert f"2xH100: {best.command}" in found.notes()
     assert [table.rows[0][0] for table in found.tables()] == ["ddp *", "ddp *"]
-    assert all(each.price == pytest.approx(2 * each.hours) for each in found.device_hours)
+    h100 = next(each for each in found.device_hours if each.device == "H100")
+    flops = found.images * found.training_flops
+    assert h100.hours == pytest.approx(flops / (h100.peak_flops * 0.4) / 3600)
+    assert h100.price == pytest.approx(2 * h100.hours)
     saved = found.saved(tmp_path / "plan.json")
     assert PlanResult.read(tmp_path / "plan.json") == saved
