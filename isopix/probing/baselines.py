@@ -24,7 +24,7 @@ from isopix.probing.features import FeatureSource, NetworkFeatures, View
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe, fit_probe, refit_on_validation
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, Gain, LayerScore, LayerScores
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
-from isopix.storage.hashing import hash_bytes
+from isopix.storage.provenance import hash_bytes
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
 PCA_IMAGES = 10_000  # to which principal components are fitted

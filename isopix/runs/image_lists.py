@@ -20,7 +20,7 @@ from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.storage.arrays import npy_bytes, npz_bytes, read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.storage.hashing import sha256_of
+from isopix.storage.provenance import sha256_of
 from isopix.storage.run_folder import RunFolder
 
 

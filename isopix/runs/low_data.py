@@ -15,10 +15,9 @@ from isopix.data.measurement import majority_baseline
 from isopix.probing.config import LowDataConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import LoadedRun
 from isopix.runs.resume import folder_of_runs, train_or_resume
-from isopix.runs.start import TrainingStart
+from isopix.runs.start import TrainingStart, prepare_finetune
 from isopix.runs.state import read_environment
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log

@@ -27,7 +27,7 @@ class TrainingDisplay:
         elif record["kind"] == "baselines":
             losses = ", ".join(f"{name} {format_loss(nats)}" for name, nats in record["nats"].items())
             self.bar.say(f"baselines on {record['images']:,} {record['held_out']} images: {losses} nats")
-        elif record["kind"] == "note":
+        elif record["kind"] in ("note", "measurement"):
             self.bar.say(record["text"])
 
     def close(self) -> None:

@@ -75,15 +75,19 @@ class Trainer:
         self.throughput = Throughput(batches.batch_size, batches.device, energy)
 
     def restore(
-        self, state: Mapping[str, Any], *, seconds: float, joules: float, optimizer: dict[str, Tensor]
+        self,
+        step: int,
+        optimizer: dict[str, Tensor],
+        *,
+        seconds: float,
+        joules: float,
+        skipped_batches: int = 0,
+        accumulate: int | None = None,
     ) -> None:
-        """Continue from the `step` of a checkpoint with what `recovered` returned then, after `seconds` and
-        `joules` of training; the task has its weights.
-        """
-        self.step, self.started = state["step"], True
+        """Continue from a checkpoint with what `recovered` returned then; the task has its weights."""
+        self.step, self.started, self.skipped_batches = step, True, skipped_batches
         self.throughput.seconds, self.throughput.joules = seconds, joules
-        self.skipped_batches = state.get("skipped_batches", 0)
-        self.train_step.accumulate = state.get("accumulate", self.config.accumulate)
+        self.train_step.accumulate = accumulate or self.config.accumulate
         self.train_step.load(optimizer)
 
     def recovered(self) -> dict[str, int]:

@@ -23,8 +23,8 @@ from isopix.finetuning.evaluate import (
 )
 from isopix.probing.features import draw_masks
 from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.finetuned import load_finetuned
@@ -138,14 +138,6 @@ def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: lis
     assert default_masks(load_finetuned(run, device=CPU).model) == default
 
 
-def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageDataset) -> None:
-    assert default_masks(load_finetuned(causal, device=CPU).model) == 0
-    with pytest.raises(ValueError, match="mask_ensemble is 2, but an autoregressive model masks nothing"):
-        metrics_of(causal, data, 2)
-    with pytest.raises(ValueError, match="mask_ensemble is -1; allowed: 0 or more"):
-        metrics_of(causal, data, -1)
-
-
 def test_predictions_do_not_depend_on_the_batch_size(
     masked: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,12 +159,6 @@ def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
         load_finetuned(tmp_path / "pre", device=CPU)
 
 
-def test_a_run_trained_on_codes_alone_is_refused(tmp_path: Path) -> None:
-    run = finetuned(tmp_path / "ft", "igpt.digits", "generative_weight=inf", "steps=1")
-    with pytest.raises(ValueError, match=r"trained on codes alone .* and has no class head"):
-        load_finetuned(run, device=CPU)
-
-
 def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: Path) -> None:
     labels, draw = np.arange(40) % 10, np.random.default_rng(0)
     train, test = draw.integers(0, 255, (2, 40, 12, 12, 3)).astype(np.uint8)
@@ -181,15 +167,6 @@ def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: 
     assert metrics_of(causal, other, 0).num_images == 30
     with pytest.raises(ValueError, match="dataset 'set' has no test images to evaluate on"):
         metrics_of(causal, replace(other, test=other.test.sample(0)), 0)
-
-
-def test_other_classes_are_refused_by_name(causal: Path, data: ImageDataset) -> None:
-    for classes, difference in (
-        ("012345678x", "it lacks 9 and the run does not know x$"),
-        ("1023456789", "their order differs, 1, 0, 2, 3, 4 ...$"),
-    ):
-        with pytest.raises(ValueError, match=f"has other classes than the run: {difference}"):
-            metrics_of(causal, replace(data, classes=tuple(classes)), 0)
 
 
 def test_metrics_of_one_mask_are_scikit_learns() -> None:
