@@ -12,7 +12,7 @@ from isopix.codecs.patches import BytesSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import LinearHeadSpec, RegressionHeadSpec
-from isopix.objectives.file_baselines import LosslessFile, PNGFile, WebPFile
+from isopix.objectives.baselines import LosslessFile, PNGFile, WebPFile
 from isopix.objectives.objectives import Autoregressive
 
 KINDS = [PNGFile, WebPFile]
