@@ -26,7 +26,7 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 ORDER = """demo recipe plan data palette pretrain resume search-lr probe analyze finetune evaluate low-data
 sample complete reconstruct score neighbors convert publish verify models study compare reproduce report
 doctor studio"""
-"""The commands in the order in which a newcomer needs them."""
+"""The commands in the order in which a newcomer needs them; others follow."""
 
 
 def command_app() -> App:
@@ -41,9 +41,10 @@ def command_app() -> App:
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
     )
-    places = {word: place for place, word in enumerate(ORDER.split())}
-    for each in sorted(VERBS.values(), key=lambda verb: places[verb.command.split()[0]]):
-        add_verb(app, each, places[each.command.split()[0]])
+    order = ORDER.split()
+    for each in VERBS.values():
+        word = each.command.split()[0]
+        add_verb(app, each, order.index(word) if word in order else len(order))
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
 

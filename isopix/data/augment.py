@@ -17,7 +17,7 @@ from isopix.core.choices import Probability, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
 from isopix.data.splits import Indices, Split
-from isopix.data.store import FullResolution
+from isopix.data.store import FileImages
 
 Lengths = Float[Tensor, " B"]
 
@@ -157,7 +157,7 @@ class CropBoxes:
 
 
 def random_boxes(
-    full: FullResolution, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
+    full: FileImages, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
 ) -> CropBoxes:
     """Return boxes of aspect ratio rows:cols, `scale` times the largest that fits, at uniform positions."""
     heights, widths = full.heights.float(), full.widths.float()
@@ -168,7 +168,7 @@ def random_boxes(
     return CropBoxes(position[0] * top, position[1] * left, height, width)
 
 
-def average_together(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
+def average_together(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
     """Average each box by area to rows x cols, on any device: two small matrix products per image.
 
     Memory grows with the boxes, not with the images, so that one long image costs no more than others.
@@ -184,7 +184,7 @@ def average_together(full: FullResolution, boxes: CropBoxes, rows: int, cols: in
     return averaged.round_().clamp_(0, 255).to(torch.uint8)
 
 
-def average_each(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
+def average_each(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
     """Average boxes as `average_together` does, faster on a CPU: image by image, and in each sum only the few
     pixels that a cell covers. An image that is not decoded gives a black one.
     """
@@ -201,7 +201,7 @@ def average_each(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -
     return averaged
 
 
-def _gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
+def _gather_pixels(full: FileImages, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
     """Return these rows and columns of each image; beyond its border the last pixel is repeated."""
     heights, widths = (rearrange(sizes, "b -> b 1") for sizes in (full.heights, full.widths))
     row, col = torch.minimum(row, heights - 1), torch.minimum(col, widths - 1)

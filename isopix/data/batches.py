@@ -65,9 +65,8 @@ class ShuffledIndices:
 
 @dataclass(frozen=True)
 class StepReader:
-    """Reads the augmented images of a step: a function of (seed, step), in whichever process.
-
-    Of encoded images only the `own` ones of a batch are decoded, if they are given; the others are black.
+    """Reads the augmented images of a step, in whichever process; of encoded images only the `own` ones of a
+    batch, if they are given: the others are black.
     """
 
     split: Split
@@ -115,7 +114,6 @@ class Batches:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps until every image has been used."""
         return steps_per_epoch(len(self.split), self.batch_size)
 
     def batch(self, step: int) -> tuple[Images, Labels | None]:
@@ -203,9 +201,7 @@ class Prefetch:
 
 
 class _StepDataset(Dataset[Images | str]):
-    """The images of each step, or in one line why they could not be read: the loader's own errors hold a
-    traceback.
-    """
+    """The images of each step, or in one line why they could not be read."""
 
     def __init__(self, read: Callable[[int], Images]):
         self.read = read

@@ -25,9 +25,9 @@ from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import ENCODERS, StoreName, open_full, open_images
+from isopix.storage.atomic import exclusive_lock
 from isopix.storage.cache import free_bytes, read_manifest, write_artifact
-from isopix.storage.hashing import hash_bytes
-from isopix.storage.lock import exclusive_lock
+from isopix.storage.provenance import hash_bytes
 
 StoreChoice = Literal["auto", "pixels", "encoded"]
 BadImages = dict[SplitName, list[Any]]  # index and reason of each; paths may change later
@@ -173,7 +173,7 @@ def _read_split(
         shapes = torch.from_numpy(columns["shapes"]).view(-1, 2)
         full = open_full(path.with_suffix(".full"), ends["full"], shapes)
     return Split(
-        images=open_images(path.with_suffix(".images"), ends["image"], (config.rows, config.cols)),
+        images=open_images(path.with_suffix(".images"), ends["image"], len(kept), (config.rows, config.cols)),
         labels=None if source.labels is None else torch.from_numpy(source.labels[kept]),
         full_resolution=full,
         hashes=torch.from_numpy(columns["hashes"]),

@@ -102,8 +102,7 @@ def _groups(
 def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
     """Return pairs [m 2] of almost equal rows: for each row the most similar one before it by brightness.
 
-    The difference of the means is at most the root mean square difference, so that only rows of about the
-    same brightness are compared.
+    Only rows of about the same are compared: means differ by no more than the root mean square difference.
     """
     mean = pixels.mean(1)
     order = np.argsort(mean, kind="stable")
@@ -123,9 +122,7 @@ def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
 
 
 def _nearest_before(points: Points, limits: NDArray[np.float32], block: slice, low: int) -> tuple[Rows, Rows]:
-    """Return the rows of a block that are almost equal to one between `low` and themselves, and the nearest
-    such row of each.
-    """
+    """Return the rows of a block that are almost equal to one from `low` on before them, and these."""
     mine, others = points[block], points[low : block.stop]
     squares = (others**2).sum(1) + (mine**2).sum(1)[:, None] - 2 * mine @ others.T
     allowed = np.minimum(limits[block][:, None], limits[low : block.stop])

@@ -29,11 +29,10 @@ from isopix.data.sources.base import (
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
 from isopix.storage.cache import default_cache
-from isopix.storage.hashing import hash_bytes
+from isopix.storage.provenance import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
-MAX_WORKERS = 256
 FILE_INDEX = "file-hashes-1.sqlite"  # in the cache
 MAX_NAMED = 5  # unreadable files in messages
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
@@ -78,7 +77,7 @@ class DataConfig:
     """How the cache keeps images: as pixels, or encoded without loss. `auto` encodes what would take more
     than 4 GiB and a quarter of the free disk as pixels. The numbers are the same.
     """
-    workers: Annotated[int, Range(low=0, high=MAX_WORKERS)] | None = None
+    workers: Annotated[int, Range(low=0, high=256)] | None = None
     """Processes that decode `encoded` images in training; null: one for each core, at most 8; 0: none."""
     augment: AugmentationSpec = NoAugmentation()
     """Changes of training images."""
@@ -196,17 +195,16 @@ def load_dataset(
 
 
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
-    """Return what reads the source of these settings; the hashes of its files are kept in the cache, if
-    one is given. Raises ValueError if there is no such source.
+    """Return what reads the source of these settings, with the hashes of files that the cache, if any, keeps.
+
+    Raises ValueError if there is no such source.
     """
     index = None if cache is None else cache / FILE_INDEX
     return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index))
 
 
 def preprocess_config(config: DataConfig) -> PreprocessConfig:
-    """Return how an image becomes pixels, by the center crop if the settings have random ones, without a
-    full-resolution version.
-    """
+    """Return how an image of a caller becomes pixels: by the center crop if the settings have random ones."""
     return PreprocessConfig(
         rows=config.rows,
         cols=config.cols,
@@ -225,7 +223,7 @@ def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, P
 
 
 def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path | None:
-    """Write the bad files, if any, as a CSV file and return its path. Raises ValueError if they are many."""
+    """Write the bad files, if any, as a CSV file and return its path."""
     bad, total = cached.bad_files, sum(split.num_images for split in source.splits.values())
     if not bad:
         return None

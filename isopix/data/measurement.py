@@ -100,19 +100,17 @@ def content_hash(data: ImageDataset) -> str:
         state.update(str(tuple(split.images.shape)).encode())
         for images in image_batches(split.images):
             state.update(images.contiguous().numpy().data)
-        state.update(str(None if split.labels is None else tuple(split.labels.shape)).encode())
-        state.update(b"" if split.labels is None else split.labels.contiguous().numpy().data)
+        labels = split.labels
+        state.update(str(None if labels is None else tuple(labels.shape)).encode())
+        state.update(b"" if labels is None else labels.contiguous().numpy().data)
     return state.hexdigest()
 
 
 def missing_classes(
     data: ImageDataset, trained: Collection[str] | None = None
 ) -> dict[SplitName, dict[str, int]]:
-    """Return the classes without training images by name, with the numbers of their images in each split that
-    has some.
-
-    `trained` are the names of the classes with training images; None reads them from `data.train`. The result
-    is empty without labels.
+    """Return the classes without training images, with the numbers of their images in each split that has
+    some; nothing without labels. `trained` are the names of those with some; None: as in `data.train`.
     """
     known = training_classes(data) if trained is None else trained
     found: dict[SplitName, dict[str, int]] = {}

@@ -33,7 +33,7 @@ from isopix.data.decode import (
     read_content,
 )
 from isopix.data.sources.base import SourceSplit
-from isopix.data.store import Encode, keep_pixels
+from isopix.data.store import ENCODERS, Encode
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -109,7 +109,7 @@ class PreprocessedImage:
 
 
 def preprocess(
-    split: SourceSplit, config: PreprocessConfig, encode: Encode = keep_pixels
+    split: SourceSplit, config: PreprocessConfig, encode: Encode = ENCODERS["pixels"]
 ) -> Iterator[PreprocessedImage | str]:
     """Yield each image of the split in order, encoded by `encode`, or the reason why it cannot be read;
     threads do the work (`map_images`).
@@ -188,13 +188,7 @@ def resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | 
 
 
 def crop_box(
-    width: int,
-    height: int,
-    rows: int,
-    cols: int,
-    position: CropPosition | None,
-    *,
-    fraction: float = 1.0,
+    width: int, height: int, rows: int, cols: int, position: CropPosition | None, *, fraction: float = 1.0
 ) -> tuple[float, float, float, float]:
     """Return (left, top, right, bottom) of a rows:cols box, the center crop for None; its sides are the given
     fraction of those of the largest one.

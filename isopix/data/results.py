@@ -22,7 +22,7 @@ class BadFile:
 
 @dataclass(frozen=True)
 class Examined:
-    """An image that was examined: its split, its name, and its class if it has one."""
+    """An image that was examined."""
 
     split: SplitName
     name: str
@@ -57,6 +57,14 @@ class Sizes:
     width: tuple[int, ...]
     height: tuple[int, ...]
 
+    def __str__(self) -> str:
+        common = [f"{each.width}×{each.height}" for each in self.most_common[:SHOWN]]
+        if self.different == 1:
+            return f"all {common[0]}"
+        (low, _, high), (lowest, _, highest) = self.width, self.height
+        ranges = f"{low}-{high} × {lowest}-{highest}"
+        return f"{self.different:,} different, {ranges}; most common: {', '.join(common)}"
+
 
 @dataclass(frozen=True)
 class FormatCount:
@@ -77,6 +85,17 @@ class Duplicates:
     groups_with_different_labels: int
     first_groups: tuple[tuple[Examined, ...], ...]
 
+    def __str__(self) -> str:
+        if not self.groups:
+            return "none"
+        parts = [f"{self.images:,} images in {self.groups:,} groups"]
+        parts += [
+            f"{count:,} in {split} and an earlier split" for split, count in self.in_earlier_split.items()
+        ]
+        if self.groups_with_different_labels:
+            parts.append(f"groups with different labels: {self.groups_with_different_labels:,}")
+        return "; ".join(parts)
+
 
 class DataResult(Result):
     """What was found in the images of a source that were examined, at most `limit` of each split."""
@@ -95,19 +114,21 @@ class DataResult(Result):
     def tables(self) -> list[Table]:
         """Return the images of each split and class, their properties, and what is wrong with them."""
         classes = f"{self.num_classes:,} classes" if self.num_classes else "no labels"
-        found = [("width × height", self._sizes), ("format", self._formats)] if self.formats else []
-        for kind, each in self.duplicates.items():
-            found.append((f"{kind} duplicates", _duplicates(each)))
+        formats = ", ".join(f"{each.format} {each.mode} ({each.images:,})" for each in self.formats)
+        found: list[tuple[str, object]] = []
+        if self.formats:
+            found = [("width × height", self.sizes), ("format", formats)]
+        found += [(f"{kind} duplicates", each) for kind, each in self.duplicates.items()]
         found.append(("unreadable", f"{sum(each.unreadable for each in self.splits.values()):,}"))
-        tables = [
-            Table(f"{self.data}: {classes}", ["", *self.splits], self._counts),
-            Table("Images", ["", "found"], found),
-        ]
         groups = [group for each in self.duplicates.values() for group in each.first_groups[:SHOWN]]
         rows = [("duplicates", _group(each)) for each in groups]
         rows += [("unreadable", f"{each.path}: {each.reason}") for each in self.unreadable[:SHOWN]]
         more = "" if self.path else "; --out FOLDER lists all"
-        return [*tables, Table(f"The first of each{more}", ["", "images"], rows)] if rows else tables
+        return [
+            Table(f"{self.data}: {classes}", ["", *self.splits], self._counts),
+            Table("Images", ["", "found"], found),
+            *([Table(f"The first of each{more}", ["", "images"], rows)] if rows else []),
+        ]
 
     @property
     def _counts(self) -> list[tuple[str, ...]]:
@@ -123,32 +144,6 @@ class DataResult(Result):
         ]
         more = len(names) - MAX_CLASSES
         return [*rows, (f"{more:,} more classes", *("" for _ in counts))] if more > 0 else rows
-
-    @property
-    def _sizes(self) -> str:
-        """One size, or the range and the most common ones."""
-        common = [f"{each.width}×{each.height}" for each in self.sizes.most_common]
-        if self.sizes.different == 1:
-            return f"all {common[0]}"
-        (low, _, high), (lowest, _, highest) = self.sizes.width, self.sizes.height
-        return (
-            f"{self.sizes.different:,} different, {low}-{high} × {lowest}-{highest}; "
-            f"most common: {', '.join(common[:SHOWN])}"
-        )
-
-    @property
-    def _formats(self) -> str:
-        return ", ".join(f"{each.format} {each.mode} ({each.images:,})" for each in self.formats)
-
-
-def _duplicates(found: Duplicates) -> str:
-    if not found.groups:
-        return "none"
-    parts = [f"{found.images:,} images in {found.groups:,} groups"]
-    parts += [f"{count:,} in {split} and an earlier split" for split, count in found.in_earlier_split.items()]
-    if found.groups_with_different_labels:
-        parts.append(f"groups with different labels: {found.groups_with_different_labels:,}")
-    return "; ".join(parts)
 
 
 def _group(images: tuple[Examined, ...]) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Groups, ImageSequence, Labels, concat_images, select_images
-from isopix.data.store import FileImages, FullResolution
+from isopix.data.store import FileImages
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
@@ -31,7 +31,7 @@ class Split:
 
     images: ImageSequence
     labels: Labels | None = None
-    full_resolution: FullResolution | None = None
+    full_resolution: FileImages | None = None
     hashes: Hashes | None = None
     groups: Groups | None = None
     total: int | None = None
@@ -117,7 +117,7 @@ class Split:
     def nbytes(self) -> int:
         """Bytes of the pixels, once decoded."""
         full = self.full_resolution
-        return self.images.shape.numel() + (0 if full is None else full.nbytes)
+        return self.images.shape.numel() + (0 if full is None else int(full.sizes.sum()))
 
     def _order(self, seed: int) -> Indices:
         ids = torch.arange(len(self)) if self.hashes is None else self.hashes

@@ -7,11 +7,10 @@ import io
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,7 +27,6 @@ Pixels = NDArray[np.uint8]  # [3 H W]
 Ends = NDArray[np.int64]
 # Returns an image as it is kept; the bytes are a file that decodes to these pixels, if there is one.
 Encode = Callable[[Pixels, bytes | None], NDArray[np.uint8]]
-F = TypeVar("F", bound="_FileRows")
 
 COPIED_BYTES = 2**30  # of a file of pixels, up to which selections are tensors: they are read faster
 MAX_WEBP_SIDE = 16383  # pixels, of the format
@@ -39,11 +37,6 @@ WEBP = {"format": "WEBP", "lossless": True, "method": 0, "quality": 20}
 PNG = {"format": "PNG", "compress_level": 6}
 FORMATS = ("WEBP", "PNG")
 CPU = torch.device("cpu")
-
-
-def keep_pixels(pixels: Pixels, source: bytes | None) -> Pixels:
-    """Return the pixels."""
-    return pixels
 
 
 def encode_pixels(pixels: Pixels, source: bytes | None) -> NDArray[np.uint8]:
@@ -59,7 +52,7 @@ def encode_pixels(pixels: Pixels, source: bytes | None) -> NDArray[np.uint8]:
     return np.frombuffer(content.getvalue(), np.uint8)
 
 
-ENCODERS: dict[StoreName, Encode] = {"pixels": keep_pixels, "encoded": encode_pixels}
+ENCODERS: dict[StoreName, Encode] = {"pixels": lambda pixels, source: pixels, "encoded": encode_pixels}
 
 
 class EncodedFile:
@@ -76,9 +69,6 @@ class EncodedFile:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return EncodedFile, (self.path, self.ends)
-
-    def __len__(self) -> int:
-        return len(self.ends)
 
     def __getitem__(self, i: int) -> Pixels:
         """Raises RuntimeError for a damaged image."""
@@ -98,109 +88,89 @@ class EncodedFile:
             ) from error
 
 
-ImageFile = UInt8[Tensor, "_ ..."] | EncodedFile
+ImageFile = UInt8[Tensor, " bytes"] | EncodedFile
 
 
 @dataclass(frozen=True)
-class _FileRows:
-    """Image i is number `rows[i]` of the file `numbers[i]`; one of the row -1 is not to be read."""
+class FileImages:
+    """Images in files: image i is number `rows[i]` of the encoded file `numbers[i]`, or [3 H W] from byte
+    `rows[i]` on of that file of pixels; one of the row -1 is not to be read.
+
+    They are of different shapes, for crops that are drawn anew at every step, or all of one `size`. Rows and
+    shapes stay on the CPU wherever the pixels are, so that planning a batch does not wait for the device.
+    """
 
     files: tuple[ImageFile, ...]
     numbers: Int[Tensor, " B"]
     rows: Int[Tensor, " B"]
+    heights: Int[Tensor, " B"]
+    widths: Int[Tensor, " B"]
+    size: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def is_decoded(self) -> bool:
-        """Whether the pixels are in memory, or mapped into it."""
-        return not isinstance(self.files[0], EncodedFile)
-
-    def select(self: F, indices: slice | Int[Tensor, " n"]) -> F:
-        """Return the images with these indices; none is read."""
-        chosen: dict[str, Any] = {name: tensor[indices] for name, tensor in self._tensors().items()}
-        return replace(self, **chosen)
-
-    def concat(self: F, other: Any) -> F:
-        """Return these images and the others, of the same resolution or all of their own; none is read."""
-        others = other._tensors() | {"numbers": other.numbers + len(self.files)}
-        joined: dict[str, Any] = {
-            name: torch.cat([tensor, others[name]]) for name, tensor in self._tensors().items()
-        }
-        return replace(self, files=(*self.files, *other.files), **joined)
-
-    def only(self: F, indices: Int[Tensor, " n"]) -> F:
-        """Return these images, of which only those with these indices will be read; the others are black."""
-        rows = torch.full_like(self.rows, -1)
-        rows[indices] = self.rows[indices]
-        return replace(self, rows=rows)
-
-    def _tensors(self) -> dict[str, Tensor]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
-
-
-@dataclass(frozen=True)
-class FileImages(_FileRows):
-    """Images of one resolution."""
-
-    size: tuple[int, int]
-    device = CPU
-
-    @property
     def shape(self) -> torch.Size:
         """[B 3 H W]."""
+        assert self.size is not None, "they are of one size"
         return torch.Size([len(self), 3, *self.size])
 
     def __getitem__(self, index: slice | Int[Tensor, " n"]) -> Images:
         chosen = self.select(index)
         images = np.zeros(chosen.shape, np.uint8)
-        for number, file in enumerate(self.files):
-            own = ((chosen.numbers == number) & (chosen.rows >= 0)).nonzero()[:, 0]
-            if isinstance(file, Tensor):
-                images[own] = file[chosen.rows[own]]
-                continue
-            for i, row in zip(own.tolist(), chosen.rows[own].tolist(), strict=True):
-                images[i] = file[row]
+        for i, image in enumerate(chosen.images()):
+            if image is not None:
+                images[i] = image
         return torch.from_numpy(images)
-
-
-@dataclass(frozen=True)
-class FullResolution(_FileRows):
-    """Whole images of different shapes, for crops that are drawn anew at every step.
-
-    In a file of pixels, `rows` are the bytes from which images [3 H W] begin.
-    Rows and shapes stay on the CPU wherever the pixels are, so that planning a batch does not wait for the
-    device.
-    """
-
-    heights: Int[Tensor, " B"]
-    widths: Int[Tensor, " B"]
 
     def images(self) -> Iterator[Pixels | None]:
         """Yield each image as uint8 [3 H W]; None for one that is not to be read. Raises RuntimeError for a
         damaged one.
         """
         places = (each.tolist() for each in (self.numbers, self.rows, self.heights, self.widths))
-        for number, row, *sides in zip(*places, strict=True):
+        for number, row, height, width in zip(*places, strict=True):
             file = self.files[number]
             if row < 0:
                 yield None
             elif isinstance(file, Tensor):
-                yield file[row : row + 3 * prod(sides)].view(3, *sides).numpy()
+                yield file[row : row + 3 * height * width].view(3, height, width).numpy()
             else:
                 yield file[row]
 
-    def to(self, device: torch.device) -> "FullResolution":
+    @property
+    def is_decoded(self) -> bool:
+        """Whether the pixels are in memory, or mapped into it."""
+        return not isinstance(self.files[0], EncodedFile)
+
+    def select(self, indices: slice | Int[Tensor, " n"]) -> "FileImages":
+        """Return the images with these indices; none is read."""
+        chosen: dict[str, Any] = {name: tensor[indices] for name, tensor in self._tensors().items()}
+        return replace(self, **chosen)
+
+    def concat(self, other: Any) -> "FileImages":
+        """Return these images and the others; none is read."""
+        others = other._tensors() | {"numbers": other.numbers + len(self.files)}
+        joined: dict[str, Any] = {
+            name: torch.cat([own, others[name]]) for name, own in self._tensors().items()
+        }
+        return replace(self, files=(*self.files, *other.files), **joined)
+
+    def only(self, indices: Int[Tensor, " n"]) -> "FileImages":
+        """Return these images, of which only those with these indices will be read."""
+        rows = torch.full_like(self.rows, -1)
+        rows[indices] = self.rows[indices]
+        return replace(self, rows=rows)
+
+    def to(self, device: torch.device) -> "FileImages":
         """Return these images with their own pixels alone on the device; encoded ones stay on the disk."""
         return self if self.device == device or not self.is_decoded else self.packed(device)
 
-    def packed(self, device: torch.device) -> "FullResolution":
+    def packed(self, device: torch.device) -> "FileImages":
         """Return a copy of these decoded images on the device, in their order, in one file without gaps."""
         ends = self.sizes.cumsum(0)
         starts = ends - self.sizes
-        pixels = torch.empty(self.nbytes, dtype=torch.uint8, device=device)
+        pixels = torch.empty(int(self.sizes.sum()), dtype=torch.uint8, device=device)
         offsets = torch.stack([self.numbers, starts - self.rows])  # those of one offset are copied at once
         runs = torch.unique_consecutive(offsets, return_counts=True, dim=1)[1].cumsum(0).tolist()
         for first, last in pairwise([0, *runs]):
@@ -221,28 +191,24 @@ class FullResolution(_FileRows):
         """Bytes of the pixels of each image."""
         return 3 * self.heights * self.widths
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the pixels of all images."""
-        return int(self.sizes.sum())
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
 
-def open_images(path: Path, ends: Ends | None, size: tuple[int, int]) -> ImageSequence:
+def open_images(path: Path, ends: Ends | None, count: int, size: tuple[int, int]) -> ImageSequence:
     """Return the images of a file of one resolution; encoded ones end at `ends`."""
-    file = _mapped(path).view(-1, 3, *size) if ends is None else EncodedFile(path, ends)
-    if isinstance(file, Tensor) and file.nbytes <= COPIED_BYTES:
-        return file
-    rows = torch.arange(len(file))
-    return FileImages((file,), torch.zeros_like(rows), rows, size)
+    found = replace(open_full(path, ends, torch.tensor([size]).expand(count, 2)), size=size)
+    [file] = found.files
+    return file.view(-1, 3, *size) if isinstance(file, Tensor) and file.nbytes <= COPIED_BYTES else found
 
 
-def open_full(path: Path, ends: Ends | None, shapes: Int[Tensor, "B 2"]) -> FullResolution:
+def open_full(path: Path, ends: Ends | None, shapes: Int[Tensor, "B 2"]) -> FileImages:
     """Return the whole images of a file, of these heights and widths; encoded ones end at `ends`."""
     heights, widths = shapes.unbind(1)
     sizes, count = 3 * heights * widths, torch.arange(len(shapes))
     rows = sizes.cumsum(0) - sizes if ends is None else count
     file = _mapped(path) if ends is None else EncodedFile(path, ends)
-    return FullResolution((file,), torch.zeros_like(count), rows, heights, widths)
+    return FileImages((file,), torch.zeros_like(count), rows, heights, widths)
 
 
 def _mapped(path: Path) -> UInt8[Tensor, " n"]:

@@ -1,5 +1,8 @@
-"""Fitting a palette."""
+"""Counting colors, fitting a palette to them, and its error."""
 
+import math
+
+import numpy as np
 import pytest
 import torch
 from sklearn.cluster import KMeans
@@ -40,11 +43,6 @@ def test_as_many_colors_as_there_are_gives_exactly_these() -> None:
     assert found.error.rmse == 0
 
 
-def test_more_colors_than_there_are_is_rejected() -> None:
-    with pytest.raises(ValueError, match="5 colors requested, but the images have only 4 distinct colors"):
-        kmeans.fit_palette(grays(255, 0, 17, 34), 5)
-
-
 def test_groups_are_found() -> None:
     found = kmeans.fit_palette(grays(9, 10, 11, 99, 100, 101, 199, 200, 201), 3)
     assert found.colors.tolist() == [[10] * 3, [100] * 3, [200] * 3]
@@ -62,15 +60,6 @@ def test_error_is_that_of_plain_kmeans_on_every_pixel() -> None:
     assert kmeans.fit_palette(images, 32).error.rmse == pytest.approx(
         (plain.inertia_ / pixels.size) ** 0.5, rel=0.02
     )
-
-
-def test_coarse_bins_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    histogram = count_colors(pictures())
-    monkeypatch.setattr(kmeans, "COARSE_LEVELS", ())
-    fine = kmeans.fit_palette(histogram, 64)
-    monkeypatch.setattr(kmeans, "COARSE_LEVELS", (32, 64))
-    assert len(kmeans._clouds(histogram, kmeans.POINTS_PER_COLOR * 64)) == 3
-    assert kmeans.fit_palette(histogram, 64).error.rmse == pytest.approx(fine.error.rmse, rel=0.02)
 
 
 def test_error_of_many_colors_is_that_of_plain_kmeans() -> None:
@@ -127,8 +116,31 @@ def test_equal_seeds_give_equal_palettes_in_any_order() -> None:
     assert torch.equal(one.colors, other.colors)
 
 
-def test_another_seed_gives_another_palette() -> None:
-    histogram = count_colors(pictures())
-    assert not torch.equal(
-        kmeans.fit_palette(histogram, 32, seed=0).colors, kmeans.fit_palette(histogram, 32, seed=1).colors
-    )
+def test_counts_are_those_of_numpy() -> None:
+    images = pictures(7) // 64
+    colors, counts = np.unique(images.movedim(1, 3).reshape(-1, 3).numpy(), axis=0, return_counts=True)
+    found = count_colors(images)
+    assert np.array_equal(found.colors.numpy(), colors)
+    assert np.array_equal(found.counts.numpy(), counts)
+
+
+PALETTE = Palette(torch.tensor([[0.0, 0, 0], [99.6, 100, 100], [200, 200, 200]]), Grid(1, 1))
+
+
+def image(*colors: tuple[int, int, int]) -> Tensor:
+    return torch.tensor(colors, dtype=torch.uint8).T[None, :, None, :]
+
+
+def test_rmse_is_over_decoded_levels_of_pixels_and_channels() -> None:
+    found = quantization_error(PALETTE, image((3, 0, 0), (100, 100, 104)))
+    assert found.rmse == pytest.approx(((9 + 16) / 6) ** 0.5)
+    assert found.psnr == pytest.approx(20 * math.log10(255 / found.rmse), rel=1e-5)
+    assert quantization_error(PALETTE, image((0, 0, 0), (100, 100, 100))).psnr is None
+
+
+def test_unused_and_rare_colors_are_counted() -> None:
+    pixels = torch.zeros(1, 3, 1, 200_001, dtype=torch.uint8)
+    pixels[..., 0] = 100
+    found = quantization_error(PALETTE, pixels)
+    assert found.counts.tolist() == [200_000, 1, 0]
+    assert (found.record.unused_colors, found.record.rare_colors) == (1, 1)

@@ -21,10 +21,7 @@ def brute(colors: Tensor, index: Tensor) -> NDArray[np.int64]:
     points = colors.numpy().astype(np.int64)
     found = []
     for part in torch.split(index, 2**17 // len(points)):
-        pixels = (
-            torch.stack([part >> 16, part >> 8 & 255, part & 255], 1).numpy()
-            * nearest_color.FIXED_POINT_SCALE
-        )
+        pixels = pixels_of(part).numpy().astype(np.int64) * nearest_color.FIXED_POINT_SCALE
         distances = sum((pixels[:, None, axis] - points[None, :, axis]) ** 2 for axis in range(3))
         found.append(np.asarray(distances).argmin(1))
     return np.concatenate(found)
@@ -50,6 +47,10 @@ def tied() -> Tensor:
     return fixed(lattice[torch.randperm(len(lattice), generator=generator(0, "tied"))])
 
 
+def pixels_of(index: Tensor) -> Tensor:
+    return torch.stack([index >> 16, index >> 8 & 255, index & 255], 1).to(torch.uint8)
+
+
 def random_pixels(count: int) -> Tensor:
     return torch.randint(PIXELS, (count,), generator=generator(0, "pixels"))
 
@@ -66,24 +67,15 @@ def test_table_is_brute_force(colors: Tensor) -> None:
 
 def test_table_of_512_colors_is_the_search() -> None:
     colors, index = spread(512), random_pixels(2**18)
-    pixels = torch.stack([index >> 16, index >> 8 & 255, index & 255], 1).to(torch.uint8)
-    assert torch.equal(
-        nearest_color.lookup_table(colors)[index].long(), nearest_color.nearest_codes(colors, pixels)
-    )
+    searched = nearest_color.nearest_codes(colors, pixels_of(index))
+    assert torch.equal(nearest_color.lookup_table(colors)[index].long(), searched)
 
 
 @pytest.mark.parametrize("colors", [spread(2), crowded(32), tied()], ids=["2", "crowded", "tied"])
 def test_search_is_brute_force(colors: Tensor) -> None:
     index = random_pixels(2**16)
-    pixels = torch.stack([index >> 16, index >> 8 & 255, index & 255], 1).to(torch.uint8)
-    assert np.array_equal(nearest_color.nearest_codes(colors, pixels).numpy(), brute(colors, index))
-
-
-@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
-def test_ties_go_to_the_lower_index(order: list[int]) -> None:
-    colors = fixed(torch.tensor([[10.0, 0, 0], [12.0, 0, 0]])[order])
-    assert nearest_color.nearest_codes(colors, torch.tensor([[11, 0, 0]], dtype=torch.uint8)).item() == 0
-    assert nearest_color.lookup_table(colors)[11 << 16].item() == 0
+    found = nearest_color.nearest_codes(colors, pixels_of(index))
+    assert np.array_equal(found.numpy(), brute(colors, index))
 
 
 @pytest.mark.slow
@@ -129,14 +121,6 @@ def test_of_equal_distances_the_lower_index_is_nearest() -> None:
         _require_nearest(moving, points, centers)
 
 
-def test_points_need_not_be_whole_levels() -> None:
-    draw = generator(3, "centers")
-    points = 255 * torch.rand(3000, 3, generator=draw, dtype=torch.float64)
-    moving = MovingCenters(points)
-    for _ in range(3):
-        _require_nearest(moving, points, 255 * torch.rand(100, 3, generator=draw))
-
-
 def test_distances_between_centers_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearest_color, "MAX_PAIRS", 700)
     draw = generator(4, "centers")
@@ -144,17 +128,3 @@ def test_distances_between_centers_are_computed_in_parts(monkeypatch: pytest.Mon
     moving = MovingCenters(points)
     for _ in range(3):
         _require_nearest(moving, points, 255 * torch.rand(100, 3, generator=draw))
-
-
-def test_few_points_are_compared_with_all_centers(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = generator(1, "centers")
-    points = torch.randint(0, 256, (3000, 3), generator=draw, dtype=torch.uint8)
-    centers = 255 * torch.rand(400, 3, generator=draw)
-    moving, compared = MovingCenters(points), list[int]()
-    moving.nearest(centers)
-    real = nearest_color.nearest_centers
-    monkeypatch.setattr(
-        nearest_color, "nearest_centers", lambda c, points: compared.append(len(points)) or real(c, points)
-    )
-    moving.nearest(centers + 0.1)
-    assert sum(compared) < 100

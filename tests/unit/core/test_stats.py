@@ -94,7 +94,7 @@ def test_the_interval_covers_the_mean_over_seeds_and_draws(deviations: tuple[flo
 
 
 # Spread of images, seeds and draws, on the scale of the logit of the probability that an image is right.
-@pytest.mark.parametrize("spread", [(3.0, 0.0, 0.0), (3.0, 0.3, 0.3), (0.0, 0.3, 0.0), (1.0, 0.0, 0.5)])
+@pytest.mark.parametrize("spread", [(3.0, 0.0, 0.0), (3.0, 0.3, 0.3), (1.0, 0.0, 0.5)])
 def test_the_interval_for_new_images_covers_the_mean_over_images_too(spread: tuple[float, ...]) -> None:
     found = [_simulated(np.random.default_rng(number), *spread) for number in range(300)]
     truth = _expected(OFFSET, math.hypot(*spread))

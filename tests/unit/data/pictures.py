@@ -3,15 +3,15 @@
 import numpy as np
 import torch
 
-from isopix.data.store import FullResolution
+from isopix.data.store import FileImages
 
 
-def whole(*pictures: np.ndarray) -> FullResolution:
+def whole(*pictures: np.ndarray) -> FileImages:
     heights, widths = (torch.tensor([picture.shape[axis] for picture in pictures]) for axis in (0, 1))
     pixels = np.concatenate([picture.transpose(2, 0, 1).reshape(-1) for picture in pictures])
     areas = 3 * heights * widths
     files, numbers = (torch.from_numpy(pixels),), torch.zeros_like(areas)
-    return FullResolution(files, numbers, areas.cumsum(0) - areas, heights, widths)
+    return FileImages(files, numbers, areas.cumsum(0) - areas, heights, widths)
 
 
 def noise(height: int, width: int) -> np.ndarray:

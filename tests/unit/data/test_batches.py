@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from isopix.data import batches
 from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
-from isopix.data.batches import Batches, num_workers
+from isopix.data.batches import Batches, num_workers, steps_per_epoch
 from isopix.data.splits import Split
 from isopix.data.store import EncodedFile
 from tests.unit.data.refusal import refusal
@@ -39,19 +39,12 @@ def test_every_image_is_seen_once_per_epoch(count: int, size: int, seed: int) ->
         assert seen[epoch * count : (epoch + 1) * count].sort().values.tolist() == list(range(count))
 
 
-def test_a_step_does_not_depend_on_the_steps_before_it() -> None:
-    in_order, backwards = Batches(_split(10), batch_size=4, seed=1), Batches(_split(10), batch_size=4, seed=1)
+def test_a_step_depends_on_its_number_and_the_seed_alone() -> None:
+    in_order, backwards, other = (Batches(_split(10), batch_size=4, seed=seed) for seed in (1, 1, 2))
     forth = [in_order.indices(step).tolist() for step in range(8)]
     back = [backwards.indices(step).tolist() for step in reversed(range(8))]
     assert forth == back[::-1]
-
-
-def test_epochs_and_seeds_have_orders_of_their_own() -> None:
-    orders = [
-        Batches(_split(30), batch_size=30, seed=seed).indices(step).tolist()
-        for seed, step in ((1, 0), (1, 1), (2, 0))
-    ]
-    assert len({tuple(order) for order in orders}) == 3
+    assert forth[0] not in (other.indices(0).tolist(), forth[5])  # of another epoch
 
 
 def test_labels_stay_with_their_images() -> None:
@@ -60,21 +53,8 @@ def test_labels_stay_with_their_images() -> None:
     assert images[:, 0, 0, 0].tolist() == labels.tolist()
 
 
-def test_unlabeled_images_have_no_labels() -> None:
-    assert Batches(Split(_split(10).images), batch_size=7).batch(0)[1] is None
-
-
 def test_an_epoch_is_counted_in_whole_steps() -> None:
-    split = Split(torch.zeros(1, 3, 1, 1, dtype=torch.uint8).expand(45_000, 3, 1, 1))
-    assert Batches(split, batch_size=128).steps_per_epoch == 352  # iGPT's warm-up on CIFAR
-
-
-def test_augmented_batches_are_a_function_of_the_step() -> None:
-    split = Split(torch.randint(0, 256, (10, 3, 8, 8), dtype=torch.uint8))
-    batches = Batches(split, batch_size=10, augment=PadCropFlip())
-    later, sooner = batches.batch(3)[0], batches.batch(0)[0]
-    assert torch.equal(batches.batch(3)[0], later)
-    assert not torch.equal(sooner, split.images[batches.indices(0)])
+    assert steps_per_epoch(45_000, 128) == 352  # iGPT's warm-up on CIFAR
 
 
 # Encoded images are decoded by worker processes.

@@ -1,216 +1,244 @@
-"""From settings to image sets."""
+"""From settings to splits: held-out images, limits, few labels, unreadable files, names and known sources."""
 
 import csv
-import dataclasses
 import shutil
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 import torch
 
 from isopix.core.overrides import override
+from isopix.core.random import generator
 from isopix.data.augment import PadCropFlip, ScaleCrop
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.image_names import image_names, shared_folder, short_name
+from isopix.data.known_sources import is_known_source, remember_source, require_known_source
 from isopix.data.results import BadFile
+from isopix.data.splits import balanced_subset
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
+
+
+def load(path: Path, bad_files_csv: Path | None = None, **changes: object) -> ImageDataset:
+    data = DataConfig(source=str(path), rows=8, cols=8)
+    return load_dataset(override(data, changes), bad_files_csv=bad_files_csv)
 
 
 def _sizes(images: ImageDataset) -> tuple[int, int, int]:
     return len(images.train), len(images.validation), len(images.test)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rows": 0}, "rows is 0; allowed: 1 to 1024"),
-        ({"cols": 5000}, "cols is 5000; allowed: 1 to 1024"),
-        ({"holdout": 0.5}, "holdout is 0.5; allowed: 0 or more and below 0.5"),
-        ({"limit": 0}, "limit is 0; allowed: 1 or more"),
-        ({"rows": 4, "augment.kind": "pad_crop_flip"}, "pad 4 does not fit images of 4x32; allowed: below 4"),
-    ],
-)
-def test_impossible_settings_are_rejected_in_one_line(changes: dict[str, object], message: str) -> None:
-    assert refusal(override, DataConfig(), changes) == message
+def _pixels(*splits: torch.Tensor) -> list[bytes]:
+    return sorted(image.numpy().tobytes() for images in splits for image in images)
 
 
-def test_splits_of_one_source_are_disjoint_and_complete(classes: Path) -> None:
-    images = load_dataset(DataConfig(source=str(classes), rows=8, cols=8))
-    assert sum(_sizes(images)) == 40
-    assert min(_sizes(images)) > 0
-    splits = (images.train, images.validation, images.test)
-    assert len({image.numpy().tobytes() for split in splits for image in split.images}) == 40
-
-
-def _own_splits(folder: Path, draw: Draw, *splits: str) -> None:
+def _own_splits(folder: Path, draw: Draw, *splits: str) -> Path:
     """40 images of two classes in each split, all different."""
     for i, split in enumerate(splits):
         for j in range(40):
             draw(folder / split / ("cat", "dog")[j % 2] / f"{j:02}.png", seed=1000 * i + j)
+    return folder
 
 
-def test_own_splits_are_used_as_they_are(tmp_path: Path, draw: Draw) -> None:
-    _own_splits(tmp_path / "set", draw, "train", "val", "test")
-    draw(tmp_path / "set" / "test" / "cat" / "more.png", seed=5000)
-    assert _sizes(load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8))) == (40, 40, 41)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rows": 4, "augment.kind": "pad_crop_flip"}, "pad 4 does not fit images of 4x32; allowed: below 4"),
+        ({"subset": 1}, "subset is 1; allowed: 0 or more, and above 0 only with labels_per_class"),
+        (
+            {"crop": "squash", "crop_fraction": 0.5},
+            "crop_fraction is 0.5; crop=squash takes the whole image: 1",
+        ),
+        *(
+            ({"labels_per_class": labels}, "images of each class, or a percentage of them, as in 10%")
+            for labels in ("x", "0%", -3, "101%", "4.5", "1/0%")
+        ),
+    ],
+)
+def test_impossible_settings_are_rejected_in_one_line(changes: dict[str, object], message: str) -> None:
+    assert refusal(override, DataConfig(), changes).endswith(message)
 
 
-def test_only_the_missing_split_is_held_out(tmp_path: Path, draw: Draw) -> None:
-    _own_splits(tmp_path / "set", draw, "train", "test")
-    train, validation, test = _sizes(load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8)))
-    assert (train + validation, test) == (40, 40)
+def test_splits_of_one_source_are_disjoint_and_complete(classes: Path) -> None:
+    images = load(classes)
+    assert sum(_sizes(images)) == 40
+    assert min(_sizes(images)) > 0
+    assert len({*_pixels(images.train.images, images.validation.images, images.test.images)}) == 40
+    assert _sizes(load(classes, holdout=0.0)) == (40, 0, 0)
+
+
+def test_own_splits_are_used_and_only_a_missing_one_is_held_out(tmp_path: Path, draw: Draw) -> None:
+    path = _own_splits(tmp_path / "set", draw, "train", "val", "test")
+    draw(path / "test" / "cat" / "more.png", seed=5000)
+    assert _sizes(load(path)) == (40, 40, 41)
+    shutil.rmtree(path / "val")
+    train, validation, test = _sizes(load(path))
+    assert (train + validation, test) == (40, 41)
     assert 0 < validation < 10
 
 
-def test_nothing_is_held_out_if_so_asked(classes: Path) -> None:
-    assert _sizes(load_dataset(DataConfig(source=str(classes), rows=8, cols=8, holdout=0.0))) == (40, 0, 0)
-
-
-def test_folding_back_moves_validation_into_train_and_leaves_test_alone(classes: Path) -> None:
-    data = DataConfig(source=str(classes), rows=8, cols=8)
-    before, after = load_dataset(data), load_dataset(dataclasses.replace(data, train_on_validation=True))
-    train, validation, test = _sizes(before)
-    assert _sizes(after) == (train + validation, 0, test)
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("limit", [None, 3])
+def test_training_on_validation_joins_what_both_splits_held(
+    tmp_path: Path, draw: Draw, own: bool, limit: int | None
+) -> None:
+    path = _own_splits(tmp_path / "set", draw, *(("train", "val") if own else ("train",)))
+    before, after = load(path, limit=limit), load(path, limit=limit, train_on_validation=True)
+    assert _pixels(after.train.images) == _pixels(before.train.images, before.validation.images)
+    assert (len(after.validation), limit and len(after.train)) == (0, limit and 6)
     assert torch.equal(before.test.images, after.test.images)
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_folding_back_under_a_limit_joins_what_both_splits_held(
-    tmp_path: Path, draw: Draw, own: bool
-) -> None:
-    _own_splits(tmp_path / "set", draw, *(("train", "val") if own else ("train",)))
-    data = DataConfig(source=str(tmp_path / "set"), rows=8, cols=8, limit=3)
-    before, after = load_dataset(data), load_dataset(dataclasses.replace(data, train_on_validation=True))
-    both = torch.cat([before.train.images, before.validation.images])
-    assert _sizes(after) == (6, 0, 3)
-    assert sorted(map(bytes, after.train.images.numpy())) == sorted(map(bytes, both.numpy()))
-
-
-@pytest.mark.parametrize("augment", [PadCropFlip(), ScaleCrop()])
-def test_own_validation_images_are_folded_back_too(
+@pytest.mark.parametrize("augment", [PadCropFlip(), ScaleCrop()], ids=lambda each: each.kind)
+def test_own_validation_images_are_augmented_too(
     tmp_path: Path, draw: Draw, augment: PadCropFlip | ScaleCrop
 ) -> None:
-    _own_splits(tmp_path / "set", draw, "train", "val")
-    images = load_dataset(
-        DataConfig(source=str(tmp_path / "set"), rows=8, cols=8, train_on_validation=True, augment=augment)
-    )
-    train, validation, test = _sizes(images)
-    assert (train + test, validation) == (80, 0)
-    assert train > 70
+    path = _own_splits(tmp_path / "set", draw, "train", "val")
+    images = load(path, train_on_validation=True, **{"augment.kind": augment.kind})
     assert Batches(images.train, batch_size=70, augment=augment).batch(0)[0].shape == (70, 3, 8, 8)
 
 
-def test_a_limit_takes_as_many_images_of_each_class(classes: Path) -> None:
-    few = load_dataset(DataConfig(source=str(classes), rows=8, cols=8, limit=10))
-    assert few.train.labels is not None
-    assert few.train.labels.bincount().tolist() == [5, 5]
-
-
 def test_a_photo_copied_into_the_folder_stays_with_its_original(classes: Path) -> None:
-    data = DataConfig(source=str(classes), rows=8, cols=8)
-    before = load_dataset(data)
+    before = load(classes)
     for path in sorted((classes / "cat").iterdir())[:10]:
         shutil.copy(path, classes / "dog" / f"copy-{path.name}")
-    after = load_dataset(data)
+    after = load(classes)
     for name in ("train", "validation", "test"):
-        assert _pixels(before, name) == _pixels(after, name)
-
-
-def _pixels(images: ImageDataset, split: str) -> set[bytes]:
-    return {image.numpy().tobytes() for image in getattr(images, split).images}
-
-
-def test_the_paper_crops_are_drawn_from_full_resolution_images(tmp_path: Path, draw: Draw) -> None:
-    for i in range(10):
-        draw(tmp_path / f"{i}.png", seed=i, size=(200, 150))
-    images = load_dataset(DataConfig(source=str(tmp_path), rows=8, cols=8, augment=ScaleCrop()))
-    assert images.train.full_resolution is not None
-    assert images.train.full_resolution.heights.tolist() == [28] * len(
-        images.train
-    )  # 2 * 8 * 384 / 224, rounded up
-    assert Batches(images.train, batch_size=5, augment=ScaleCrop()).batch(0)[0].shape == (5, 3, 8, 8)
+        assert {*_pixels(getattr(before, name).images)} == {*_pixels(getattr(after, name).images)}
 
 
 def test_the_fingerprint_follows_content_preprocessing_and_membership(classes: Path, draw: Draw) -> None:
-    data = DataConfig(source=str(classes), rows=8, cols=8)
-    first = load_dataset(data).fingerprint
-    assert load_dataset(data).fingerprint == first
-    others = [
-        load_dataset(dataclasses.replace(data, rows=9)).fingerprint,
-        load_dataset(dataclasses.replace(data, resample="bicubic")).fingerprint,
-        load_dataset(dataclasses.replace(data, crop="random")).fingerprint,
-        load_dataset(dataclasses.replace(data, holdout=0.2)).fingerprint,
-        load_dataset(dataclasses.replace(data, limit=2)).fingerprint,
-        load_dataset(dataclasses.replace(data, seed=1)).fingerprint,
+    changes = [
+        {"rows": 9},
+        {"resample": "bicubic"},
+        {"crop": "random"},
+        {"holdout": 0.2},
+        {"limit": 2},
+        {"seed": 1},
     ]
+    found = [load(classes, **each).fingerprint for each in ({}, {}, *changes)]
     draw(classes / "cat" / "00.png", seed=999)
-    assert len({first, *others, load_dataset(data).fingerprint}) == 8
+    assert len({*found, load(classes).fingerprint}) == 8
 
 
-def _spoil(folder: Path, count: int) -> list[Path]:
-    files = sorted(folder.glob("*.png"))[:count]
-    for file in files:
-        file.write_bytes(b"")
-    return files
+@pytest.mark.parametrize(
+    ("per_class", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5]), (Fraction(1), [30, 10, 20])]
+)
+def test_each_class_has_its_number_or_its_fraction_rounded_up(
+    per_class: int | Fraction, counts: list[int]
+) -> None:
+    labels = torch.tensor([0] * 30 + [1] * 10 + [5] * 20)[torch.randperm(60, generator=generator(0, "order"))]
+    index = balanced_subset(labels, per_class, generator(0, "subset"))
+    assert [int((labels[index] == kind).sum()) for kind in (0, 1, 5)] == counts
+    assert len(set(index.tolist())) == len(index)
 
 
-def test_up_to_one_per_cent_of_bad_files_are_skipped_and_listed(tmp_path: Path, draw: Draw) -> None:
+def test_a_fraction_is_exact() -> None:
+    """In floating point 0.07 * 100 is above 7."""
+    per_class = DataConfig(labels_per_class="7%").count_or_fraction_per_class
+    assert len(balanced_subset(torch.zeros(100, dtype=torch.long), per_class, generator(0, "subset"))) == 7
+
+
+def test_subsets_are_functions_of_seed_and_number_and_come_from_train_alone() -> None:
+    draws = [{}, {"labels_per_class": 4}, {"labels_per_class": 4}, {"labels_per_class": 4, "subset": 1}]
+    whole, few, same, other = (load(Path("digits"), seed=3, **each) for each in draws)
+    assert few.train.labels.bincount().tolist() == [4] * 10
+    assert {*_pixels(few.train.images)} <= {*_pixels(whole.train.images)}
+    assert torch.equal(few.validation.images, whole.validation.images)
+    assert torch.equal(few.test.images, whole.test.images)
+    assert torch.equal(few.train.images, same.train.images)
+    assert not torch.equal(few.train.images, other.train.images)
+    assert len({each.fingerprint for each in (whole, few, same, other)}) == 3
+
+
+@pytest.fixture
+def photos(tmp_path: Path, draw: Draw) -> Path:
+    """100 images in a flat folder."""
     for i in range(100):
         draw(tmp_path / "set" / f"{i:03}.png", seed=i)
-    (bad,) = _spoil(tmp_path / "set", 1)
-    images = load_dataset(
-        DataConfig(source=str(tmp_path / "set"), rows=8, cols=8),
-        bad_files_csv=tmp_path / "run" / "bad-files.csv",
-    )
+    return tmp_path / "set"
+
+
+def test_up_to_one_per_cent_of_bad_files_are_skipped_and_listed(photos: Path, tmp_path: Path) -> None:
+    bad, listed = photos / "005.png", tmp_path / "run" / "bad-files.csv"
+    bad.write_bytes(b"")
+    images = load(photos, listed)
     assert sum(_sizes(images)) == 99
     assert [(each.path, each.reason) for each in images.bad_files] == [(str(bad), "empty file")]
-    assert images.bad_files_csv == tmp_path / "run" / "bad-files.csv"
-    with images.bad_files_csv.open(newline="") as file:
+    assert images.bad_files_csv == listed
+    with listed.open(newline="") as file:
         assert list(csv.reader(file)) == [["path", "reason"], [str(bad), "empty file"]]
+    for split in (images.train, images.validation.concat(images.test)):
+        names = image_names(DataConfig(source=str(photos), rows=8, cols=8), split)
+        assert _pixels(split.images) == _pixels(
+            *(load(Path(name), holdout=0.0).train.images for name in names)
+        )
+    (photos / "006.png").write_bytes(b"")
+    message = (
+        f"2 of 100 images cannot be read, above the limit of 1%; first: {bad} (empty file); all: {listed}"
+    )
+    for _ in range(2):  # written, and from the cache
+        assert refusal(load, photos, listed).startswith(message)
 
 
 def test_the_first_bad_files_are_named_in_notes_and_the_others_counted(tmp_path: Path) -> None:
-    blank = dataclasses.replace(load_dataset(DataConfig(limit=20)), copies=())
+    blank = replace(load_dataset(DataConfig(limit=20)), copies=())
     files = tuple(BadFile(f"{i}.png", "empty file") for i in range(1234))
     named = [f"skipped {i}.png: empty file" for i in range(6)]
-    assert list(dataclasses.replace(blank, bad_files=files[:6]).notes) == named
-    many = dataclasses.replace(blank, bad_files=files, bad_files_csv=tmp_path / "bad.csv")
+    assert list(replace(blank, bad_files=files[:6]).notes) == named
+    many = replace(blank, bad_files=files, bad_files_csv=tmp_path / "bad.csv")
     rest = f"skipped 1,229 more unreadable images: {tmp_path / 'bad.csv'}"
     assert list(many.notes) == [*named[:5], rest]
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_more_bad_files_stop_the_run(tmp_path: Path, draw: Draw, again: bool) -> None:
-    for i in range(100):
-        draw(tmp_path / "set" / f"{i:03}.png", seed=i)
-    bad = _spoil(tmp_path / "set", 2)
-    data, report = (
-        DataConfig(source=str(tmp_path / "set"), rows=8, cols=8),
-        tmp_path / "bad-files.csv",
-    )
-    for _ in range(1 + again):
-        message = refusal(lambda: load_dataset(data, bad_files_csv=report))
-    assert message == (
-        f"2 of 100 images cannot be read, above the limit of 1%; first: {bad[0]} (empty file); "
-        f"all: {report}; "
-        "remove or replace them"
-    )
-    assert len(report.read_text().splitlines()) == 3
-
-
-def test_labels_are_asked_for_by_name(tmp_path: Path, draw: Draw) -> None:
-    for i in range(10):
-        draw(tmp_path / "flat" / f"{i}.png", seed=i)
-    images = load_dataset(DataConfig(source=str(tmp_path / "flat"), rows=8, cols=8))
-    message = "probe needs labels; dataset 'flat' has none in train, validation, test: in a folder"
+def test_labels_are_asked_for_by_name(photos: Path) -> None:
+    message = "probe needs labels; dataset 'set' has none in train, validation, test: in a folder"
+    images = load(photos)
     assert refusal(images.require_labels, "probe").startswith(message)
+    config = DataConfig(source=str(photos), rows=8, cols=8)
+    assert image_names(config, replace(images.test, rows=None)) == [""] * len(images.test)
+    for path in sorted(photos.iterdir())[60:]:
+        path.unlink()
+    assert refusal(image_names, config, images.train).endswith("has changed: it has fewer images than it had")
 
 
-def test_one_class_is_too_few_where_labels_are_needed(classes: Path) -> None:
-    shutil.rmtree(classes / "dog")
-    images = load_dataset(DataConfig(source=str(classes), rows=8, cols=8))
-    assert "two classes; those of dataset 'pets' are all of cat" in refusal(images.require_labels, "probe")
+@pytest.mark.parametrize(
+    ("names", "folder"),
+    [
+        (["/photos/a/1.png", "/photos/a/2.png"], "/photos/a"),
+        (["photos/a/1.png", "photos/ab/2.png"], "photos"),
+        (["/a/1.png", "/b/1.png"], ""),
+        (["digits row 1", "digits row 2"], ""),
+        (["/a/1.png", ""], ""),
+        ([], ""),
+    ],
+)
+def test_names_are_shortened_by_the_folder_of_all(names: list[str], folder: str) -> None:
+    assert shared_folder(names) == folder
+    assert [str(Path(folder, short_name(each, folder))) if each else "" for each in names] == names
+
+
+def test_a_path_of_a_run_is_refused_until_the_user_has_read_it(
+    classes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(classes.parent / "state"))
+    source = str(classes)
+    for known in ("digits", "cifar10", str(classes / "missing")):
+        require_known_source(known)
+    assert refusal(require_known_source, source) == (
+        f"this run was trained on {source}, which you have not used before; to read it, give --data {source}"
+    )
+    load(classes)
+    assert not is_known_source(str(classes / "cat"))
+    monkeypatch.chdir(classes.parent)
+    remember_source(classes.name)
+    Path("link").symlink_to(classes)
+    for same in (source, "./pets/cat/..", "link"):
+        require_known_source(same)
+    assert len((classes.parent / "state" / "isopix" / "known-sources").read_text().split()) == 1
 
 
 @pytest.mark.slow

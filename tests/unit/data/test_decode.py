@@ -2,8 +2,6 @@
 
 import hashlib
 import io
-import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +15,6 @@ def _encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
-
-
-def _pixel(data: bytes) -> tuple[int, ...]:
-    return decode_image(data, 1).getpixel((0, 0))  # type: ignore[return-value]
 
 
 def _why(data: bytes | Path) -> str:
@@ -38,43 +32,32 @@ def _paletted() -> Image.Image:
 SIXTEEN_BIT = Image.fromarray(np.full((4, 4), 0xAB12, dtype=np.uint16))
 
 
+BLUE_THEN_RED = _encode(
+    Image.new("RGB", (4, 4), (0, 0, 255)),
+    "GIF",
+    save_all=True,
+    append_images=[Image.new("RGB", (4, 4), (255, 0, 0))],
+)
+
+
 @pytest.mark.parametrize(
     ("data", "pixel"),
     [
-        pytest.param(_encode(Image.new("L", (4, 4), 77)), (77, 77, 77), id="gray"),
-        pytest.param(_encode(Image.new("1", (4, 4), 1)), (255, 255, 255), id="one bit"),
-        pytest.param(_encode(_paletted()), (10, 200, 30), id="palette"),
-        pytest.param(
-            _encode(_paletted(), transparency=1), (255, 255, 255), id="transparent palette on white"
-        ),
-        pytest.param(
-            _encode(Image.new("RGBA", (4, 4), (200, 0, 0, 0))), (255, 255, 255), id="transparent on white"
-        ),
-        pytest.param(
-            _encode(Image.new("RGBA", (4, 4), (0, 0, 0, 51))), (204, 204, 204), id="a fifth of black on white"
-        ),
-        pytest.param(_encode(Image.new("LA", (4, 4), (0, 51))), (204, 204, 204), id="gray with alpha"),
-        pytest.param(_encode(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "TIFF"), (255, 0, 0), id="CMYK"),
-        pytest.param(_encode(SIXTEEN_BIT), (0xAB, 0xAB, 0xAB), id="16-bit PNG"),
-        pytest.param(_encode(SIXTEEN_BIT, "TIFF"), (0xAB, 0xAB, 0xAB), id="16-bit TIFF"),
-        pytest.param(
-            _encode(
-                Image.new("RGB", (4, 4), (0, 0, 255)),
-                "GIF",
-                save_all=True,
-                append_images=[Image.new("RGB", (4, 4), (255, 0, 0))],
-            ),
-            (0, 0, 255),
-            id="first frame",
-        ),
+        (_encode(Image.new("L", (4, 4), 77)), (77, 77, 77)),
+        (_encode(Image.new("1", (4, 4), 1)), (255, 255, 255)),
+        (_encode(_paletted()), (10, 200, 30)),
+        (_encode(_paletted(), transparency=1), (255, 255, 255)),
+        (_encode(Image.new("RGBA", (4, 4), (0, 0, 0, 51))), (204, 204, 204)),
+        (_encode(Image.new("LA", (4, 4), (0, 51))), (204, 204, 204)),
+        (_encode(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "TIFF"), (255, 0, 0)),
+        (_encode(SIXTEEN_BIT), (0xAB, 0xAB, 0xAB)),
+        (_encode(SIXTEEN_BIT, "TIFF"), (0xAB, 0xAB, 0xAB)),
+        (np.full((2, 2), 0x1FF, dtype=np.uint16), (1, 1, 1)),
+        (BLUE_THEN_RED, (0, 0, 255)),
     ],
 )
-def test_conversion_rule(data: bytes, pixel: tuple[int, ...]) -> None:
-    assert _pixel(data) == pixel
-
-
-def test_sixteen_bit_arrays_keep_their_high_byte() -> None:
-    assert decode_image(np.full((2, 2), 0x1FF, dtype=np.uint16), 1).getpixel((0, 0)) == (1, 1, 1)
+def test_conversion_rule(data: bytes | np.ndarray, pixel: tuple[int, ...]) -> None:
+    assert decode_image(data, 1).getpixel((0, 0)) == pixel
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -102,14 +85,6 @@ def test_a_large_jpeg_is_decoded_no_smaller_than_asked_for() -> None:
     assert decode_image(data, 400).size == (1000, 600)
 
 
-def _png_header(width: int, height: int) -> bytes:
-    chunks = [b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0), b"IDAT" + zlib.compress(b"")]
-    packed = [
-        struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks
-    ]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
-
-
 NOISE = _encode(Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)))
 
 
@@ -117,25 +92,15 @@ NOISE = _encode(Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 6
     ("data", "why"),
     [
         (b"", "empty file"),
-        (b"hello", "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"),
-        (
-            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n",
-            "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image",
-        ),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"),
         (NOISE[:5000], "image file is truncated"),
-        (_png_header(5000, 5000), "5000x5000 pixels, above the limit of 16,000,000"),
-        (_png_header(60000, 60000), "Image size (3600000000 pixels) exceeds limit of 178956970 pixels"),
+        (_encode(Image.new("1", (5000, 5000))), "5000x5000 pixels, above the limit of 16,000,000"),
         (_encode(Image.new("F", (4, 4), 0.5), "TIFF"), "floating-point samples of unknown range"),
         (_encode(Image.new("I", (4, 4), 70_000), "TIFF"), "32-bit samples of unknown range"),
     ],
 )
 def test_a_bad_image_is_rejected_with_its_reason(data: bytes, why: str) -> None:
     assert _why(data).startswith(why)
-
-
-def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
-    (tmp_path / "a.png").mkdir()
-    assert _why(tmp_path / "a.png") == "not a regular file"
 
 
 def test_a_huge_file_is_rejected_before_it_is_read(tmp_path: Path) -> None:
@@ -159,34 +124,17 @@ def _blake2b(*parts: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(b"".join(parts), digest_size=8).digest(), "big") >> 1
 
 
+ENCODED = [_encode(Image.fromarray(COLOR), kind) for kind in ("PNG", "BMP", "TIFF")]
+GRAYS = [_encode(Image.fromarray(GRAY), kind) for kind in ("PNG", "GIF")]
+
+
 @pytest.mark.parametrize(
     ("pixels", "copies"),
     [
-        pytest.param(
-            COLOR,
-            [
-                _encode(Image.fromarray(COLOR), compress_level=0),
-                _encode(Image.fromarray(COLOR), compress_level=9),
-                _encode(Image.fromarray(COLOR), "BMP"),
-                _encode(Image.fromarray(COLOR), "TIFF"),
-                np.dstack([COLOR, np.full_like(GRAY, 255)]),
-            ],
-            id="color",
-        ),
-        pytest.param(
-            GRAY,
-            [
-                _encode(Image.fromarray(GRAY)),
-                _encode(Image.fromarray(GRAY).convert("RGB")),
-                _encode(Image.fromarray(GRAY), "GIF"),
-                np.dstack([GRAY] * 3),
-                WIDE,
-                _encode(Image.fromarray(WIDE)),
-                _encode(Image.fromarray(WIDE), "TIFF"),
-            ],
-            id="gray",
-        ),
+        (COLOR, [*ENCODED, np.dstack([COLOR, np.full_like(GRAY, 255)])]),
+        (GRAY, [*GRAYS, np.dstack([GRAY] * 3), WIDE, _encode(Image.fromarray(WIDE), "TIFF")]),
     ],
+    ids=["color", "gray"],
 )
 def test_files_and_arrays_of_the_same_pixels_are_copies(
     pixels: np.ndarray, copies: list[bytes | np.ndarray]
@@ -196,18 +144,13 @@ def test_files_and_arrays_of_the_same_pixels_are_copies(
     assert [_number(each) for each in (pixels, *copies)] == [expected] * (len(copies) + 1)
 
 
-def test_copies_are_compared_upright() -> None:
-    turned = Image.fromarray(np.rot90(COLOR).copy())
+def test_copies_are_compared_upright_and_by_every_pixel() -> None:
+    turned, other = Image.fromarray(np.rot90(COLOR).copy()), COLOR.copy()
     exif = Image.Exif()
     exif[0x0112] = 6  # to be rotated by 270 degrees
-    assert _number(_encode(turned, exif=exif)) == _number(COLOR)
-    assert _number(_encode(turned)) != _number(COLOR)
-
-
-def test_one_different_pixel_makes_no_copy() -> None:
-    other = COLOR.copy()
     other[8, 5, 2] ^= 1
-    assert _number(_encode(Image.fromarray(other))) != _number(_encode(Image.fromarray(COLOR)))
+    assert _number(_encode(turned, exif=exif)) == _number(COLOR)
+    assert len({_number(each) for each in (COLOR, other, _encode(turned), COLOR.reshape(6, 9, 3))}) == 4
 
 
 @pytest.mark.parametrize("options", [{"kind": "JPEG"}, {"kind": "WEBP"}, {"kind": "WEBP", "lossless": True}])
@@ -216,9 +159,3 @@ def test_copies_of_jpeg_and_webp_files_have_the_same_bytes(options: dict[str, ob
     data = _encode(Image.fromarray(COLOR), **options)  # type: ignore[arg-type]
     assert _number(data) == _blake2b(data)
     assert _number(data + b"0") == _blake2b(data, b"0")
-
-
-def test_arrays_of_the_same_bytes_and_another_shape_differ() -> None:
-    flat = np.arange(16, dtype=np.uint8)
-    assert _number(flat.reshape(4, 4)) != _number(flat.reshape(2, 8))
-    assert 0 <= _number(flat.reshape(4, 4)) < 2**63

@@ -169,7 +169,7 @@ def test_datasets_of_the_hub_are_read_from_its_cache(tmp_path: Path, monkeypatch
         read, "stl10", kind=RuntimeError
     )
     monkeypatch.setitem(sys.modules, "datasets", None)
-    assert "pip install 'isopix[hub]'; or give" in refusal(read, "cifar10", kind=RuntimeError)
+    assert "it needs pip install 'isopix[hub]'); give" in refusal(read, "cifar10", kind=RuntimeError)
 
 
 @pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])

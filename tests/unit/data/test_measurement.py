@@ -41,6 +41,7 @@ def test_a_record_counts_images_and_classes() -> None:
     assert record.line == "3 of 5 test images of pets; 3 classes"
     [warning] = record.warnings
     assert "owl (3)" in warning
+    assert majority_baseline(data) == {"majority class": 0.2}, "dogs, of train"
 
 
 @pytest.mark.parametrize("limit", [7, 100])
@@ -66,11 +67,6 @@ def record(**changes: object) -> Measurement:
     return Measurement(**values)
 
 
-def test_the_majority_class_is_that_of_train() -> None:
-    """Train has dogs in the majority, test has owls: predicting the majority class of train gets one of 5."""
-    assert majority_baseline(dataset([0, 1, 1], [0, 1, 2, 2, 2])) == {"majority class": 0.2}
-
-
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
@@ -89,9 +85,6 @@ def test_numbers_can_be_compared_if_what_matters_is_the_same(
     assert differences([record(), record(**changes)]) == [each.split(" (")[0] for each in found]
 
 
-# Classes that are evaluated and not trained on.
-
-
 def test_classes_without_training_images_are_counted_and_named() -> None:
     data = dataset([0, 1, 1], [1, 2, 2])
     assert missing_classes(data) == {"test": {"owl": 2}}
@@ -106,9 +99,6 @@ def test_classes_without_training_images_are_counted_and_named() -> None:
     assert missing_classes(replace(data, test=unlabeled)) == {}
     many = ImageDataset("m", tuple("abcdefgh"), split([0]), split([0]), split([2, 3, 4, 5, 5, 6, 7]), "")
     assert missing_class_notes(many)[0].endswith("c (1), d (1), e (1), f (2), g (1) and 1 more")
-
-
-# The content hash is of all pixels and labels, and of nothing else.
 
 
 def test_it_is_the_hash_of_whole_tensors_in_batches() -> None:

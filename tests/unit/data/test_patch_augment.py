@@ -12,11 +12,8 @@ from torch import Tensor
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.data.patch_augment import (
-    NoPatchAugment,
     RandomPatchAugment,
-    blend_grayscale,
     color_jitter,
-    posterize,
     random_resized_crop,
 )
 
@@ -39,12 +36,6 @@ def test_augmentation_is_a_function_of_its_generator() -> None:
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
     assert not torch.equal(one, x)
-
-
-@pytest.mark.parametrize("noise", [NoPatchAugment(), STILL], ids=["none", "of no strength"])
-def test_no_augmentation_leaves_every_pixel(noise: RandomPatchAugment) -> None:
-    x = images()
-    assert torch.equal(noise.apply(x, 8, generator(0, "noise")), x)
 
 
 def test_patches_are_disturbed_each_by_itself() -> None:
@@ -144,19 +135,3 @@ def test_brightness_contrast_and_saturation_by_their_definitions() -> None:
     torch.testing.assert_close(brighter, pixels + 10, atol=1e-3, rtol=0)
     torch.testing.assert_close(flatter, (pixels + mean) / 2, atol=1e-3, rtol=0)
     assert float(faded.amax(1).sub(faded.amin(1)).max()) < 0.2
-
-
-@pytest.mark.parametrize(("bits", "levels"), [(2, [0, 85, 170, 255]), (1, [0, 255])])
-def test_bits_are_cut_and_stretched(bits: int, levels: list[int]) -> None:
-    ramp = torch.arange(256.0).view(1, 1, 16, 16).expand(1, 3, 16, 16)
-    found = posterize(ramp, lots(bits))
-    assert found.unique().tolist() == levels
-    assert torch.equal(posterize(ramp, lots(8)), ramp)
-
-
-def test_a_blend_is_a_fraction_of_gray() -> None:
-    red = torch.tensor([200.0, 0, 0]).view(1, 3, 1, 1).expand(3, 3, 1, 1)
-    found = blend_grayscale(red, lots(0, 0.5, 1))[:, :, 0, 0]
-    torch.testing.assert_close(found[0], torch.tensor([200.0, 0, 0]))
-    torch.testing.assert_close(found[2], torch.full((3,), 200 * 0.299))
-    torch.testing.assert_close(found[1], (found[0] + found[2]) / 2)

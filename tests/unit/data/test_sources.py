@@ -23,7 +23,7 @@ from isopix.data.sources.base import (
     joined,
     with_class_names,
 )
-from isopix.storage.hashing import hash_tree
+from isopix.storage.provenance import hash_tree
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import png, save_to_disk, table_of, write_arrow, write_tar
 
@@ -263,9 +263,8 @@ def test_a_file_that_changed_just_before_is_read_again(
 ) -> None:
     monkeypatch.setattr(file_hashes, "TICK", 10**12)
     _hash(tmp_path, files)
-    opened.clear()
     _hash(tmp_path, files)
-    assert len(opened) == 3
+    assert len(opened) == 2 * 3
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 damaged", None])

