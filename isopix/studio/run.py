@@ -79,12 +79,6 @@ class OpenedRun:
             f"of width {recipe.model.width}, step {self.loaded.step:,}"
         )
 
-    def preprocess(self, image: ChosenImage) -> Images:
-        """Return an image [1 3 H W] as one of the run's dataset, cropped at its center. Raises ValueError if
-        it cannot be read.
-        """
-        return self.model.preprocess([image.content])
-
     def problem(self, ability: Ability) -> str:
         """Return in a line why the model cannot do something; empty if it can."""
         try:
@@ -138,6 +132,13 @@ def _require(run: OpenedRun, ability: Ability) -> None:
     checks[ability]()
     if ability != "attention":
         run.loaded.require_decoder(ability)
+
+
+def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
+    """Return the chosen image [1 3 H W] as one of the run's dataset. Raises ValueError for none."""
+    if chosen is None:
+        raise ValueError("choose or drop an image first")
+    return run.model.preprocess([chosen.content])
 
 
 def hidden_part(shape: str, layers: Sequence[NDArray[np.uint8]], size: tuple[int, int]) -> MaskLike:
