@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy import stats
 from scipy.linalg import subspace_angles
-from sklearn.decomposition import PCA
 
 from isopix.core.types import Images
 from isopix.probing import baselines
@@ -23,7 +22,7 @@ from isopix.probing.baselines import (
 )
 from isopix.probing.probe import evaluate_probe
 from isopix.probing.splits import FeatureSplits
-from tests.unit.probing.cases import CONFIG, CPU, METHOD, cut, digits, easy, noise, run
+from tests.unit.probing.cases import CONFIG, CPU, METHOD, easy, noise, run
 
 SEEDS = 8
 
@@ -103,16 +102,6 @@ def test_components_span_what_those_of_numpy_span(count: int) -> None:
     assert np.rad2deg(subspace_angles(found.components.double().numpy(), rows[:count].T)).max() < 0.1
     projected = found.project(raw_pixels(images))[0].double().numpy()
     assert np.linalg.norm(projected, axis=0) == pytest.approx(scales[:count], rel=1e-4)
-
-
-def test_a_probe_of_them_is_that_of_the_components_of_scikit_learn() -> None:
-    images, labels = digits()
-    pixels = raw_pixels(images)[0].double().numpy()
-    theirs = torch.from_numpy(PCA(16, svd_solver="full").fit_transform(pixels)).float()[None]
-    ours = PixelComponents.fit(images, 16).project(raw_pixels(images))
-    one, other = (run(cut(each, labels, 600, 300)).best.test_accuracy for each in (ours, theirs))
-    assert 0.8 < one < 0.99
-    assert one == pytest.approx(other, abs=0.005)
 
 
 def test_components_of_rounding_errors_are_left_out() -> None:

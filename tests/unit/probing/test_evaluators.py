@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,8 @@ import torch
 
 from isopix.data.dataset import load_dataset
 from isopix.probing import evaluators
-from isopix.probing.evaluators import KNNAccuracy, LinearProbe
+from isopix.probing.evaluators import LinearProbe
 from isopix.probing.features import extract_features
-from isopix.probing.knn import knn_accuracy
 from isopix.probing.linear import LbfgsProbe
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
@@ -175,28 +173,3 @@ def test_every_evaluation_has_knn_accuracy_and_the_weights_are_the_same_bits(tmp
     assert not any("knn_accuracy" in each for each in validations(without))
     ours, theirs = (load_run(each.path, device=CPU).network.tensors() for each in (with_knn, without))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
-@pytest.mark.parametrize("spec", [KNNAccuracy, LinearProbe])
-def test_a_pool_of_more_cells_than_the_grid_is_refused_before_any_step(
-    spec: type[KNNAccuracy | LinearProbe], tmp_path: Path
-) -> None:
-    small = RECIPE.updated(data=replace(RECIPE.data, rows=3, cols=3), evaluators=(spec(pool="grid4"),))
-    with pytest.raises(ValueError, match=r"^pool grid4 needs 4 x 4 positions or more, and there are 3 x 3$"):
-        run(small, tmp_path / "run")
-    assert not (tmp_path / "run" / "checkpoints" / "step-00000012").exists()
-
-
-def test_evaluators_pool_as_they_are_told(tmp_path: Path) -> None:
-    folder = run(RECIPE, tmp_path / "run")
-    found = context(folder)
-    train, held = (split.sample(1000) for split in (found.data.train, found.data.validation))
-    network = found.network.truncated(0)
-    assert train.labels is not None
-    assert held.labels is not None
-    features = [
-        FeatureSplit(extract_features(network, each.images, pool="grid2")[-1:], each.labels)
-        for each in (train, held)
-    ]
-    expected = knn_accuracy(*features)[0]
-    assert KNNAccuracy(pool="grid2").start(found)(0)["knn_accuracy"] == expected

@@ -9,7 +9,7 @@ import torch
 
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.model import attention, pool
+from isopix.model import pool
 from isopix.model.network import Network
 from isopix.probing import features as module
 from isopix.probing import splits
@@ -20,7 +20,7 @@ from isopix.probing.splits import Features, FeatureSplits
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.state import State
-from tests.unit.probing.cases import DEPTH, WIDTH, digits, network
+from tests.unit.probing.cases import digits, network
 
 CONFIG = ProbeConfig()
 AR, BERT = (
@@ -37,24 +37,6 @@ def test_every_layer_is_the_pool_of_its_tokens(features: str, name: str) -> None
         tokens = list(net.features(images, kind=features))
     expected = torch.stack([pool.pool_tokens(layer, name, net.backbone.grid) for layer in tokens])
     assert torch.equal(extract_features(net, images, features=features, pool=name), expected)
-
-
-@pytest.mark.parametrize(("precision", "used"), [("bf16", True), ("fp32", False)])
-def test_features_in_bf16_are_float32_and_may_round_scores(
-    monkeypatch: pytest.MonkeyPatch, precision: str, used: bool
-) -> None:
-    """Where that is faster; in fp32 never."""
-    calls = []
-
-    def attend(q, k, v, causal):
-        calls.append(causal)
-        return torch.zeros_like(q)
-
-    monkeypatch.setattr(attention, "lacks_matrix_units", lambda: True)
-    monkeypatch.setattr(attention, "attend_in_blocks", attend)
-    features = extract_features(network(), digits()[0][:5], precision=precision)
-    assert (features.shape, features.dtype) == ((DEPTH + 1, 5, WIDTH), torch.float32)
-    assert bool(calls) == used
 
 
 def test_the_batch_size_does_not_matter() -> None:

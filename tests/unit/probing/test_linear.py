@@ -113,12 +113,6 @@ def test_a_batch_of_problems_equals_them_one_by_one_in_any_batches(layers, fits,
         torch.testing.assert_close(alone.objectives[0, 0], together, rtol=1e-7, atol=0)
 
 
-def test_an_interrupted_fit_has_not_converged() -> None:
-    features, labels = clusters(100, 5, 3)
-    fits = fit_logistic(features, labels, grid(1, (1e-6,)), num_classes=3, max_iterations=3)
-    assert not fits.converged.any()
-
-
 @pytest.mark.parametrize("column", range(len(L2_GRID)))
 @pytest.mark.parametrize(("images", "width", "classes"), [(300, 6, 3), (30, 80, 4), (200, 5, 2)])
 def test_ridge_has_scikit_learns_weights_and_the_objective_of_a_loop(images, width, classes, column) -> None:

@@ -25,7 +25,6 @@ from tests.unit.probing.cases import (
     noise,
     run,
     stacked,
-    standardize,
 )
 
 each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
@@ -87,15 +86,6 @@ def test_a_layer_does_not_depend_on_the_others(method: ProbeMethod, monkeypatch:
             other.test_accuracy,
         )
         assert one.fit.get("objective", 0) == pytest.approx(other.fit.get("objective", 0), rel=1e-5)
-
-
-def test_features_that_are_constant_in_train_are_left_out() -> None:
-    features, labels = clusters(300, 4, 3)
-    dead = torch.full((1, 300, 1), 0.1)
-    dead[:, 200:] = 5.0
-    wider = cut(torch.cat([features, dead], 2), labels)
-    assert standardize(wider).test.features[..., -1].abs().max() == 0
-    assert run(wider).best.test_accuracy == run(cut(features, labels)).best.test_accuracy
 
 
 @pytest.mark.parametrize(
@@ -160,12 +150,6 @@ def test_five_layers_around_the_best_are_concatenated(best: int, layers: range) 
     assert result.concat.layers == tuple(layers)
     assert replace(result.concat.score, layer=0) == run(joined).best
     assert result.layers == run(splits).layers
-
-
-def test_layers_are_numbered_from_the_first() -> None:
-    result = run(replace(seven_layers(3).select_layers(2, 5), first_layer=2))
-    assert [score.layer for score in result.layers] == [2, 3, 4]
-    assert (result.best_index, result.best.layer) == (1, 3)
 
 
 def test_intervals_resample_groups_of_test_images() -> None:

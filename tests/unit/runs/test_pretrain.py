@@ -23,15 +23,8 @@ from isopix.train.evaluator import evaluate_split
 from isopix.train.tasks import PretrainTask
 
 CPU = torch.device("cpu")
-WORDS = [
-    "depth=1",
-    "width=16",
-    "steps=8",
-    "batch_size=16",
-    "log_every=1",
-    "evaluate_images=40",
-    "num_test_images=50",
-]
+WORDS = ["depth=1", "width=16", "steps=8", "batch_size=16", "log_every=1", "evaluate_images=40"]
+WORDS += ["num_test_images=50"]
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +33,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
     out = tmp_path_factory.mktemp("run") / "run"
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return recipe, out
-
-
-def _native(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
-    for module in ("train.config", "pretrained.run"):
-        monkeypatch.setattr(f"isopix.{module}.native_precision", lambda device: precision)
-
-
-def _losses(run: Path) -> list[float]:
-    return [each["loss_nats"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "train"]
 
 
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
