@@ -9,9 +9,9 @@ from typing import Any
 
 from cells import RESULTS, mean_std, read
 
-from isopix.studies.inductive_bias.grid import SCALES, STUDY_POOLS, Study
-from isopix.studies.inductive_bias.results import TrialResult
-from isopix.studies.inductive_bias.write_up import evaluate_trials
+from isopix.studies.inductive_bias.grid import SCALES, Study
+from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
+from isopix.studies.inductive_bias.run import evaluate_trials
 
 CIFAR10 = "study-tiny-cifar10"
 PAIRS = {

@@ -24,9 +24,9 @@ from isopix.data.results import BadFile
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import Split
 from isopix.data.store import ENCODERS, StoreName, open_full, open_images
+from isopix.storage.atomic import exclusive_lock
 from isopix.storage.cache import free_bytes, read_manifest, write_artifact
-from isopix.storage.hashing import hash_bytes
-from isopix.storage.lock import exclusive_lock
+from isopix.storage.provenance import hash_bytes
 
 StoreChoice = Literal["auto", "pixels", "encoded"]
 BadImages = dict[SplitName, list[Any]]  # index and reason of each; paths may change later

@@ -29,7 +29,7 @@ from isopix.data.sources.base import (
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
 from isopix.storage.cache import default_cache
-from isopix.storage.hashing import hash_bytes
+from isopix.storage.provenance import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from isopix.core.progress import track
-from isopix.storage.hashing import hash_file, hash_pieces
+from isopix.storage.provenance import hash_file, hash_pieces
 
 # A file that is written twice within one tick of its time stamps looks the same after the second time, so
 # that younger ones are read again. File systems have ticks of up to 2 seconds (FAT).

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isopix.core.text import command_line
 from isopix.data.sources.base import DATASETS
-from isopix.storage.hashing import hash_bytes
+from isopix.storage.provenance import hash_bytes
 
 
 def remember_source(source: str) -> None:

@@ -20,7 +20,7 @@ from isopix.reporting.section import (
     Panel,
     Section,
     Settings,
-    embed,
+    data_url,
     image_tag,
     missing,
     percent,
@@ -84,7 +84,7 @@ def palette_section(run: RunRecord, path: str) -> Section | None:
 
 def color_strip(colors: Float[Tensor, "K 3"]) -> str:
     """Return all colors in one line of pixels, from dark to light, as a data URL."""
-    return embed(_png(colors[oklab(colors)[:, 0].argsort()].round().byte()[None]))
+    return data_url(_png(colors[oklab(colors)[:, 0].argsort()].round().byte()[None]))
 
 
 def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:

@@ -10,25 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from isopix.storage.atomic import NO_FOLLOW, NO_WAIT, fsync_folder, open_file, read_regular, report_disk_full
 
-REQUIRED = {"evaluation": ("split",), "note": ("text",), "baselines": ("held_out", "nats")}  # by kind
 Step = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class _Record(BaseModel):
-    """The types of values in records of any kind; others are numbers of that kind."""
+    """What records of any kind have."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
     kind: str
     step: Step
     last_step: Step = 0
-    split: str = ""
-    text: str = ""
-    evaluator: str = ""
-    held_out: str = ""
-    nats: dict[str, float] = {}
-    modes: list[int] = []
-    measurement: dict[str, Any] = {}
 
 
 class RunLog:
@@ -100,13 +92,13 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """Return the record of a line; None for values of wrong types, and numbers that are not finite."""
+    """Return the record of a line; None for a damaged one, and numbers that are not finite."""
     try:
         record: dict[str, Any] = json.loads(line, parse_constant=_refuse)
         _Record.model_validate(record)
     except (ValueError, RecursionError):
         return None
-    return record if record.keys() >= {*REQUIRED.get(record["kind"], ())} else None
+    return record
 
 
 def _refuse(constant: str) -> None:

@@ -1,4 +1,4 @@
-"""Run trials in parallel, each in a process of its own.
+"""Run trials in parallel, each in a process of its own: on this machine, or as jobs of SLURM.
 
 `concurrent.futures.ProcessPoolExecutor` does not serve here: a worker that is killed breaks the whole pool,
 and running work cannot be asked to stop. A trial may run out of memory, and the others have to go on.
@@ -6,24 +6,28 @@ and running work cannot be asked to stop. A trial may run out of memory, and the
 
 import multiprocessing
 import signal
+import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
-from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from isopix.core import device as devices
 from isopix.core.device import DeviceLike
+from isopix.core.signals import stopped_by
+from isopix.core.slurm import Cluster, job_executor, requeue
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 POLL_SECONDS = 0.1
+QUEUE_SECONDS = 30.0  # between two looks at SLURM's queue
+RESULT_SECONDS = 120.0  # in which the result of a job that has left the queue appears on a network disk
 
 
 @runtime_checkable
-class JobHandle(Protocol):
+class Job(Protocol):
     """A job that was submitted."""
 
     def poll(self) -> str | None:
@@ -36,14 +40,51 @@ class JobHandle(Protocol):
         """End it at once."""
 
 
-@runtime_checkable
-class Executor(Protocol[T_contra]):
-    """Runs up to `size` jobs at a time."""
+Submit = Callable[[T, int], Job]  # starts a job in a free slot, one of range(size)
+Function = Callable[[T, str, int | None], None]  # of a specification, a device and a number of threads
 
-    @property
-    def size(self) -> int: ...
-    def submit(self, spec: T_contra, slot: int) -> JobHandle:
-        """Start a job in a free slot, one of range(size)."""
+
+def run_all(
+    specs: Sequence[T],
+    submit: Submit[T],
+    size: int,
+    *,
+    ended: Callable[[T, str], object],
+    stop: Callable[[], bool],
+) -> None:
+    """Run all jobs in their order, `size` at a time; `ended` is called with each that ended, and the reason
+    if it was killed or failed.
+
+    Once `stop` returns true, no job is started and running ones are asked to stop; their ends are not
+    reported. An exception kills them.
+    """
+    waiting, stopped = deque(specs), False
+    running: dict[int, tuple[T, Job]] = {}  # by slot
+    try:
+        while running or (waiting and not stopped):
+            free = [slot for slot in range(size) if slot not in running]
+            for slot in free[: 0 if stopped else len(waiting)]:
+                spec = waiting.popleft()
+                running[slot] = (spec, submit(spec, slot))
+            time.sleep(POLL_SECONDS)
+            if not stopped and stop():
+                stopped = True
+                for _, job in running.values():
+                    job.stop()
+            for spec, reason in _remove_ended(running):
+                if not stopped:
+                    ended(spec, reason)
+    finally:
+        for _, job in running.values():
+            job.kill()
+
+
+def _remove_ended(running: dict[int, tuple[T, Job]]) -> Iterator[tuple[T, str]]:
+    """Remove and yield the jobs that have ended, with the reasons."""
+    for slot, (spec, job) in list(running.items()):
+        if (reason := job.poll()) is not None:
+            del running[slot]
+            yield spec, reason
 
 
 class Slot(NamedTuple):
@@ -63,34 +104,24 @@ def slots_on(device: DeviceLike, count: int | None = None) -> list[Slot]:
     return [Slot(str(available[number % len(available)]), threads) for number in range(size)]
 
 
-class ProcessExecutor(Generic[T]):
-    """Runs `function(spec, device, threads)` in processes on this machine.
+def in_processes(function: Function[T], slots: Sequence[Slot], modules: Sequence[str] = ()) -> Submit[T]:
+    """Return what calls a function in a process on this machine.
 
-    They are forked from a server process that has imported `modules` and done nothing else: a job costs no
-    imports, and copies no thread or lock of this process.
+    Processes are forked from a server process that has imported `modules` and done nothing else: a job costs
+    no imports, and copies no thread or lock of this process.
     """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(modules))
 
-    def __init__(
-        self,
-        function: Callable[[T, str, int | None], None],
-        slots: Sequence[Slot],
-        modules: Sequence[str] = (),
-    ):
-        self.function, self.slots = function, slots
-        self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(list(modules))
-
-    @property
-    def size(self) -> int:
-        return len(self.slots)
-
-    def submit(self, spec: T, slot: int) -> "ProcessHandle":
-        process = self.context.Process(target=self.function, args=(spec, *self.slots[slot]))
+    def submit(spec: T, slot: int) -> Job:
+        process = context.Process(target=function, args=(spec, *slots[slot]))
         process.start()
-        return ProcessHandle(process)
+        return ProcessJob(process)
+
+    return submit
 
 
-class ProcessHandle:
+class ProcessJob:
     """A job in a process."""
 
     def __init__(self, process: ForkServerProcess):
@@ -111,47 +142,93 @@ class ProcessHandle:
         self.process.kill()
 
 
-@dataclass(frozen=True)
-class ExecutorObserver(Generic[T]):
-    """Follows the jobs: `job_ended` is called with each job that ended, and the reason if it was killed or
-    failed; `stop` returns whether to stop.
+def in_slurm(
+    function: Function[T], folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
+) -> Submit[T]:
+    """Return what calls a function in a job of a cluster, with its device "auto".
+
+    `parameters` are those of submitit: `partition`, `timeout_min`, `gpus_per_node` and so on. The output of
+    jobs is in `folder`. A job that is preempted or out of time is requeued and resumes from its last
+    checkpoint. Raises what `job_executor` raises.
     """
-
-    job_ended: Callable[[T, str], None]
-    stop: Callable[[], bool]
-
-
-def run_all(specs: Sequence[T], executor: Executor[T], observer: ExecutorObserver[T]) -> None:
-    """Run all jobs in their order.
-
-    Once the observer's `stop` is true, no job is started and running ones are asked to stop; their ends are
-    not reported. An exception kills them.
-    """
-    waiting, stopped = deque(specs), False
-    running: dict[int, tuple[T, JobHandle]] = {}  # by slot
-    try:
-        while running or (waiting and not stopped):
-            free = [slot for slot in range(executor.size) if slot not in running]
-            for slot in free[: 0 if stopped else len(waiting)]:
-                spec = waiting.popleft()
-                running[slot] = (spec, executor.submit(spec, slot))
-            time.sleep(POLL_SECONDS)
-            if not stopped and observer.stop():
-                stopped = True
-                for _, job in running.values():
-                    job.stop()
-            for spec, reason in _remove_ended(running):
-                if not stopped:
-                    observer.job_ended(spec, reason)
-    finally:
-        for _, job in running.values():
-            job.kill()
+    executor, queue = job_executor(folder, parameters, cluster=cluster), Queue()
+    call = RequeuedCall(function)
+    return lambda spec, slot: SlurmJob(executor.submit(call, spec), queue if cluster == "slurm" else None)
 
 
-def _remove_ended(running: dict[int, tuple[T, JobHandle]]) -> Iterator[tuple[T, str]]:
-    """Remove and yield the jobs that have ended, with the reasons."""
-    for slot, (spec, job) in list(running.items()):
-        reason = job.poll()
-        if reason is not None:
-            del running[slot]
-            yield spec, reason
+class RequeuedCall:
+    """The call of a job, which is made again after an interruption."""
+
+    def __init__(self, function: Function[Any]):
+        self.function = function
+
+    def __call__(self, spec: Any) -> None:
+        self.function(spec, "auto", None)
+        if stopped_by() is not None:
+            requeue()
+
+    def checkpoint(self, spec: Any) -> Any:
+        """Return the call to requeue, when submitit asks for it."""
+        import submitit  # noqa: PLC0415 - an extra
+
+        return submitit.helpers.DelayedSubmission(self, spec)
+
+
+class Queue:
+    """The jobs that wait or run. submitit asks `sacct`, which fails on clusters without accounting."""
+
+    def __init__(self) -> None:
+        self._jobs: frozenset[str] | None = None
+        self._asked = -QUEUE_SECONDS
+
+    def has(self, job: str, submitted: float) -> bool:
+        """Return whether a job was in the queue at the last look; also if that was before its submission, or
+        SLURM did not answer, as while it is restarted.
+        """
+        if time.monotonic() - self._asked >= QUEUE_SECONDS:
+            self._asked = time.monotonic()
+            command = ["squeue", "--me", "--noheader", "--format=%A"]
+            try:
+                found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+                self._jobs = frozenset(found.stdout.split())
+            except (OSError, subprocess.SubprocessError):
+                self._jobs = None
+        return self._jobs is None or self._asked <= submitted or job in self._jobs
+
+
+class SlurmJob:
+    """A job of submitit; `queue` is that of SLURM, None for a job of this machine."""
+
+    def __init__(self, job: Any, queue: Queue | None):
+        self.job, self.queue = job, queue
+        self.submitted = self.seen = time.monotonic()
+        self.patience = RESULT_SECONDS
+
+    def poll(self) -> str | None:
+        if not self._has_ended():
+            return None
+        if self.queue and not self.job.paths.result_pickle.exists():
+            return f"job {self.job.job_id}: ended without a result; its output: {self.job.paths.stdout}"
+        error = self.job.exception()
+        if error is None:
+            return ""
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return f"job {self.job.job_id}: {reason}"
+
+    def _has_ended(self) -> bool:
+        if self.queue is None:
+            return bool(self.job.done())
+        if self.job.paths.result_pickle.exists():
+            return True
+        if self.queue.has(self.job.job_id, self.submitted):
+            self.seen = time.monotonic()
+            return False
+        return time.monotonic() - self.seen > self.patience
+
+    def stop(self) -> None:
+        """Cancel it: its processes receive SIGTERM and save."""
+        self.patience = 0.0  # it may have no result
+        self.job.cancel(check=False)
+
+    def kill(self) -> None:
+        self.stop()

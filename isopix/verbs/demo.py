@@ -18,7 +18,7 @@ from isopix.verbs.options import DeviceLike, Seed, Settings
 from isopix.verbs.pretrain import same_command
 
 if TYPE_CHECKING:
-    from isopix.studies.executor import Slot
+    pass
 
 RECIPES = {
     "ar": "igpt.translated_digits",
@@ -93,11 +93,11 @@ def train_side_by_side(
     """
     from isopix.core.device import list_devices
     from isopix.core.signals import Interrupted, stop_requested
-    from isopix.studies.executor import ExecutorObserver, run_all, slots_on
+    from isopix.studies.executor import run_all, slots_on
 
     available = list_devices(device)
     default = len(commands) if available[0].type == "cpu" else len(available)
-    executor = _Commands(slots_on(device, min(len(commands), count or default)))
+    slots = slots_on(device, min(len(commands), count or default))
     errors: list[str] = []  # of commands that ended; empty if all is well
     with stop_requested() as request, track("training", steps) as show:
 
@@ -105,8 +105,13 @@ def train_side_by_side(
             show(sum(map(_last_step, commands)))
             return any(errors) or request.signal is not None
 
-        observer = ExecutorObserver[Sequence[str]](lambda words, error: errors.append(error), stop)
-        run_all(list(commands.values()), executor, observer)
+        run_all(
+            list(commands.values()),
+            lambda words, slot: _Command(words, *slots[slot]),
+            len(slots),
+            ended=lambda words, error: errors.append(error),
+            stop=stop,
+        )
     if any(errors):
         raise RuntimeError(next(filter(None, errors)))
     if request.signal is not None:
@@ -114,24 +119,14 @@ def train_side_by_side(
         raise Interrupted(text, ReportResult(runs=(), summary=(), warnings=(text,)))
 
 
-class _Commands:
-    """Runs commands, each in a process group of its own, so that Ctrl-C reaches this process only."""
+class _Command:
+    """A command, in a process group of its own, so that Ctrl-C reaches this process only."""
 
-    def __init__(self, slots: "Sequence[Slot]"):
-        self.slots, self.size = slots, len(slots)
-
-    def submit(self, words: Sequence[str], slot: int) -> "_Command":
-        device, threads = self.slots[slot]
+    def __init__(self, words: Sequence[str], device: str, threads: int | None):
         command = [sys.executable, "-m", "isopix", *words, "--device", device]
         env = os.environ | {"OMP_NUM_THREADS": str(threads)}
-        return _Command(
-            Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=env, start_new_session=True)
-        )
-
-
-class _Command:
-    def __init__(self, process: "Popen[str]"):
-        self.process, self.stop, self.kill = process, process.terminate, process.kill
+        self.process = Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=env, start_new_session=True)
+        self.stop, self.kill = self.process.terminate, self.process.kill
 
     def poll(self) -> str | None:
         """Return None while it runs, then nothing if it succeeded, or its error message."""

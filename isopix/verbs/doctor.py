@@ -181,7 +181,8 @@ def _device_checks(device: DeviceLike) -> Iterator[Check]:
     yield _check("precision", hardware.native_precision(chosen))
     action = "close other programs, or train smaller batches: batch_size=8"
     for each in dict.fromkeys((torch.device("cpu"), chosen)):
-        yield _space(f"memory of {each.type}", free_memory(each), total_memory(each), MIN_MEMORY, action)
+        name = "memory" if each.type == "cpu" else f"memory of {each.type}"
+        yield _space(name, free_memory(each), total_memory(each), MIN_MEMORY, action)
     if SHARED_MEMORY.is_dir():
         total, _, free = shutil.disk_usage(SHARED_MEMORY)
         action = "start the container with more, as in docker run --shm-size 2g, or train with data.workers=0"

@@ -5,9 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
 
@@ -54,11 +51,6 @@ class Server:
         self.process.stdin.flush()
         return self.read()
 
-    def send(self, pid: int, number: int, *, to_group: bool = False) -> None:
-        """Send a signal to a command, or to all of its processes; one that has ended is left alone."""
-        with suppress(ProcessLookupError):
-            os.killpg(pid, number) if to_group else os.kill(pid, number)
-
     def run(self, *words: str, limit: int | None = None) -> int:
         """Run a command to its end; returns its exit code."""
         self.start(*words, limit=limit)
@@ -68,20 +60,13 @@ class Server:
     def output(self) -> Path:
         return self.folder / "output.txt"
 
-    def close(self) -> None:
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.process.stdin.close()
         self.process.wait(timeout=30)
         self.process.stdout.close()
-
-
-@contextmanager
-def server(folder: Path) -> Iterator[Server]:
-    """A server whose commands run in a folder."""
-    one = Server(folder)
-    try:
-        yield one
-    finally:
-        one.close()
 
 
 def newest_step(run: Path) -> int:
@@ -109,13 +94,3 @@ def digests(run: Path) -> dict[str, str]:
 def strays(folder: Path) -> list[str]:
     """Return the names of temporary files."""
     return [path.name for path in folder.rglob(".tmp-*")] + [path.name for path in folder.rglob(".writing-*")]
-
-
-def wait_for_a_save(folder: Path, *, limit: float) -> None:
-    """Wait until a checkpoint is being written, at most that many seconds."""
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline:
-        with suppress(FileNotFoundError):  # a folder was renamed meanwhile
-            if any(folder.glob("**/checkpoints/.tmp-step-*")):
-                return
-        time.sleep(0.0005)

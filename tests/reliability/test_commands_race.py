@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from isopix.storage.log import read_log
-from tests.reliability.commands import Server, digests, server
+from tests.reliability.commands import Server, digests, strays
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +38,7 @@ def pair(command_server: Server, tmp_path_factory: pytest.TempPathFactory) -> It
     assert one.run(*START, "whole") == 0, one.output.read_text()
     shutil.copytree(folder / "whole", folder / "stopped")
     shutil.rmtree(folder / "stopped/checkpoints/step-00000012")
-    with server(folder) as other:
+    with Server(folder) as other:
         yield one, other
 
 
@@ -77,7 +77,7 @@ def look(run: Path, whole: Path, case: str) -> None:
         Image.open(path).load()
     for path in run.glob("report.html"):
         assert path.read_text().rstrip().endswith("</html>"), case
-    assert [path.name for path in run.rglob(".tmp-*")] == [], case
+    assert strays(run) == [], case
     last = {name: each for name, each in digests(run).items() if "step-00000012" in name}
     assert last.items() <= digests(whole).items(), case
 

@@ -35,23 +35,22 @@ def valid_image(kind: str) -> bytes:
 
 def mutated(content: bytes, draw: np.random.Generator) -> bytes:
     """Return the content with some bytes changed, removed, inserted, repeated or cut off."""
-    data = content
     for _ in range(int(draw.integers(1, 4))):
-        place, other = (int(each) for each in draw.integers(0, len(data) + 1, 2))
+        place, other = (int(each) for each in draw.integers(0, len(content) + 1, 2))
         length = int(draw.integers(1, 9))
         new = draw.integers(0, 256, length, dtype=np.uint8).tobytes()
         extreme = bytes([int(draw.choice([0, 0x7F, 0x80, 0xFF]))]) * length
-        before, after = data[:place], data[place:]
+        before, after = content[:place], content[place:]
         changes = (
             before + new + after[length:],
             before + extreme + after[length:],
             before + after[length:],
             before + new + after,
-            before + data[other : other + 8 * length] + after,
+            before + content[other : other + 8 * length] + after,
             before,
         )
-        data = changes[int(draw.integers(len(changes)))]
-    return data
+        content = changes[int(draw.integers(len(changes)))]
+    return content
 
 
 @pytest.mark.parametrize("count", [600, pytest.param(10_000, marks=pytest.mark.slow)])

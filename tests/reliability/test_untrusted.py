@@ -63,17 +63,8 @@ def contents(canary: Path) -> list[bytes]:
     objects = npy(np.array([payload], dtype=object))
     outside = [npz(npy(IMAGES), name) for name in ("../x_train.npy", "/etc/x_train.npy", "..")]
     links = [npz(b"/etc/passwd", kind=kind) for kind in (stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR)]
-    return [
-        b"",
-        b"\0" * 64,
-        b"[" * 100_000,
-        pickle.dumps(payload),
-        objects,
-        npz(objects),
-        python,
-        *outside,
-        *links,
-    ]
+    plain = [b"", b"\0" * 64, b"[" * 100_000]
+    return [*plain, pickle.dumps(payload), objects, npz(objects), python, *outside, *links]
 
 
 def reason(read: Callable[[Path], object], path: Path) -> str:

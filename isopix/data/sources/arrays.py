@@ -26,7 +26,7 @@ from isopix.data.sources.base import (
     labels_or_none,
     with_class_names,
 )
-from isopix.storage.hashing import hash_files, hash_tree
+from isopix.storage.provenance import hash_files, hash_tree
 
 TRAIN = "_trX.npy"  # how OpenAI's one file that is required ends
 PARTS: dict[SplitName, str] = {"train": "tr", "validation": "va", "test": "te"}

@@ -25,7 +25,7 @@ from isopix.data.sources.base import (
     with_class_names,
 )
 from isopix.data.sources.tables import open_arrow, splits_of
-from isopix.storage.hashing import hash_bytes, hash_tree
+from isopix.storage.provenance import hash_bytes, hash_tree
 
 SIDE = 8  # pixels of a digit
 TEST, VALIDATION = 450, 150  # digits of translated-digits; the other 1,197 are for training

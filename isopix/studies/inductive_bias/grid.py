@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from isopix.core.choices import Pool
 from isopix.core.config import from_dict
 from isopix.data.dataset import load_dataset
 from isopix.probing.base import ProbeMethod
@@ -21,12 +20,11 @@ from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.runs.lr_search import lr_grid
 from isopix.runs.pretrain import require_validation
 from isopix.runs.start import with_absolute_paths
-from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
 from isopix.studies.inductive_bias.measure import Example, read_example
 from isopix.studies.inductive_bias.results import Architecture, TrialResult
-from isopix.studies.inductive_bias.trial import TrialSpec
+from isopix.studies.inductive_bias.trial import TrialSpec, network_name, trial_name
 
 FILE = "study.json"
 MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge
@@ -51,7 +49,6 @@ class Scale(NamedTuple):
         return {"points": self.effect, "points per doubling": self.effect / 2, **EFFECTS}
 
 
-STUDY_POOLS: tuple[Pool, ...] = ("mean", "grid4")
 # The differences that a study is planned to detect, apart from those of accuracy; "" is of correlations.
 EFFECTS = {"nats": 0.2, "nats per doubling": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 THREE_BLOCKS = ("conv", "mixer", "transformer-1")
@@ -155,10 +152,9 @@ class Study:
         """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan`,
         and while another process works on it.
         """
-        cls.from_plan(path, planned)
         path.mkdir(parents=True, exist_ok=True)
         with exclusive_lock(path, "study"):
-            study = cls.from_plan(path, planned)  # another process may have extended it
+            study = cls.from_plan(path, planned)  # after another process, which may have extended it
             for folder in ("trials", "results"):
                 (study.path / folder).mkdir(exist_ok=True)
             write_json(study.path / FILE, with_provenance({"kind": "study", **asdict(study.plan)}))
@@ -226,30 +222,17 @@ class Study:
         ]
 
     def _spec(self, architecture: Architecture, seed: int) -> TrialSpec:
-        scale, trial = SCALES[self.plan.scale], trial_name(architecture, seed)
+        scale = SCALES[self.plan.scale]
         recipe = registry.resolve(
             scale.prefix + network_name(architecture),
             options={"data.source": self.plan.data, "train.seed": seed},
             assignments=self.plan.settings,
         ).recipe
         return TrialSpec(
-            name=trial,
-            architecture=architecture,
-            recipe=with_absolute_paths(recipe),
-            lrs=lr_grid(recipe.train.optimizer.lr, min(MIN_LR, recipe.train.optimizer.lr)),
-            probe=scale.probe if self.plan.probe is None else probe_method(self.plan.probe),
-            pools=STUDY_POOLS,
-            probe_images=scale.probe_images,
-            folder=self.path / "trials" / trial,
-            result=self.path / "results" / f"{trial}.json",
+            self.path,
+            architecture,
+            with_absolute_paths(recipe),
+            lr_grid(recipe.train.optimizer.lr, min(MIN_LR, recipe.train.optimizer.lr)),
+            scale.probe if self.plan.probe is None else probe_method(self.plan.probe),
+            scale.probe_images,
         )
-
-
-def network_name(architecture: Architecture) -> str:
-    """Return the name of an architecture, as `conv-pix2vec-3`."""
-    return "-".join(map(str, architecture))
-
-
-def trial_name(architecture: Architecture, seed: int) -> str:
-    """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
-    return f"{network_name(architecture)}-seed-{seed}"

@@ -3,7 +3,7 @@ and the pictures of the networks that represent their blocks in its figures.
 """
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,8 @@ from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.runs.load import LoadedRun
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, pack_correct
+from isopix.studies.inductive_bias.evidence import pack_correct
+from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, PoolProbes, ProbedLayers
 
 RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
@@ -131,18 +132,16 @@ def read_example(path: Path, architecture: Architecture) -> Example:
     )
 
 
-def probe_pools(
-    loaded: LoadedRun, data: ImageDataset, method: ProbeMethod, pools: Sequence[Pool]
-) -> dict[Pool, PoolProbes]:
+def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> dict[Pool, PoolProbes]:
     """Probe every layer of a run's network under each pool, the untrained network likewise, all pixels, and
     as many principal components of the pixels as the network has features, where these are fewer.
     """
     recipe, device = loaded.recipe, loaded.network.device
     untrained = recipe.build(loaded.network.codec).to(device).eval()
-    features = [_read_pools(loaded, each, data, pools) for each in (loaded.network, untrained)]
+    features = [_read_pools(loaded, each, data) for each in (loaded.network, untrained)]
     pixels = _probed_layers(evaluate_probe(_splits(data, raw_pixels), method, CONFIG, device=device))
     found = dict[Pool, PoolProbes]()
-    for pool in pools:
+    for pool in STUDY_POOLS:
         trained, before = (evaluate_probe(each.pop(pool), method, CONFIG, device=device) for each in features)
         components = PixelComponents.fit(
             data.train.images, pooled_width(pool, recipe.grid, recipe.model.width)
@@ -157,23 +156,21 @@ def probe_pools(
     return found
 
 
-def _read_pools(
-    loaded: LoadedRun, network: Network, data: ImageDataset, pools: Sequence[Pool]
-) -> dict[Pool, FeatureSplits]:
+def _read_pools(loaded: LoadedRun, network: Network, data: ImageDataset) -> dict[Pool, FeatureSplits]:
     """Return the features of every layer by pool, with one forward pass of an image."""
     width, precision = loaded.recipe.model.width, loaded.recipe.train.precision_on(network.device)
 
     def read(images: Images) -> Features:
-        return extract_features(network, images, pool=pools, precision=precision)
+        return extract_features(network, images, pool=STUDY_POOLS, precision=precision)
 
     together = _splits(data, read)
-    ends = accumulate(pooled_width(pool, loaded.recipe.grid, width) for pool in pools)
+    ends = accumulate(pooled_width(pool, loaded.recipe.grid, width) for pool in STUDY_POOLS)
     columns = [slice(*pair) for pair in pairwise([0, *ends])]
 
     def select(columns: slice) -> FeatureSplits:
         return together.map(lambda split: split.map(lambda features: features[..., columns]))
 
-    return {pool: select(each) for pool, each in zip(pools, columns, strict=True)}
+    return {pool: select(each) for pool, each in zip(STUDY_POOLS, columns, strict=True)}
 
 
 def _probe(

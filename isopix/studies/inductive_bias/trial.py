@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.choices import Pool
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.signals import handle_stop_signals
@@ -23,12 +22,11 @@ from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.results import LRTrial
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
-from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import exclusive_lock
+from isopix.storage.atomic import exclusive_lock, read_json, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.measure import is_example, measure, probe_pools, save_example
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, Trial, TrialResult
+from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, Trial, TrialResult
 
 ENVIRONMENT = (
     *("isopix", "commit", "device", "threads", "precision", "torch", "pillow", "python", "platform", "data"),
@@ -36,21 +34,37 @@ ENVIRONMENT = (
 
 
 class TrialSpec(NamedTuple):
-    """What a process needs to run a trial; it can be pickled.
+    """What a process needs to run a trial of the study in a folder; it can be pickled.
 
-    The run folder is `folder`, with -lr-LR appended for any but the first of `lrs`. A probe of each of
-    `pools` reads at most `probe_images` of each split.
+    A probe reads at most `probe_images` of each split.
     """
 
-    name: str
+    study: Path
     architecture: Architecture
     recipe: Recipe
     lrs: tuple[float, ...]
     probe: ProbeMethod
-    pools: tuple[Pool, ...]
     probe_images: Mapping[str, int]
-    folder: Path
-    result: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the trial, as `conv-pix2vec-3-seed-0`."""
+        return trial_name(self.architecture, self.recipe.train.seed)
+
+    def run(self, lr: float) -> Path:
+        """Return the run folder of a learning rate, with -lr-LR appended for any but the first."""
+        name = self.name if lr == self.lrs[0] else f"{self.name}-lr-{lr}"
+        return self.study / "trials" / name
+
+    @property
+    def result(self) -> Path:
+        """The file of the result."""
+        return self.study / "results" / f"{self.name}.json"
+
+    @property
+    def example(self) -> Path:
+        """The file of the trial's pictures, if it is an example of its block."""
+        return self.result.with_suffix(".npz")
 
     def read(self) -> TrialResult:
         """Return the status of the trial. Raises ValueError for a damaged file, or one of another version."""
@@ -67,14 +81,19 @@ class TrialSpec(NamedTuple):
         """Write the status of the trial."""
         write_json(self.result, {"kind": "trial result", **to_dict(result)})
 
-    def run(self, lr: float) -> Path:
-        """Return the run folder of a learning rate."""
-        return self.folder if lr == self.lrs[0] else self.folder.with_name(f"{self.folder.name}-lr-{lr}")
+    def fail(self, reason: str, *, traceback: str = "") -> None:
+        """Write that the trial failed; the learning rates that diverged stay recorded."""
+        self.write(replace(self.read(), status="failed", reason=reason, traceback=traceback))
 
-    @property
-    def example(self) -> Path:
-        """The file of the trial's pictures, if it is an example of its block."""
-        return self.result.with_suffix(".npz")
+
+def network_name(architecture: Architecture) -> str:
+    """Return the name of an architecture, as `conv-pix2vec-3`."""
+    return "-".join(map(str, architecture))
+
+
+def trial_name(architecture: Architecture, seed: int) -> str:
+    """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
+    return f"{network_name(architecture)}-seed-{seed}"
 
 
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
@@ -90,57 +109,13 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
         torch.set_num_threads(threads)
     try:
         with exclusive_lock(spec.result.parent, f"trial {spec.name} in", name=f"{spec.name}.lock"):
-            result = _run(spec, select_device(device))
+            trained = _train(spec, select_device(device))
+            if trained is not None:
+                spec.write(_measured(spec, trained, select_device(device)))
     except KeyboardInterrupt:
-        return
+        pass
     except Exception as error:
-        mark_failed(spec, _first_line(error), traceback=format_exc())
-        return
-    if result is not None:
-        spec.write(result)
-
-
-def mark_failed(spec: TrialSpec, reason: str, *, traceback: str = "") -> None:
-    """Write that a trial failed; the learning rates that diverged stay recorded."""
-    spec.write(replace(spec.read(), status="failed", reason=reason, traceback=traceback))
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-
-
-def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
-    """Return the result; None if asked to stop."""
-    trained = _train(spec, device)
-    if trained is None:
-        return None
-    began = time.monotonic()
-    folder = RunFolder(spec.run(trained.lr))
-    loaded = load_run(folder.path, device=device)
-    loaded.network.eval()
-    data = _limit(load_dataset(loaded.recipe.data), spec.probe_images)
-    probes = probe_pools(loaded, data, spec.probe, spec.pools)
-    environment, groups = read_json(folder.environment), data.test.groups
-    if is_example(spec.architecture, spec.recipe.train.seed):
-        save_example(spec.example, loaded, data.test.images[:])
-    return replace(
-        spec.read(),
-        status="done",
-        reason="",
-        traceback="",
-        run=folder.path.name,
-        training_seconds=trained.seconds,
-        probing_seconds=time.monotonic() - began,
-        trial=Trial(
-            *spec.architecture,
-            seed=spec.recipe.train.seed,
-            loss=float(trained.loss or 0.0),
-            probes=probes,
-        ),
-        metrics=_metrics(spec, probes[spec.pools[0]], loaded, data, folder),
-        environment={name: environment[name] for name in ENVIRONMENT if name in environment},
-        test_groups=() if groups is None else tuple(groups.tolist()),
-    )
+        spec.fail(str(error).strip().partition("\n")[0] or type(error).__name__, traceback=format_exc())
 
 
 def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
@@ -164,35 +139,53 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
     raise RuntimeError(f"the loss diverged at every learning rate from {first:g} down to {last:g}")
 
 
+def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialResult:
+    """Return the result of a trained network."""
+    began, seed = time.monotonic(), spec.recipe.train.seed
+    folder = RunFolder(spec.run(trained.lr))
+    loaded = load_run(folder.path, device=device)
+    loaded.network.eval()
+    data = load_dataset(loaded.recipe.data)
+    data = replace(
+        data, **{name: getattr(data, name).sample(count) for name, count in spec.probe_images.items()}
+    )
+    probes = probe_pools(loaded, data, spec.probe)
+    baselines = {name: each.test_accuracy for name, each in probes[STUDY_POOLS[0]].baselines.items()}
+    environment, groups = read_json(folder.environment), data.test.groups
+    if is_example(spec.architecture, seed):
+        save_example(spec.example, loaded, data.test.images[:])
+    return replace(
+        spec.read(),
+        status="done",
+        reason="",
+        traceback="",
+        run=folder.path.name,
+        training_seconds=trained.seconds,
+        probing_seconds=time.monotonic() - began,
+        trial=Trial(*spec.architecture, seed=seed, loss=float(trained.loss or 0.0), probes=probes),
+        metrics=_metrics(spec, baselines, loaded, data, read_log(folder.log)),
+        environment={name: environment[name] for name in ENVIRONMENT if name in environment},
+        test_groups=() if groups is None else tuple(groups.tolist()),
+    )
+
+
 def _metrics(
-    spec: TrialSpec, probes: PoolProbes, loaded: LoadedRun, data: ImageDataset, run: RunFolder
+    spec: TrialSpec, baselines: Mapping[str, float], loaded: LoadedRun, data: ImageDataset, log: list[Any]
 ) -> dict[str, Any]:
-    """Return the measurement records, the number of images of each split, and what `measure` measures."""
-    baselines = {name: probed.test_accuracy for name, probed in probes.baselines.items()}
-    measured = loaded.measure(data, "test")
+    """Return the number of images of each split, what `measure` measures, and the measurement records of the
+    accuracy and of the validation loss, with that of predicting frequencies beside it.
+    """
+    unigram = unigram_nats(log)
+    measurement = probe_measurement(loaded.measure(data, "test"), data, spec.probe, ProbeConfig(), baselines)
     return {
         "images": {name: len(getattr(data, name)) for name in ("train", "validation", "test")},
-        "measurement": probe_measurement(measured, data, spec.probe, ProbeConfig(), baselines).to_dict(),
+        "measurement": measurement.to_dict(),
         "measurements": measure(loaded, data.test.images[:]),
-        "loss_measurement": _loss_record(run),
+        "loss_measurement": {
+            **validation_measurement(log),
+            "baselines": {} if unigram is None else {"unigram": unigram},
+        },
     }
-
-
-def _loss_record(run: RunFolder) -> dict[str, Any]:
-    """Return the measurement record of the validation loss, with that of predicting frequencies beside it."""
-    records = read_log(run.log)
-    unigram = unigram_nats(records)
-    baselines = {} if unigram is None else {"unigram": unigram}
-    return {**validation_measurement(records), "baselines": baselines}
-
-
-def _limit(data: ImageDataset, images: Mapping[str, int]) -> ImageDataset:
-    return replace(
-        data,
-        train=data.train.sample(images["train"]),
-        validation=data.validation.sample(images["validation"]),
-        test=data.test.sample(images["test"]),
-    )
 
 
 def _orphaned() -> bool:

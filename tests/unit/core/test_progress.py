@@ -87,10 +87,9 @@ def test_the_time_left_does_not_count_the_first_item_which_may_compile(
     clock: list[float], pipe: io.StringIO
 ) -> None:
     with track("sampling", 61) as count:
-        clock[0] += 100
-        count(1)
-        clock[0] += 10
-        count(2)
+        for seconds, done in ((100, 1), (10, 2)):
+            clock[0] += seconds
+            count(done)
     assert pipe.getvalue().splitlines() == ["sampling  1 of 61", "sampling  2 of 61  0.1/s  eta 9:50"]
 
 
@@ -116,7 +115,6 @@ def test_a_step_whose_first_items_are_late_has_a_bar_before(
     monkeypatch.setattr(progress, "DELAY", 0.01)
     with track("fitting probes", total):
         wait_for("fitting probes", terminal)
-    assert "fitting probes" in terminal.getvalue()
     assert ("0 of 5" in terminal.getvalue()) == (total is not None)
 
 
@@ -155,10 +153,6 @@ def test_a_notebook_has_one_bar_that_changes_and_disappears(
     [
         (RECORD, "step 10/110  loss 2.0000  50.0 img/s  MFU 25.0%  eta 0:20"),
         (
-            {**RECORD, "class_nats": 2.25, "total_nats": 4.25},
-            "step 10/110  loss 2.0000  classification loss 2.2500  50.0 img/s  MFU 25.0%  eta 0:20",
-        ),
-        (
             {
                 "kind": "evaluation",
                 "step": 9,
@@ -178,18 +172,14 @@ def test_a_notebook_has_one_bar_that_changes_and_disappears(
 )
 def test_a_training_shows_its_log_records(record: dict[str, Any], line: str, pipe: io.StringIO) -> None:
     """50 images/s of 1000 FLOPs at a peak of 200,000; 100 steps of 10 images are left."""
-    bar = progress.open_bar()
-    assert bar is not None
-    display = TrainingDisplay(bar, "title", 110, flops=1000, peak=200_000.0)
+    display = TrainingDisplay(progress.open_bar(), "title", 110, flops=1000, peak=200_000.0)
     display.show(record)
     display.close()
     assert pipe.getvalue().splitlines() == ["title", line]
 
 
 def test_training_lines_in_quick_succession_are_skipped_except_for_the_last(pipe: io.StringIO) -> None:
-    bar = progress.open_bar()
-    assert bar is not None
-    display = TrainingDisplay(bar, "title", 12, flops=1000, peak=None)
+    display = TrainingDisplay(progress.open_bar(), "title", 12, flops=1000, peak=None)
     for step in (10, 11, 12):
         display.show({**RECORD, "step": step, "images": step * 10})
     assert [line.split()[1] for line in pipe.getvalue().splitlines()[1:]] == ["10/12", "12/12"]

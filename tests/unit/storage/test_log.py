@@ -57,9 +57,6 @@ WRONG = [
     '{"kind": "train", "step": true}',
     '{"kind": ["train"], "step": 3}',
     '{"kind": "train", "step": 3, "loss_nats": NaN}',
-    '{"kind": "evaluation", "step": 3, "loss_nats": 1.5}',
-    '{"kind": "evaluation", "step": 3, "split": 4}',
-    '{"kind": "baselines", "step": 3, "held_out": "test", "nats": {"unigram": "x"}}',
 ]
 
 

@@ -43,7 +43,7 @@ def test_what_is_broken_is_named_with_what_to_do(tmp_path: Path, monkeypatch: py
     assert (found.ok, found.failure) == (False, "broken: torchvision, cache")
     assert found.notes() == [
         "torchvision: pip uninstall torchvision, or install the version for this torch",
-        "cuda: to use the GPU, install a CUDA build of torch",
+        "cuda: install a build of torch for CUDA of this driver",
         "cache: set ISOPIX_CACHE to a folder on a local disk",
     ]
 

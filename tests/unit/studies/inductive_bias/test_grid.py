@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from isopix.recipes.isotropic import CELLS, ENCODINGS
-from isopix.studies.inductive_bias.grid import SCALES, Study, StudyPlan, network_name, plan_study
-from isopix.studies.inductive_bias.trial import run_trial
+from isopix.studies.inductive_bias.grid import SCALES, Study, StudyPlan, plan_study
+from isopix.studies.inductive_bias.trial import network_name, run_trial
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
 

@@ -15,10 +15,11 @@ from isopix.probing.probe import evaluate_probe
 from isopix.probing.splits import FeatureSplits
 from isopix.runs.load import load_run
 from isopix.runs.state import read_environment
-from isopix.storage.lock import exclusive_lock
+from isopix.storage.atomic import exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias import measure, trial
+from isopix.studies.inductive_bias.evidence import correct_images
 from isopix.studies.inductive_bias.grid import Study, plan_study
 from isopix.studies.inductive_bias.measure import read_example
 from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
@@ -58,7 +59,7 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
 ) -> None:
     spec = make("whole")
     run_trial(spec, "cpu", 1)
-    found, run = spec.read(), RunFolder.open(spec.folder)
+    found, run = spec.read(), RunFolder.open(spec.run(spec.lrs[0]))
     assert found.status == "done"
     assert found.trial is not None
     assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
@@ -67,9 +68,9 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
         probes = found.trial.probes[pool]
         assert len(probes.network.test_accuracies) == len(probes.untrained.test_accuracies) == 2
         for layer, accuracy in enumerate(probes.network.test_accuracies):
-            assert probes.network.correct_images(layer).mean() == pytest.approx(accuracy)
+            assert correct_images(probes.network, layer).mean() == pytest.approx(accuracy)
         for baseline in probes.baselines.values():
-            assert baseline.correct_images(0).mean() == pytest.approx(baseline.test_accuracy)
+            assert correct_images(baseline, 0).mean() == pytest.approx(baseline.test_accuracy)
         assert (probes.pixel_components is None) == (width >= 192)
     assert found.environment["data"] == read_environment(run).data
     loss = found.metrics["loss_measurement"]
@@ -105,7 +106,7 @@ def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(
     run_trial(spec, "cpu", 1)
     found, loaded = (
         read_example(spec.example, spec.architecture),
-        load_run(spec.folder, device=torch.device("cpu")),
+        load_run(spec.run(spec.lrs[0]), device=torch.device("cpu")),
     )
     red = loaded.network.state_dict()["backbone.stem.tables.0.weight"].double()
     red = red / red.norm(dim=1, keepdim=True)
@@ -129,7 +130,7 @@ def test_a_resumed_trial_has_the_same_numbers(
     monkeypatch.setattr(trial, "_orphaned", lambda: next(asked))
     run_trial(spec, "cpu", 1)
     assert spec.read().status == "not run"
-    assert RunFolder(spec.folder).has_checkpoints
+    assert RunFolder(spec.run(spec.lrs[0])).has_checkpoints
     monkeypatch.undo()
     run_trial(spec, "cpu", 1)
     assert spec.read().metrics == whole.read().metrics
@@ -143,7 +144,7 @@ def test_after_a_rate_that_diverges_the_next_one_is_tried(make: Callable[..., Tr
         (1e30, "non-finite"),
         (0.01, "completed"),
     ]
-    assert (found.status, found.run) == ("done", f"{spec.folder.name}-lr-0.01")
+    assert (found.status, found.run) == ("done", f"{spec.run(spec.lrs[0]).name}-lr-0.01")
 
 
 def test_a_rate_that_diverged_is_not_tried_again(make: Callable[..., TrialSpec]) -> None:
@@ -154,7 +155,7 @@ def test_a_rate_that_diverged_is_not_tried_again(make: Callable[..., TrialSpec])
         "failed",
         "the loss diverged at every learning rate from 1e+30 down to 1e+30",
     )
-    log = spec.folder / "log.jsonl"
+    log = spec.run(spec.lrs[0]) / "log.jsonl"
     before = log.stat().st_mtime_ns
     run_trial(spec, "cpu", 1)
     assert spec.read().reason == found.reason
@@ -180,8 +181,8 @@ def test_a_failure_is_written_and_tried_again(
 
 def test_a_trial_in_use_by_another_process_is_left_alone(make: Callable[..., TrialSpec]) -> None:
     spec = make("taken")
-    spec.folder.mkdir()
-    begun = spec.folder / "log.jsonl"
+    spec.run(spec.lrs[0]).mkdir()
+    begun = spec.run(spec.lrs[0]) / "log.jsonl"
     begun.touch()
     with exclusive_lock(spec.result.parent, "trial", name=f"{spec.name}.lock"):
         run_trial(spec, "cpu", 1)

@@ -1,0 +1,62 @@
+"""A verb takes the fields of its settings as arguments, checks them, and keeps its call."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from isopix.core import verb as module
+from isopix.core.choices import Count
+from isopix.core.config import config
+from isopix.core.verb import Flat, current_call, verb
+
+
+@config
+class Settings:
+    count: Count = 1
+    """How many."""
+    name: str = "a"
+
+
+DEFAULT = Settings(name="b")
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    monkeypatch.setattr(module, "VERBS", {})
+
+    @verb()
+    def attempt(run: str, *settings: str, limit: int | None = None, config: Flat[Settings] = DEFAULT) -> Any:
+        return (run, settings, limit, config), current_call()
+
+    return attempt
+
+
+def test_fields_and_their_settings_are_the_same_call(call: Callable[..., Any]) -> None:
+    given, record = call("r", "x=1", count=2)
+    assert given == ("r", ("x=1",), None, Settings(count=2, name="b"))
+    arguments = {"run": "r", "settings": ["x=1"], "limit": None, "count": 2, "name": "b"}
+    assert record == {"verb": "attempt", "arguments": arguments}
+    assert call("r", "x=1", config=Settings(count=2, name="b")) == (given, record)
+    assert list(inspect.signature(call).parameters) == [*arguments]
+    assert current_call() == {"verb": "", "arguments": {}}
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"config": Settings(), "count": 1}, "give config= or count=, not both"),
+        ({"config": 3}, "config is 3; it must be an instance of Settings"),
+        ({"count": 0}, "count is 0; allowed: 1 or more"),
+        ({"limit": "x"}, "limit is 'x'; it must be a valid integer"),
+        ({"cuont": 1}, r"attempt\(\) has no argument 'cuont'; did you mean 'count'\?"),
+        (
+            {"steps": 1},
+            "if it is a setting, write 'steps=VALUE'; arguments: run, settings, limit, count",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(call: Callable[..., Any], given: dict[str, Any], error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        call("r", **given)
