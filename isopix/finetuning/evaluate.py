@@ -37,11 +37,7 @@ def evaluate_finetuned(
     seed: int,
     precision: Precision,
 ) -> ClassificationMetrics:
-    """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing.
-
-    Raises ValueError for other classes than these, without labels or test images, and for masks of a network
-    that masks nothing.
-    """
+    """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing."""
     data.require_labels("evaluate")
     if tuple(data.classes) != tuple(classes):
         others = sorted(set(classes) ^ set(data.classes)) or data.classes  # in another order
@@ -62,10 +58,7 @@ def ensemble_logits(
     seed: int,
     precision: Precision,
 ) -> EnsembleLogits:
-    """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks.
-
-    Raises ValueError for masks of a network that masks nothing.
-    """
+    """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks."""
     check_masks(model, masks)
     pretraining, logits = PretrainModel(model.network, model.objective), list[ClassLogits]()
     with track("evaluating images", max(1, masks) * len(images)) as count:
@@ -113,9 +106,7 @@ def check_masks(model: FineTuneModel, masks: int) -> None:
 def evaluate_predictions(
     logits: EnsembleLogits, labels: Labels, groups: Groups | None = None, *, seed: int
 ) -> ClassificationMetrics:
-    """Compute all metrics, on the CPU; the seed determines random ties. Images of one of the `groups` are not
-    independent.
-    """
+    """Compute all metrics; the seed determines random ties, images of one group are not independent."""
     exact, num_classes = logits.cpu().double(), logits.shape[2]
     labels, predictions = labels.cpu(), logits.cpu().argmax(-1)
     voted = majority_vote(predictions, seed=seed)

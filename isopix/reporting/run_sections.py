@@ -48,11 +48,9 @@ def data_section(run: RunRecord) -> Section | None:
         " the model, before augmentation and codec."
     )
     tag = image_tag(png_bytes(picture), f"Training images. {caption}")
-    counts = {
-        **dict(zip(data.classes, data.counts, strict=True)),
-        "all": map(sum, zip(*data.counts, strict=True)),
-    }
-    rows = [(name, *map("{:,}".format, each)) for name, each in counts.items()]
+    sums = map(sum, zip(*data.counts, strict=True))
+    counts = [*zip(data.classes, data.counts, strict=True), ("all", sums)]
+    rows = [(name, *map("{:,}".format, each)) for name, each in counts]
     title = f"Images of {len(data.classes):,} classes"
     tables = [Table(title, ["class", "training", "validation", "test"], rows)] if len(rows) > 2 else []
     return Section("Data", [Panel([Chart(tag, caption, "pixels")], tables)])

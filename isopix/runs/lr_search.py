@@ -35,10 +35,7 @@ MIN_LOSSES = 100  # in the log of a trial, in which divergence is detected
 
 
 def trial_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe of trials: without test images, which may not select anything.
-
-    Raises ValueError if there are no validation images, and for fine-tuning without classes.
-    """
+    """Return the recipe of trials, without test images. Raises ValueError if nothing can select a rate."""
     if recipe.finetune is not None and not recipe.finetune.has_class_loss:
         raise ValueError(
             "a learning rate of fine-tuning is chosen by validation accuracy, which generative_weight=inf "
@@ -149,10 +146,7 @@ def trial_folder(out: Path, lr: float) -> Path:
 
 
 def check_trial(recipe: Recipe, data: ImageDataset, run: RunFolder, trial: LRTrial) -> LRTrial:
-    """Return the trial, as failed with a reason if its validation loss is not below that of the unigram
-    baseline in its log, or is near the uniform loss; in fine-tuning, if its validation accuracy is not above
-    chance.
-    """
+    """Return the trial, as failed if its loss or accuracy shows that nothing was learned."""
     reason = ""
     if trial.accuracy is not None:
         labels = data.validation.sample(recipe.train.evaluate_images).labels
@@ -176,7 +170,6 @@ def _bounds(recipe: Recipe, run: RunFolder) -> list[tuple[float, str]]:
 
 
 def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
-    """Return the trials of the search in the folder. Raises ValueError if it has tried other rates."""
     trials = LRSearchResult.read(out / FILE).trials if (out / FILE).is_file() else ()
     tried = tuple(trial.lr for trial in trials)
     if tried != lrs[: len(tried)]:
@@ -203,7 +196,6 @@ def _result(
 
 
 def _measurement(trial: Path) -> Measurement:
-    """Return the measurement record of the losses or accuracies, those of all trials."""
     record = validation_measurement(read_log(RunFolder(trial).log))
     selection = f"learning rate chosen on {record['images']:,} validation images"
     return Measurement.from_dict({**record, "selection": selection})

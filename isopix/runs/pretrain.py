@@ -96,9 +96,7 @@ def train_recipe(
 
 @contextmanager
 def new_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
-    """Start a run as `start_run` does; ranks other than 0 get a temporary view of it, in which they save
-    nothing.
-    """
+    """Start a run as `start_run` does; ranks other than 0 get a temporary view, which is not saved."""
     barrier()  # all have checked that the path is free
     if ranks.rank() == 0:
         with start_run(path, allowed) as run:
@@ -130,7 +128,6 @@ def require_validation(recipe: Recipe, data: ImageDataset, selection: str) -> No
 
 
 def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
-    """Return the untrained network, with its codec fitted to the training images if need be."""
     codec = fit_codec(recipe, data)
     return InitialWeights(recipe.build(codec), codec_provenance(recipe), tuple(codec.notes()))
 
@@ -142,9 +139,7 @@ def codec_provenance(recipe: Recipe) -> dict[str, Any]:
 
 
 def _records(training: TrainingRun) -> dict[str, Any]:
-    """Return the data's fingerprint, the images per split, the test accuracy of predicting the majority class
-    of train, and in fine-tuning the number of trained parameters.
-    """
+    """Return facts of the data and the model for the environment of a run."""
     data = training.data
     counts = {name: len(getattr(data, name)) for name in SPLITS}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
@@ -170,9 +165,7 @@ def _labels_seen(initial: InitialWeights, own: Hashes | None, labeled: Hashes | 
 
 
 def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
-    """Return notes for fine-tuning on classes: classes without training images, labels that select the step
-    of a few-label run, and missing test images.
-    """
+    """Return notes for fine-tuning on classes: missing classes or images, and labels that select the step."""
     if recipe.finetune is None or not recipe.finetune.has_class_loss:
         return []
     notes = [*missing_class_notes(data)]

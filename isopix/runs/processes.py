@@ -32,11 +32,7 @@ logger = logging.getLogger("isopix")
 def train_in_processes(
     start: TrainingStart, out: Path, *, device: DeviceLike, loggers: Sequence[str], refit: bool = False
 ) -> RunStatus:
-    """Train in the new run folder `out`, or resume the run there if torchrun or SLURM has started this call
-    again; a `refit` may continue the one in its folder.
-
-    Raises ValueError for wrong settings, data or folders before any work.
-    """
+    """Train in the new folder `out`; a restarted process resumes, and a `refit` may continue."""
     if ranks.num_restarts() > 0 and RunFolder(out).has_checkpoints and not refit:
         return resume_in_processes(out, device=device, loggers=loggers)
     recipe, initial = start
@@ -74,7 +70,6 @@ def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]
 
 
 def _title(recipe: Recipe, initial: InitialWeights | None, device: torch.device) -> str:
-    """Return the first line of the display of a training."""
     train, origin = recipe.train, " from scratch" if recipe.finetune else ""
     if initial is not None:
         pretrained = initial.provenance["pretrained"]

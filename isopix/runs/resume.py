@@ -78,9 +78,7 @@ def train_or_resume(
     observer: RunObserver,
     initial: InitialWeights | None = None,
 ) -> RunStatus:
-    """Train a recipe in the run folder `out`, or resume the run that is there; after an interruption at any
-    moment the same call continues. Raises what `train_recipe` and `resume_run` raise.
-    """
+    """Train a recipe in the run folder `out`, or resume the run that is there."""
     if RunFolder(out).has_checkpoints:
         return resume_run(out, device=device, observer=observer)
     return train_recipe(recipe, out, device=device, observer=observer, initial=initial)
@@ -119,10 +117,7 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
 
 @contextmanager
 def _existing_run(path: Path) -> Iterator[RunFolder]:
-    """Open a run and hold its lock; ranks other than 0 get a temporary view, as in `new_run`.
-
-    Raises ValueError for a path that is no run folder, or is in use.
-    """
+    """Open a run and hold its lock; ranks other than 0 get a temporary view, as in `new_run`."""
     run = RunFolder.open(path)
     if ranks.rank() == 0:
         with run.lock():
@@ -136,7 +131,6 @@ def _existing_run(path: Path) -> Iterator[RunFolder]:
 
 
 def _log_notes(log: Path, step: int) -> list[str]:
-    """Return notes on a log that is missing, and on lines that cannot be read."""
     if not log.exists():
         return [f"{log.name} was missing: records before step {step} are lost"] if step else []
     _, bad = read_valid_records(log)

@@ -123,7 +123,6 @@ class TrainingRun:
         )
 
     def _train(self, found: Checkpoint | None, state: State | None) -> int:
-        """Train, and return the step reached."""
         config, data = self.recipe.train, self.data
         with closing(self._batches()) as batches:
             self.trainer = Trainer(
@@ -258,9 +257,7 @@ class TrainingRun:
         self.folder.publish()
 
     def roll_back(self) -> tuple[int, dict[str, Tensor]]:
-        """Load the weights of the last checkpoint and forget what was logged since; return its step and the
-        state of the optimizer.
-        """
+        """Load the last checkpoint and forget what was logged since; return its step and optimizer."""
         self.writer.wait()
         found, damaged = find_checkpoint(self.folder.saved.path)
         step = state_of(found).step

@@ -59,7 +59,6 @@ def _metrics(record: dict[str, Any]) -> str:
 
 
 def _count(record: dict[str, Any]) -> str:
-    """The images of an evaluation, if it had any."""
     used, available = record.get("images"), record.get("available_images")
     if used is None:
         return ""

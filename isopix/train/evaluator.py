@@ -48,9 +48,7 @@ class EvaluationContext(NamedTuple):
 
     @property
     def history(self) -> Path | None:
-        """A folder where it may write a file per step, `step-00000100.json`; ask for it at each step, since a
-        run gets its name when step 0 has been saved.
-        """
+        """A folder for a file per step, `step-00000100.json`; its path changes once, after step 0."""
         return None if self.folder is None else self.folder.history
 
     @property

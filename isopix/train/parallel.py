@@ -100,9 +100,7 @@ def _rank() -> int:
 
 
 def own_images(batch_size: int) -> slice | None:
-    """Return the images of a batch that this rank uses; None for all. Its size is a multiple of the number of
-    ranks.
-    """
+    """Return the images of a batch that this rank uses; None for all."""
     if not is_parallel():
         return None
     count = batch_size // dist.get_world_size()
@@ -221,9 +219,7 @@ def strategy(task: TrainingTask, name: Strategy, precision: Precision) -> OneDev
 
 @contextmanager
 def whole_weights(module: nn.Module) -> Iterator[None]:
-    """Gather sharded weights, for evaluations, which call more than the `forward` of modules; all ranks must
-    enter it.
-    """
+    """Gather sharded weights, for what calls more than `forward`; all ranks must enter it."""
     sharded = list[Any]()
     if is_parallel():
         from torch.distributed.fsdp import FSDPModule  # noqa: PLC0415  half a second
@@ -255,9 +251,7 @@ def is_sharded(tensors: Iterable[Tensor]) -> bool:
 
 
 def shard_like(value: Tensor, target: Tensor) -> Tensor:
-    """Return a tensor, of which all ranks have all, on the device of another and, if that is sharded and as
-    large, its own shard.
-    """
+    """Return a tensor on the device of another, its own shard where that is sharded and as large."""
     moved = value.to(target.device)
     if not is_sharded([target]) or value.shape != target.shape:
         return moved

@@ -124,14 +124,6 @@ def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_pa
     assert list(log.read_log(tmp_path / "ft/log.jsonl")) == records
 
 
-def test_without_patience_the_last_weights_are_tested(pretrained: Path, tmp_path: Path) -> None:
-    records = finetuned(pretrained, tmp_path / "ft", "patience=null", "lr=1e-30")
-    assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
-    [tested] = [each for each in records if each.get("split") == "test"]
-    assert (tested["step"], tested["last_step"]) == (12, 12)
-    assert not (tmp_path / "ft/best").exists()
-
-
 def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_labels(
     pretrained: Path, tmp_path: Path
 ) -> None:

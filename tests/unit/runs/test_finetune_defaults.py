@@ -34,26 +34,6 @@ def finetuned(source: Path, out: Path, *words: str) -> list[Any]:
     return log.read_log(out / "log.jsonl")
 
 
-def counts(records: list[Any]) -> dict[str, set[tuple[int, int]]]:
-    found: dict[str, set[tuple[int, int]]] = {}
-    for each in records:
-        if "split" in each:
-            found.setdefault(each["split"], set()).add((each["images"], each["available_images"]))
-    return found
-
-
-def test_all_validation_and_test_images_are_evaluated_whatever_pre_training_used(
-    pretrained: Path, tmp_path: Path
-) -> None:
-    assert counts(log.read_log(pretrained / "log.jsonl")) == {"validation": {(20, 180)}, "test": {(20, 180)}}
-    recipe, initial = prepare_finetune(str(pretrained), settings=["steps=100"])
-    train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
-    assert counts(log.read_log(tmp_path / "ft/log.jsonl")) == {
-        "validation": {(180, 180)},
-        "test": {(180, 180)},
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "source", "expected"),
     [

@@ -38,16 +38,6 @@ class WeightNorm(EvaluatorSpec):
 
         return evaluate
 '''
-RECIPE = '''
-from isopix.recipes import igpt
-from isopix.recipes.registry import recipe
-
-
-@recipe("my.digits")
-def digits():
-    """Digits, in a smaller network."""
-    return igpt.digits().updated(name="my.digits", depth=1, width=16)
-'''
 WORDS = [
     *("depth=1", "width=16", "steps=4", "batch_size=8", "log_every=2", "evaluate_every=3"),
     *("evaluate_images=20", "num_test_images=8", "checkpoint_every=2"),
@@ -136,15 +126,3 @@ def test_a_run_is_resumed_with_a_corrected_plugin_and_says_so(
         assert change.endswith(text)
     monkeypatch.setattr(parts, "_PLUGINS", {})
     assert "plugins" not in with_provenance({})
-
-
-def test_a_recipe_of_a_plugin_is_listed_and_its_runs_are_loaded_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plugin = load_plugin(write(tmp_path / "mine.py", RECIPE))
-    assert plugin.parts == ("recipe my.digits",)
-    assert registry.listing()["my.digits"] == "Digits, in a smaller network."
-    recipe = registry.resolve("my.digits", assignments=WORDS).recipe
-    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
-    monkeypatch.setattr(parts, "_PLUGINS", {})
-    assert load_run(tmp_path / "run", device=CPU).recipe == recipe

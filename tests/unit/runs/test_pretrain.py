@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.codecs import kmeans, palette_file
+from isopix.codecs import kmeans, palette_spec
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.dataset import load_dataset
@@ -23,15 +23,8 @@ from isopix.train.evaluator import evaluate_split
 from isopix.train.tasks import PretrainTask
 
 CPU = torch.device("cpu")
-WORDS = [
-    "depth=1",
-    "width=16",
-    "steps=8",
-    "batch_size=16",
-    "log_every=1",
-    "evaluate_images=40",
-    "num_test_images=50",
-]
+WORDS = ["depth=1", "width=16", "steps=8", "batch_size=16", "log_every=1", "evaluate_images=40"]
+WORDS += ["num_test_images=50"]
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +33,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
     out = tmp_path_factory.mktemp("run") / "run"
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return recipe, out
-
-
-def _native(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
-    for module in ("train.config", "pretrained.run"):
-        monkeypatch.setattr(f"isopix.{module}.native_precision", lambda device: precision)
-
-
-def _losses(run: Path) -> list[float]:
-    return [each["loss_nats"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "train"]
 
 
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
@@ -96,7 +80,7 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: Path) -> None:
     file = tmp_path / "grays.npz"
     colors = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
-    palette_file.write_palette(file, palette_file.PaletteFile(colors, "seventeen grays"))
+    palette_spec.write_palette(file, palette_spec.PaletteFile(colors, "seventeen grays"))
     recipe = registry.resolve(
         "igpt.digits", assignments=[*WORDS, f"codec.palette_file={file}", "steps=1"]
     ).recipe

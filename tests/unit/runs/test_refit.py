@@ -184,15 +184,3 @@ def test_settings_without_a_selection_are_refused(
     with pytest.raises(ValueError, match=message):
         refit(pretrained, tmp_path / "ft", word)
     assert not (tmp_path / "ft").exists()
-
-
-def test_another_command_does_not_continue_it(pretrained: Path, whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has train.batch_size=16, not 8; choose another --out"):
-        refit(pretrained, whole, "batch_size=8")
-    with pytest.raises(ValueError, match=r"has pretrained\.run="):
-        refit(whole, whole, "lr=0.03")
-    (tmp_path / "mine").write_text("mine")
-    for taken in (tmp_path, pretrained):
-        with pytest.raises(ValueError, match="is not empty"):
-            refit(pretrained, taken)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

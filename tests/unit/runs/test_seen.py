@@ -12,10 +12,6 @@ import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.runs.image_lists import load_seen
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import resume_run
-from isopix.runs.start import prepare_finetune
-from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 
@@ -84,20 +80,6 @@ def test_a_run_also_records_the_validation_images_that_select_its_step(
     selecting = set(dataset(archive).validation.sample(count).hashes.tolist())
     assert hashes_of(tuned.path) - hashes_of(run.path) == selecting
     assert len(selecting) == (count or len(dataset(archive).validation))
-
-
-def test_a_resumed_run_is_not_tested_on_images_that_it_has_seen(tmp_path: Path, archive: Path) -> None:
-    source = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
-    start, out = prepare_finetune(str(source.path), settings=TUNING), tmp_path / "tuned"
-    stopping = RunObserver(stop=lambda: True)
-    assert not train_recipe(start.recipe, out, device=CPU, observer=stopping, initial=start.initial).finished
-    assert resume_run(out, device=CPU, observer=RunObserver()).finished
-    test = dataset(archive, seed=5).test
-    seen = sum(number in hashes_of(source.path) for number in test.hashes.tolist())
-    record = record_of_test(out)
-    assert 0 < seen < len(test)
-    assert record["images"] == len(test) - seen
-    assert record["measurement"]["left_out"] == seen
 
 
 def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(

@@ -160,18 +160,6 @@ def test_state_that_a_fused_optimizer_would_read_or_write_beyond_is_refused(
         other.load(few)
 
 
-@pytest.mark.parametrize(
-    ("cls", "message"),
-    [
-        (torch.optim.LBFGS, "optimizer built needs a closure"),
-        (lambda parameters, lr: 3, "optimizer built builds int; allowed: a torch.optim.Optimizer"),
-    ],
-)
-def test_an_optimizer_that_training_cannot_use_is_refused(cls: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_step(optimizer=Built(cls=cls))
-
-
 def test_the_optimizer_is_the_papers_adam() -> None:
     """Against the update written out: beta 0.9 and 0.95, no decay, corrected for the start."""
     one = make_step()
