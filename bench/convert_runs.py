@@ -11,7 +11,7 @@ from typing import Any
 from isopix.core.config import from_dict, to_dict
 from isopix.runs.state import RunEnvironment, State, write_environment
 from isopix.storage.checkpoint import FORMAT, MANIFEST
-from isopix.storage.hashing import sha256_of
+from isopix.storage.provenance import sha256_of
 from isopix.storage.run_folder import RunFolder
 
 Values = dict[str, Any]

@@ -23,10 +23,8 @@ from isopix.model.network import Network
 CLASS_TOKEN: Final = "class"  # stands for a query position (row, column) where the query is the class token
 MAX_WEIGHTS = 2**22  # attention weights per head that one batch may hold: 4 images of 1,024 positions
 
-PairwiseDistances = Float[Tensor, "N N"]
 TokenWeights = Float[Tensor, "B heads T T"]  # of prefix tokens and positions
 PerHead = Float[Tensor, "attentions heads B"]
-Rollout = Float[Tensor, "B N N"]
 WeightRows = Float[Tensor, "*rows N"]
 
 
@@ -49,7 +47,7 @@ class QueryAttention(NamedTuple):
     uniform_rollout: Float[Tensor, "queries N"]
 
 
-def position_distances(grid: Grid, patch_size: int = 1) -> PairwiseDistances:
+def position_distances(grid: Grid, patch_size: int = 1) -> Float[Tensor, "N N"]:
     """Return the Euclidean distance between the centers of each pair of positions, in pixels."""
     centers = torch.cartesian_prod(torch.arange(grid.rows), torch.arange(grid.cols)).float()
     return patch_size * torch.cdist(centers, centers, compute_mode="donot_use_mm_for_euclid_dist")
@@ -170,7 +168,7 @@ def uniform_attention(backbone: Backbone, axis: AttentionAxis, *, causal: bool) 
     return _normalize_rows(allowed.tril() if causal else allowed)
 
 
-def attention_rollout(layers: Iterable[AttentionWeights]) -> Rollout:
+def attention_rollout(layers: Iterable[AttentionWeights]) -> Float[Tensor, "B N N"]:
     """Return the product over one layer or more of (mean over heads + identity) / 2, where the identity
     stands for the residual connection (Abnar and Zuidema 2020, section 3).
 

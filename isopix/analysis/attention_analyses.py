@@ -18,11 +18,10 @@ from isopix.analysis.attention import (
     uniform_attention_distance,
     uniform_attention_entropy,
 )
-from isopix.analysis.base import Analysis, AnalysisInput, Numbers, QueryPosition, image_source, rounded
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source, rounded
 from isopix.core.registry import register
 from isopix.core.table import Table
 from isopix.model.attention import AttentionAxis
-from isopix.model.backbone import Backbone
 from isopix.model.network import Network
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps, plot_attention_rollout
 from isopix.plots.images import png_bytes
@@ -115,19 +114,9 @@ class AttentionMaps(_AttentionAnalysis):
         found = _attention(given)
         maps, uniform = _on_grid(given, found.heads), _on_grid(given, found.uniform_heads)
         entropies = torch.special.entr(found.heads).sum(-1)
-        columns = zip(given.queries, maps, entropies, uniform, strict=True)
         return {
-            **_image(given),
+            **_by_query(given, heads=maps, entropies=entropies, uniform=uniform),
             "layer_names": [_layer_name(layer, span) for layer, span in given.backbone.attention_axes()],
-            "queries": [
-                {
-                    "position": position,
-                    "heads": rounded(heads),
-                    "entropies": rounded(entropy),
-                    "uniform": rounded(other),
-                }
-                for position, heads, entropy, other in columns
-            ],
         }
 
     def figure(self, numbers: Numbers) -> Figure:
@@ -135,10 +124,9 @@ class AttentionMaps(_AttentionAnalysis):
 
     def caption(self, numbers: Numbers) -> str:
         return (
-            f"Attention from {_queries(numbers)} of one image{image_source(numbers)}, by head (rows) and"
-            f" layer (columns), divided by uniform attention; one scale for all maps. Gray: positions that"
-            f" may not be attended to. Below each map: its entropy as a fraction of that of uniform attention"
-            f" (1: uniform, 0: one position)."
+            "Attention from the marked positions, or the class token (framed), of one image"
+            f"{image_source(numbers)}, by head (rows) and layer (columns), divided by uniform attention. Gray"
+            " may not be attended to. Below each map: its entropy as a fraction of that of uniform attention."
         )
 
 
@@ -150,46 +138,48 @@ class AttentionRollout(_AttentionAnalysis):
         """Return a map by query position, and the map of uniform attention."""
         found = _attention(given)
         maps, uniform = _on_grid(given, found.rollout), _on_grid(given, found.uniform_rollout)
-        return {
-            **_image(given),
-            "queries": [
-                {"position": position, "rollout": rounded(rollout), "uniform": rounded(other)}
-                for position, rollout, other in zip(given.queries, maps, uniform, strict=True)
-            ],
-        }
+        return _by_query(given, rollout=maps, uniform=uniform)
 
     def figure(self, numbers: Numbers) -> Figure:
         return plot_attention_rollout(numbers)
 
     def caption(self, numbers: Numbers) -> str:
         return (
-            f"Attention rollout from {_queries(numbers)} of one image{image_source(numbers)}: heads averaged,"
-            f" residual weight one half, layers multiplied; divided by the rollout of uniform attention, on"
-            f" one scale. It shows what attention can pass on, not what is used."
+            "Attention rollout from the marked positions, or the class token (framed), of one image"
+            f"{image_source(numbers)}, divided by that of uniform attention. It shows what attention can pass"
+            " on, not what is used."
         )
 
 
 def _attention(given: AnalysisInput) -> QueryAttention:
-    tokens = torch.tensor([_token_index(given.backbone, position) for position in given.queries])
+    first, cols = given.backbone.num_prefix_tokens, given.backbone.grid.cols
+    tokens = [0 if each == CLASS_TOKEN else first + each[0] * cols + each[1] for each in given.queries]
     image = given.images[given.image_index][None]
-    return attention_from(given.network, image, tokens, causal=given.causal)
+    return attention_from(given.network, image, torch.tensor(tokens), causal=given.causal)
 
 
 def _on_grid(given: AnalysisInput, maps: Float[Tensor, "*maps N"]) -> Float[Tensor, "*maps rows cols"]:
     return rearrange(maps, "... (h w) -> ... h w", h=given.backbone.grid.rows)
 
 
+def _by_query(given: AnalysisInput, **columns: Float[Tensor, "queries ..."]) -> dict[str, Any]:
+    """Return these values of each query position, and the image."""
+    pixels = rearrange(given.images[given.image_index], "c h w -> h w c").cpu().numpy()
+    return {
+        **given.common_results(),
+        "image_index": given.image_index,
+        "image": base64.b64encode(png_bytes(Image.fromarray(pixels))).decode(),
+        "queries": [
+            {"position": position, **{name: rounded(values[i]) for name, values in columns.items()}}
+            for i, position in enumerate(given.queries)
+        ],
+    }
+
+
 def _mean_and_std(values: Float[Tensor, " B"], prefix: str) -> dict[str, float]:
     """Return mean and standard deviation over images; 0 for one image."""
     std = values.std(correction=min(1, len(values) - 1))
     return {f"{prefix}mean": float(values.mean()), f"{prefix}std": float(std)}
-
-
-def _token_index(backbone: Backbone, position: QueryPosition) -> int:
-    if isinstance(position, str):
-        return 0
-    row, col = position
-    return backbone.num_prefix_tokens + row * backbone.grid.cols + col
 
 
 def _layer_name(layer: int, span: AttentionAxis) -> str:
@@ -207,17 +197,3 @@ def _uniform_distances(given: AnalysisInput) -> dict[str, float]:
         span.name or "all positions": uniform_attention_distance(span.grid, patch_size=patch_size)
         for _, span in given.backbone.attention_axes()
     }
-
-
-def _image(given: AnalysisInput) -> dict[str, Any]:
-    pixels = rearrange(given.images[given.image_index], "c h w -> h w c").cpu().numpy()
-    png = base64.b64encode(png_bytes(Image.fromarray(pixels))).decode()
-    return {**given.common_results(), "image_index": given.image_index, "image": png}
-
-
-def _queries(numbers: Numbers) -> str:
-    marked = [query for query in numbers["queries"] if query["position"] != CLASS_TOKEN]
-    names = ["the class token (framed)"] if len(marked) < len(numbers["queries"]) else []
-    if marked:
-        names.append(f"the marked position{'s' * (len(marked) > 1)}")
-    return " and ".join(names)

@@ -9,8 +9,9 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from cyclopts import App, Parameter
+from rich.protocol import is_renderable
 
-from isopix.cli.console import Json, Plugins, load_plugins, say_wrapped, show, show_json
+from isopix.cli.console import Json, Plugins, console, load_plugins, say_wrapped, show, show_json
 from isopix.cli.launch import Devices, SlurmParameters, check_command, launch_ranks, submit
 from isopix.core.signals import STOPPED, Interrupted
 from isopix.core.slurm import IN_JOB
@@ -111,6 +112,8 @@ def print_result(result: Result, *, json: bool) -> None:
     if json:
         show_json({**result.record(), "path": None if result.path is None else str(result.path)})
     else:
+        if console.is_terminal and is_renderable(result):
+            console.print(result, soft_wrap=True)
         for table in result.tables():
             show(table)
         for line in result.notes():

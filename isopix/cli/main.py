@@ -13,6 +13,7 @@ from isopix.cli.output import open_console
 from isopix.core import ranks
 from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable
+from isopix.core.verb import Verb
 from isopix.core.version import __version__
 from isopix.verbs import VERBS
 
@@ -26,7 +27,7 @@ if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
 ORDER = """demo recipe plan data palette pretrain resume search-lr probe analyze finetune evaluate low-data
 sample complete reconstruct score neighbors convert publish verify models study compare reproduce report
 doctor studio"""
-"""The commands in the order in which a newcomer needs them."""
+"""The commands in the order in which a newcomer needs them; others follow."""
 
 
 def command_app() -> App:
@@ -41,11 +42,15 @@ def command_app() -> App:
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
     )
-    places = {word: place for place, word in enumerate(ORDER.split())}
-    for each in sorted(VERBS.values(), key=lambda verb: places[verb.command.split()[0]]):
-        add_verb(app, each, places[each.command.split()[0]])
+    for each in sorted(VERBS.values(), key=_place):
+        add_verb(app, each, _place(each))
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
+
+
+def _place(verb: Verb) -> int:
+    word, order = verb.command.split()[0], ORDER.split()
+    return order.index(word) if word in order else len(order)
 
 
 def main() -> None:

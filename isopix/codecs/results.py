@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rich.text import Text
+
 from isopix.core.choices import SplitName
 from isopix.core.table import Table
 from isopix.storage.result import Result
@@ -26,11 +28,7 @@ class SplitError:
 
 
 class PaletteResult(Result):
-    """A palette, with the errors on the splits of `data`, if it was measured on one.
-
-    `rgb` are levels of 0..255, and `counts` the numbers of pixels that use each color where they are known;
-    `iterations` are those of k-means.
-    """
+    """A palette in levels of 0..255, the pixels of each color if known, and errors on splits of `data`."""
 
     num_colors: int
     source: str
@@ -40,6 +38,11 @@ class PaletteResult(Result):
     iterations: int | None = None
     data: str | None = None
     splits: Mapping[SplitName, SplitError]
+
+    def __rich__(self) -> Text:
+        """Return all colors as cells of a terminal, from dark to light."""
+        levels = (map(round, color) for color in sorted(self.rgb, key=sum))
+        return Text.assemble(*(("  ", "on rgb({},{},{})".format(*each)) for each in levels))
 
     def tables(self) -> list[Table]:
         """Return the error on each split."""

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from isopix.core.progress import track
-from isopix.storage.hashing import hash_file, hash_pieces
+from isopix.storage.provenance import hash_file, hash_pieces
 
 # A file that is written twice within one tick of its time stamps looks the same after the second time, so
 # that younger ones are read again. File systems have ticks of up to 2 seconds (FAT).
@@ -23,9 +23,8 @@ Stamp = tuple[int, int, int]  # size, and times of the last change of content an
 def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> str:
     """Return one hash of the names and contents of files below a folder.
 
-    With a file `index` the hashes are kept there: at the next time only those files are read of which size,
-    or time of the last change of content or status, is another one, and those that had changed within `TICK`
-    before they were read.
+    A file `index` keeps the hashes: the next time only those files are read of which size or times of changes
+    differ, and those that had changed within `TICK` before they were read.
     """
     start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]
     stamps = list(map(_stamp, paths))

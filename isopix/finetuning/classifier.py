@@ -26,10 +26,7 @@ from isopix.train.tasks import NO_PATCH_AUGMENT, Batch, Metric, augment_patches
 
 
 class LabeledBatch(NamedTuple):
-    """A batch of the objective, and the classes of its images.
-
-    `dropout_mask` multiplies the features of the class head; `weights` are the images' weights in L_CLF.
-    """
+    """The objective's batch, the classes of its images, a mask of their features, and weights in L_CLF."""
 
     batch: TrainingBatch
     labels: Labels
@@ -49,11 +46,7 @@ class LabeledBatch(NamedTuple):
 
 
 class FineTuneModel(nn.Module):
-    """A pre-trained network with a class head.
-
-    The output layer starts at zero, so that the untrained loss is exactly ln C; a residual block before it
-    starts as `seed` decides.
-    """
+    """A pre-trained network with a class head, which starts at zero: the untrained loss is exactly ln C."""
 
     def __init__(
         self, model: PretrainModel, width: int, num_classes: int, settings: FineTuneConfig, *, seed: int = 0
@@ -107,7 +100,9 @@ class FineTuneModel(nn.Module):
         states, last = self._states(batch)
         losses: dict[str, Loss] = {}
         if last is not None:
-            losses["loss_nats"] = self.objective.decoded_loss(self.network.head, last, batch)
+            losses["loss_nats"] = self.objective.decoded_loss(
+                self.network.head, last, batch, label_smoothing=self.objective.label_smoothing
+            )
         logits = self.class_logits(states, labeled.dropout_mask)
         losses["class_nats"] = self._class_loss(logits, labeled, settings.label_smoothing)
         return self._with_total(losses)
@@ -126,7 +121,7 @@ class FineTuneModel(nn.Module):
         else:
             states, last = self._states(batch)
             assert last is not None
-            metrics["loss_nats"] = self.objective.decoded_eval_loss(self.network.head, last, batch)
+            metrics["loss_nats"] = self.objective.decoded_loss(self.network.head, last, batch)
             logits = self.predict(self.network.inputs_of(images)) if unmasked else self.class_logits(states)
         metrics["class_nats"] = self._class_loss(logits, labeled)
         metrics["accuracy"] = (logits.argmax(1) == labeled.labels).float()
@@ -155,9 +150,7 @@ class FineTuneModel(nn.Module):
         return (losses * labeled.weights).sum()
 
     def _states(self, batch: TrainingBatch) -> tuple[HiddenState, HiddenState | None]:
-        """Return the hidden states that the class head reads, and those that the head of codes reads, if its
-        loss is computed.
-        """
+        """Return what the class head and the head of codes read, the latter if its loss is computed."""
         backbone, generative = self.network.backbone, self.settings.has_generative_loss
         visible = None if batch.mask is None else self.objective.num_visible(*batch.targets.shape[1:])
         layers = [self.layer, backbone.depth] if generative else [self.layer]
@@ -179,9 +172,7 @@ class FineTuneModel(nn.Module):
 
 
 class FineTuneTask:
-    """Fine-tuning on labeled images. `patch_augment` changes the inputs in training, and neither the targets
-    nor evaluations.
-    """
+    """Fine-tuning on labeled images. `patch_augment` changes the inputs in training, not the targets."""
 
     def __init__(self, model: FineTuneModel, patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT):
         self.module, self.patch_augment = model, patch_augment
@@ -204,10 +195,7 @@ class FineTuneTask:
 
 
 def _with_mask_ratio(objective: ObjectiveSpec, mask_ratio: float | None, num_positions: int) -> ObjectiveSpec:
-    """Return the objective with random masks of this fraction of the positions.
-
-    Raises ValueError for an objective without masks, and for a grid that is too small.
-    """
+    """Return the objective with random masks of this fraction of the positions."""
     if mask_ratio is None:
         return objective
     if not isinstance(objective, Masked):

@@ -58,10 +58,7 @@ class FineTuneConfig:
         return "L_GEN + L_CLF" if weight == 1 else f"{weight:g} · L_GEN + L_CLF"
 
     def layer_index(self, depth: int) -> int:
-        """Return the layer that the class head reads, of a network of `depth` blocks.
-
-        Raises ValueError for a layer that does not exist.
-        """
+        """Return the layer that the class head reads. Raises ValueError if it does not exist."""
         if self.layer is not None and not 0 <= self.layer <= depth:
             raise ValueError(f"finetune.layer {self.layer} does not exist; allowed: 0 to {depth}")
         return depth if self.layer is None else self.layer

@@ -1,6 +1,6 @@
 """Evaluation of a fine-tuned model on test images, optionally by majority vote over random masks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -37,18 +37,15 @@ def evaluate_finetuned(
     seed: int,
     precision: Precision,
 ) -> ClassificationMetrics:
-    """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing.
-
-    Raises ValueError for other classes than these, without labels or test images, and for masks of a network
-    that masks nothing.
-    """
+    """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing."""
     data.require_labels("evaluate")
-    check_classes(data, classes)
-    check_masks(model, masks)
+    if tuple(data.classes) != tuple(classes):
+        others = sorted(set(classes) ^ set(data.classes)) or data.classes  # in another order
+        names = f"{', '.join(others[:5])}{' ...' if len(others) > 5 else ''}"
+        raise ValueError(f"dataset '{data.name}' has other classes than the run, or another order: {names}")
     test = data.test
     if not len(test) or test.labels is None:
         raise ValueError(f"dataset '{data.name}' has no test images to evaluate on")
-
     logits = ensemble_logits(model, test.images, masks=masks, seed=seed, precision=precision)
     return evaluate_predictions(logits, test.labels, test.groups, seed=seed)
 
@@ -61,26 +58,16 @@ def ensemble_logits(
     seed: int,
     precision: Precision,
 ) -> EnsembleLogits:
-    """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks.
-
-    Raises ValueError for masks of a network that masks nothing.
-    """
+    """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks."""
     check_masks(model, masks)
-    logits = list[ClassLogits]()
+    pretraining, logits = PretrainModel(model.network, model.objective), list[ClassLogits]()
     with track("evaluating images", max(1, masks) * len(images)) as count:
-        for mask in _masks(model, images, masks, seed):
+        for number in range(max(1, masks)):  # mask k depends on the seed and k, and not on their number
+            purpose = f"evaluate.mask.{number}"
+            mask = draw_masks(pretraining, images, seed=seed, purpose=purpose) if masks else None
             logits.append(predict_logits(model, images, mask, precision=precision))
             count(len(logits) * len(images))
     return torch.stack(logits)
-
-
-def _masks(model: FineTuneModel, images: ImageSequence, masks: int, seed: int) -> Iterator[Mask | None]:
-    """Yield None, or masks; mask k depends on the seed and k, and not on their number."""
-    if not masks:
-        yield None
-    pretraining = PretrainModel(model.network, model.objective)
-    for number in range(masks):
-        yield draw_masks(pretraining, images, seed=seed, purpose=f"evaluate.mask.{number}")
 
 
 def default_masks(model: FineTuneModel) -> int:
@@ -108,20 +95,6 @@ def predict_logits(
     return torch.cat(logits)
 
 
-def check_classes(data: ImageDataset, classes: Sequence[str]) -> None:
-    """Raises ValueError, naming the difference, if the classes of `data` are not these, in this order."""
-    if tuple(data.classes) == tuple(classes):
-        return
-    missing, unknown = sorted(set(classes) - set(data.classes)), sorted(set(data.classes) - set(classes))
-    parts = [
-        f"{what} {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
-        for what, names in (("it lacks", missing), ("the run does not know", unknown))
-        if names
-    ]
-    difference = " and ".join(parts) or f"their order differs, {', '.join(data.classes[:5])} ..."
-    raise ValueError(f"dataset '{data.name}' has other classes than the run: {difference}")
-
-
 def check_masks(model: FineTuneModel, masks: int) -> None:
     """Raises ValueError for a number of masks that does not go with the network."""
     if masks < 0:
@@ -133,9 +106,7 @@ def check_masks(model: FineTuneModel, masks: int) -> None:
 def evaluate_predictions(
     logits: EnsembleLogits, labels: Labels, groups: Groups | None = None, *, seed: int
 ) -> ClassificationMetrics:
-    """Compute all metrics, on the CPU; the seed determines random ties. Images of one of the `groups` are not
-    independent.
-    """
+    """Compute all metrics; the seed determines random ties, images of one group are not independent."""
     exact, num_classes = logits.cpu().double(), logits.shape[2]
     labels, predictions = labels.cpu(), logits.cpu().argmax(-1)
     voted = majority_vote(predictions, seed=seed)
@@ -143,7 +114,8 @@ def evaluate_predictions(
     [interval] = stats.accuracy_interval((voted == labels)[None], groups)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
     averaged = probabilities.mean(0).argmax(-1)
-    confused = confusion_matrix(voted, labels, num_classes)
+    confused = (labels * num_classes + voted).bincount(minlength=num_classes**2)
+    confused = confused.reshape(num_classes, num_classes)
     of_class = zip(confused.diagonal().tolist(), confused.sum(1).tolist(), strict=True)
     return ClassificationMetrics(
         num_images=len(labels),
@@ -161,12 +133,6 @@ def majority_vote(predictions: Int[Tensor, "K B"], *, seed: int) -> Labels:
     """Return the most frequent of K predictions per image; ties are broken at random, by the seed."""
     random = generator(seed, "evaluate.vote")
     return torch.cat([vote(batch, random) for batch in torch.split(predictions, VOTE_BATCH_SIZE, 1)])
-
-
-def confusion_matrix(predictions: Labels, labels: Labels, num_classes: int) -> Int[Tensor, "C C"]:
-    """Count the images of each class (rows) by prediction (columns)."""
-    counts = (labels * num_classes + predictions).bincount(minlength=num_classes**2)
-    return counts.reshape(num_classes, num_classes)
 
 
 def _mean(correct: Tensor) -> float:

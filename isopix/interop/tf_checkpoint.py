@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import google_crc32c
-import numpy as np
 import torch
 from torch import Tensor
 
+from isopix.core.text import naming
 from isopix.interop.weights import mmap_alloc
 
 MAGIC, FOOTER = 0xDB4775248B80FB57, 48
@@ -52,7 +52,6 @@ class TFCheckpoint:
 
     prefix: Path
     shards: int
-    big_endian: bool
     entries: Mapping[str, TensorEntry]
 
     @classmethod
@@ -63,18 +62,16 @@ class TFCheckpoint:
         """
         prefix = find_prefix(given)
         index = _index_path(prefix)
-        try:
+        with naming(f"checkpoint index {index}"):
             items = dict(_table(index.read_bytes()))
             header = _message(items.pop(b""))
+            if _int(header, 2):
+                raise ValueError("it is big-endian, which is not supported")
             entries = {name.decode(): _entry(_message(value)) for name, value in items.items()}
-        except (KeyError, IndexError, UnicodeDecodeError, AttributeError, TypeError):
-            raise ValueError(f"checkpoint index {index} is not one of TensorFlow") from None
-        except ValueError as error:
-            raise ValueError(f"checkpoint index {index}: {error}") from None
-        return cls(prefix, _int(header, 1), _int(header, 2) == 1, entries)
+        return cls(prefix, _int(header, 1), entries)
 
     def read(self, name: str) -> Tensor:
-        """Read a tensor from its shard directly into its own memory, little or big endian.
+        """Read a tensor from its shard directly into its own memory.
 
         Raises ValueError for an unsupported type, a missing or truncated shard or a wrong checksum.
         """
@@ -86,17 +83,11 @@ class TFCheckpoint:
             raise ValueError(
                 f"tensor {name!r} has {entry.size} bytes; shape {entry.shape} needs {tensor.nbytes}"
             )
-        raw = tensor.view(-1).view(torch.uint8).numpy()
-        self._fill(name, entry, raw.data)
-        if self.big_endian and tensor.itemsize > 1:
-            raw.view(np.dtype(f"u{tensor.itemsize}")).byteswap(inplace=True)
-        return tensor
-
-    def _fill(self, name: str, entry: TensorEntry, memory: memoryview) -> None:
-        crc, number = 0, f"{entry.shard:05d}-of-{self.shards:05d}"
-        path = self.prefix.with_name(f"{self.prefix.name}.data-{number}")
+        memory = tensor.view(-1).view(torch.uint8).numpy().data
+        path = self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard:05d}-of-{self.shards:05d}")
         if not path.is_file():
             raise ValueError(f"checkpoint shard {path} does not exist; all {self.shards} shards are needed")
+        crc = 0
         with path.open("rb") as file:
             file.seek(entry.offset)
             for start in range(0, entry.size, CHUNK):
@@ -106,6 +97,7 @@ class TFCheckpoint:
                 crc = google_crc32c.extend(crc, bytes(chunk))
         if mask_crc(crc) != entry.crc:
             raise ValueError(f"checkpoint shard {path}: tensor {name!r} is damaged; its checksum differs")
+        return tensor
 
 
 def find_prefix(given: Path) -> Path:
@@ -125,7 +117,7 @@ def find_prefix(given: Path) -> Path:
 
 
 def mask_crc(crc: int) -> int:
-    """Return the masked form in which TensorFlow stores a CRC-32C."""
+    """Return the form in which TensorFlow stores a CRC-32C."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 

@@ -7,6 +7,7 @@ import base64
 import io
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -110,9 +111,8 @@ def plot_attention_distance(numbers: Numbers) -> Figure:
     )
     _plot_heads(right, entropies, {"": 1.0}, digits=2)
     right.set(title="Entropy", ylabel="Relative to uniform attention")
-    style.add_key(
-        figure, "marker: one head; bar: ± one standard deviation over images; line: mean of the heads"
-    )
+    key = "marker: one head; bar: ± one standard deviation over images; line: mean of the heads"
+    style.add_key(figure, key)
     return figure
 
 
@@ -138,9 +138,8 @@ def _plot_heads(
         for layer, (means, stds) in layers.items():
             width = SPREAD / len(attentions) * (len(means) > 1)
             x = layer + shift + width * np.linspace(-0.5, 0.5, len(means))
-            axes.errorbar(
-                x, means, stds, fmt="os"[index % 2], color=color, ecolor=f"{color}55", elinewidth=1.6
-            )
+            look: Any = {"color": color, "ecolor": f"{color}55", "elinewidth": 1.6}
+            axes.errorbar(x, means, stds, fmt="os"[index % 2], **look)
             ends += [*(means - stds), *(means + stds)]
         line_color = color if name else style.TEXT_COLOR
         line = [float(means.mean()) for means, _ in layers.values()]
@@ -215,8 +214,8 @@ def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequenc
     axes = figure.add_axes((left, top - length / height, 0.1 / width, length / height))
     every = math.ceil((len(ticks) - 1) * TICK_HEIGHT / length)
     shown = [tick for index, tick in enumerate(ticks) if (index - ticks.index(1.0)) % every == 0]
-    scale, as_fraction = ScalarMappable(norm, colors), FuncFormatter(_fraction)
-    bar = figure.colorbar(scale, cax=axes, ticks=shown, format=as_fraction)
+    as_fraction = FuncFormatter(lambda ratio, _: str(Fraction(ratio)))  # 1/4, 1, 4
+    bar = figure.colorbar(ScalarMappable(norm, colors), cax=axes, ticks=shown, format=as_fraction)
     bar.minorticks_off()
     bar.outline.set_visible(False)
     axes.axhline(1, color=style.TEXT_COLOR, linewidth=0.8)
@@ -224,26 +223,17 @@ def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequenc
     axes.set_title("× uniform", fontsize=7.5, fontweight="normal")
 
 
-def _fraction(ratio: float, _: Any) -> str:
-    """Return `1/4`, `1` or `4`."""
-    return f"1/{1 / ratio:.0f}" if 0 < ratio < 1 else f"{ratio:.0f}"
-
-
 def _show_map(axes: Axes, values: Any, position: PositionLabel, colors: Colormap, norm: Normalize) -> None:
-    axes.imshow(values, cmap=colors, norm=norm, interpolation="nearest")
-    axes.spines[:].set(visible=True, color=style.GRID_COLOR)
-    _mark_position(axes, position)
+    _show_image(axes, values, position, 1, cmap=colors, norm=norm)
+    axes.spines[:].set(visible=True, color=style.GRID_COLOR, linewidth=0.8)
 
 
-def _show_image(axes: Axes, image: Any, position: PositionLabel, patch_size: int) -> None:
-    axes.imshow(image, interpolation="nearest")
-    if isinstance(position, str):  # has no position: the whole image is framed
+def _show_image(axes: Axes, image: Any, position: PositionLabel, patch_size: int, **colors: Any) -> None:
+    """Draw an image with its query position; the class token has none: the whole image is framed."""
+    axes.imshow(image, interpolation="nearest", **colors)
+    if isinstance(position, str):
         axes.spines[:].set(visible=True, color=style.COLORS[1], linewidth=1.2)
-    _mark_position(axes, position, patch_size)
-
-
-def _mark_position(axes: Axes, position: PositionLabel, patch_size: int = 1) -> None:
-    if not isinstance(position, str):
+    else:
         row, col = ((index + 0.5) * patch_size - 0.5 for index in position)
         look: Any = {"markersize": 4.5, "markerfacecolor": "none", "markeredgewidth": 1.2, "clip_on": False}
         axes.plot(col, row, "s", color=style.COLORS[1], **look)

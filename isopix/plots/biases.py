@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from isopix.plots import style
 from isopix.plots.study_marks import BLOCK_COLORS, block_order, display_name
 
-LayerRecord = Mapping[str, Any]  # as `BiasMeasurements.by_layer` gives it
+Layers = Sequence[Mapping[str, Any]]  # as `BiasMeasurements.by_layer` gives them
 FieldMap = tuple[Float[np.ndarray, "rows cols"], Int[np.ndarray, "rows cols"] | None]  # fractions, samples
 
 HEIGHT, COMPARISON_HEIGHT = 2.5, 3.4  # inches, of one network and of several
@@ -67,9 +67,7 @@ def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
 
 @style.print_style()
 def compare_inductive_biases(
-    networks: Mapping[str, Sequence[LayerRecord]],
-    uniform: float,
-    stds: Mapping[str, Sequence[LayerRecord]] | None = None,
+    networks: Mapping[str, Layers], uniform: float, stds: Mapping[str, Layers] | None = None
 ) -> Figure:
     """Plot the inductive biases of several networks by name, blocks in the order of all figures, with
     `uniform` as the reference of the receptive field; `stds` are the lengths of error bars.
@@ -91,12 +89,7 @@ def compare_inductive_biases(
 
 
 def _line(
-    axes: Axes,
-    key: str,
-    layers: Sequence[LayerRecord],
-    color: str,
-    name: str = "",
-    stds: Sequence[LayerRecord] | None = None,
+    axes: Axes, key: str, layers: Layers, color: str, name: str = "", stds: Layers | None = None
 ) -> None:
     look: Any = {"color": color, "marker": "o", "markersize": 4, "linewidth": 1.4, "elinewidth": 0.9}
     x, y = ([layer[each] for layer in layers] for each in ("layer", key))

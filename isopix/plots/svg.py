@@ -1,6 +1,5 @@
 """Inline SVG figures for web pages, whose text inherits the fonts and colors of the page."""
 
-import base64
 import csv
 import html
 import io
@@ -11,30 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import matplotlib as mpl
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from isopix.plots import style
 
 SMALLEST_TEXT = 11.1  # px, on a page; a browser rounds
-
-
-def svg_markup(figure: Figure, numbers: Any, *, name: str, alt: str) -> Markup:
-    """Return `inline_svg` as markup that a template does not escape, and links to download the figure as an
-    SVG file and its numbers as a CSV file, `name` with a suffix.
-    """
-    files = {
-        "svg": ("image/svg+xml", _render(figure, transparent=False)),
-        "csv": ("text/csv", numbers_csv(numbers)),
-    }
-    links = [
-        Markup('<a download="{}.{}" href="data:{};base64,{}">{}</a>').format(
-            name, suffix, media_type, base64.b64encode(content.encode()).decode(), suffix.upper()
-        )
-        for suffix, (media_type, content) in files.items()
-    ]
-    drawing = Markup(inline_svg(figure, name=name, alt=alt))
-    return drawing + Markup('<p class="downloads">{}</p>').format(Markup(" ").join(links))
 
 
 def numbers_csv(numbers: Any) -> str:
@@ -67,7 +47,7 @@ def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     color is mixed with --ink, to be read on light and dark. The drawing is never so narrow that its text is
     too small to read.
     """
-    text = _render(figure, transparent=True)
+    text = render_svg(figure, transparent=True)
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)
     text = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub('font-family: [^;"]*', "font-family: inherit", text)
@@ -93,7 +73,8 @@ def _least_width(text: str, width: float) -> int:
 
 
 @style.figure_style()
-def _render(figure: Figure, *, transparent: bool) -> str:
+def render_svg(figure: Figure, *, transparent: bool = False) -> str:
+    """Return the content of an SVG file; its text is that of the fonts of the reader."""
     content = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts may have it

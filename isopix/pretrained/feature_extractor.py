@@ -20,7 +20,7 @@ from isopix.model.pool import Pool, pool_tokens, pooled_width
 from isopix.pretrained.inputs import ImagesLike, as_images
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
-from isopix.storage.hashing import sha256_of
+from isopix.storage.provenance import sha256_of
 
 
 class FeatureExtractor(nn.Module):

@@ -24,7 +24,7 @@ from isopix.probing.features import FeatureSource, NetworkFeatures, View
 from isopix.probing.probe import EvaluatedProbe, evaluate_probe, fit_probe, refit_on_validation
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, Gain, LayerScore, LayerScores
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
-from isopix.storage.hashing import hash_bytes
+from isopix.storage.provenance import hash_bytes
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
 PCA_IMAGES = 10_000  # to which principal components are fitted
@@ -100,7 +100,8 @@ def _gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedPro
     if not baselines:
         return None
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
-    difference = probed.best_correct.double() - baselines[name].best_correct.double()
+    own, other = (each.correct[each.result.best_index].double() for each in (probed, baselines[name]))
+    difference = own - other
     low, high = percentile_interval(difference[None], probed.resamples)
     return Gain(name, difference.mean().item(), (low.item(), high.item()))
 

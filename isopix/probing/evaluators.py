@@ -46,7 +46,7 @@ class KNNAccuracy(EvaluatorSpec):
 
     def start(self, context: EvaluationContext) -> Evaluator:
         data, network = context.data, context.network
-        _check_pool(self.pool, network)
+        require_pool(self.pool or "mean", network.backbone.grid)
 
         def middle_layer(split: Split) -> FeatureSplit:
             truncated = network.truncated(network.backbone.depth // 2)
@@ -96,21 +96,21 @@ class LinearProbe(EvaluatorSpec):
         return chosen.select(torch.arange(0, 2 * half, 2)), chosen.select(torch.arange(1, 2 * half, 2))
 
     def start(self, context: EvaluationContext) -> Evaluator:
-        data, network, precision = context.data, context.network, context.precision
+        data, network = context.data, context.network
+        require_pool(self.pool or "mean", network.backbone.grid)
         selecting, evaluated = self._halves(data)
-        _check_pool(self.pool, network)
 
         def evaluate(step: int) -> Metrics:
+            splits = (data.train.sample(self.num_train), selecting, evaluated)
             try:
-                parts = FeatureSplits(
-                    train=_features(network, data.train.sample(self.num_train), precision, self.pool),
-                    validation=_features(network, selecting, precision, self.pool),
-                    test=_features(network, evaluated, precision, self.pool),
+                train, validation, test = (
+                    _features(network, split, context.precision, self.pool) for split in splits
                 )
+                parts = FeatureSplits(train, validation, test)
                 found = fit_probe(parts, METHOD, ProbeConfig(), device=network.device)
             except RuntimeError as error:
                 raise EvaluationError(str(error).splitlines()[0]) from error
-            layers = [_as_record(score) for score in found.layers]
+            layers = list(map(_as_record, found.layers))
             if context.history is not None:
                 context.history.mkdir(parents=True, exist_ok=True)
                 record = {
@@ -132,22 +132,12 @@ class LinearProbe(EvaluatorSpec):
         return evaluate
 
 
-def _check_pool(pool: Pool | None, network: Network) -> None:
-    """Raises ValueError for a pool of more cells than the grid, before any step."""
-    if pool is not None:
-        require_pool(pool, network.backbone.grid)
-
-
 def _features(network: Network, split: Split, precision: Precision, pool: Pool | None) -> FeatureSplit:
     assert split.labels is not None, "checked by check_data"
     return FeatureSplit(extract_features(network, split.images, pool=pool, precision=precision), split.labels)
 
 
 def _as_record(score: LayerScore) -> dict[str, Any]:
-    return {
-        "layer": score.layer,
-        "l2": score.selected[L2_PENALTY],
-        "accuracy": score.test_accuracy,
-        "low": score.interval[0],
-        "high": score.interval[1],
-    }
+    low, high = score.interval
+    l2, accuracy = score.selected[L2_PENALTY], score.test_accuracy
+    return {"layer": score.layer, "l2": l2, "accuracy": accuracy, "low": low, "high": high}

@@ -29,7 +29,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, cached, kept
 from isopix.storage.cache import default_cache
-from isopix.storage.hashing import hash_bytes
+from isopix.storage.provenance import hash_bytes
 from isopix.train.parallel import is_parallel
 
 MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -47,17 +47,22 @@ class KnnProbe(ProbeMethod):
     def _fit_layer(self, problem: ProbeProblem) -> FittedProbe:
         splits = problem.splits.map(lambda split: split.to(problem.device))
         standardizer = Standardizer.fit(splits.train, splits.stored_scale)
-        points, targets = standardizer(splits.train.features)[0], problem.class_indices(splits.train.labels)
+        points = F.normalize(standardizer(splits.train.features)[0], dim=-1)
+        targets = problem.class_indices(splits.train.labels)
 
         def votes(features: Features, neighbors_grid: Sequence[int]) -> Float[Tensor, "S B C"]:
-            return class_votes(
-                standardizer(features)[0],
-                points,
-                targets,
-                neighbors_grid=neighbors_grid,
-                num_classes=len(problem.classes),
-                temperature=self.temperature,
-            )
+            """Return each class's fraction of the votes of the nearest k, for each k of the grid: one product
+            on the device serves every k.
+            """
+            queries = F.normalize(standardizer(features)[0], dim=-1)
+            votes = queries.new_zeros(len(neighbors_grid), len(queries), len(problem.classes))
+            parts = zip(torch.split(votes, BATCH_SIZE, 1), torch.split(queries, BATCH_SIZE), strict=True)
+            for part, batch in parts:
+                nearest = (batch @ points.T).topk(max(neighbors_grid), dim=-1)
+                weights, voters = (nearest.values / self.temperature).exp(), targets[nearest.indices]
+                for own, k in zip(part, neighbors_grid, strict=True):
+                    own.scatter_add_(1, voters[:, :k], weights[:, :k])
+            return votes / votes.sum(-1, keepdim=True)
 
         # In descending order, so that ties select the largest.
         grid = sorted({min(k, len(splits.train)) for k in self.neighbors_grid}, reverse=True)
@@ -69,30 +74,6 @@ class KnnProbe(ProbeMethod):
             return votes(features, grid[best : best + 1])
 
         return FittedProbe(accuracies[best : best + 1].cpu(), predict_proba, [{NEIGHBORS: grid[best]}])
-
-
-def class_votes(
-    queries: Float[Tensor, "B D"],
-    points: Float[Tensor, "N D"],
-    targets: Int[Tensor, " N"],
-    *,
-    neighbors_grid: Sequence[int],
-    num_classes: int,
-    temperature: float = TEMPERATURE,
-) -> Float[Tensor, "S B C"]:
-    """Return each class's fraction of the votes of the nearest k of `points`, for each k of the grid.
-
-    One product on the device serves every k; scikit-learn's KNeighborsClassifier, which the tests compare it
-    with, searches on the CPU once for each.
-    """
-    queries, points = F.normalize(queries, dim=-1), F.normalize(points, dim=-1)
-    votes = queries.new_zeros(len(neighbors_grid), len(queries), num_classes)
-    for part, batch in zip(torch.split(votes, BATCH_SIZE, 1), torch.split(queries, BATCH_SIZE), strict=True):
-        nearest = (batch @ points.T).topk(max(neighbors_grid), dim=-1)
-        weights, voters = (nearest.values / temperature).exp(), targets[nearest.indices]
-        for own, k in zip(part, neighbors_grid, strict=True):
-            own.scatter_add_(1, voters[:, :k], weights[:, :k])
-    return votes / votes.sum(-1, keepdim=True)
 
 
 def knn_accuracy(

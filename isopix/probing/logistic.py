@@ -34,8 +34,7 @@ BATCH_NUMBERS = {"cpu": 2**20, "cuda": 2**26}
 class LinearFits(NamedTuple):
     """A linear classifier for each layer and each penalty; float64, on the device of the features.
 
-    `objectives` are in nats per image; `grad_norms` are the norms of the final gradients (for centered
-    features), `max_grad_norms` what these had to fall to.
+    `objectives` are in nats per image, `grad_norms` those of the final gradients for centered features.
     """
 
     weights: Float[Tensor, "F S K D"]
@@ -43,7 +42,6 @@ class LinearFits(NamedTuple):
     l2: Float[Tensor, "F S"]
     objectives: Float[Tensor, "F S"]
     grad_norms: Float[Tensor, "F S"]
-    max_grad_norms: Float[Tensor, "F S"]
     iterations: Int[Tensor, "F S"]
     converged: Bool[Tensor, "F S"]
 
@@ -110,15 +108,9 @@ def fit_logistic(
         l2=l2,
         objectives=values.reshape(shape),
         grad_norms=gradients.norm(dim=-1).reshape(shape),
-        max_grad_norms=_max_grad_norm(l2.flatten(), values).reshape(shape),
         iterations=iterations.reshape(shape),
         converged=converged.reshape(shape),
     )
-
-
-def _max_grad_norm(l2: lbfgs.Values, values: lbfgs.Values) -> lbfgs.Values:
-    """Return the largest gradient norm of a fit that has converged."""
-    return (2 * l2 * RELATIVE_GAP * values).sqrt().clamp(max=MAX_GRAD_NORM)
 
 
 def decomposed_covariance(
@@ -194,4 +186,5 @@ class _Softmax:
     def has_converged(
         self, values: lbfgs.Values, gradients: lbfgs.Points, members: lbfgs.Members
     ) -> lbfgs.Mask:
-        return gradients.norm(dim=-1) <= _max_grad_norm(self.l2[members], values)
+        highest = (2 * self.l2[members] * RELATIVE_GAP * values).sqrt().clamp(max=MAX_GRAD_NORM)
+        return gradients.norm(dim=-1) <= highest

@@ -39,11 +39,6 @@ class EvaluatedProbe(NamedTuple):
     correct: Bool[Tensor, "F B"]
     resamples: stats.ResampleCounts
 
-    @property
-    def best_correct(self) -> Bool[Tensor, " B"]:
-        """Whether the best layer classifies each test image correctly."""
-        return self.correct[self.result.best_index]
-
 
 def probe_method(kind: str, settings: Sequence[str] = ()) -> ProbeMethod:
     """Return a registered method with its settings, as `name=value`. Raises ValueError for wrong ones."""

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast
 
-import torch
 from torch import Tensor
 
 from isopix.codecs.base import Codec
@@ -110,12 +109,7 @@ class Recipe:
 
         Raises ValueError for parts that do not fit together.
         """
-        codec = self.model.codec.placeholder(self.grid)
-        try:
-            with torch.device("meta"):
-                return self.assemble(codec)
-        except (RuntimeError, TypeError):  # a part that reads a tensor as it is made
-            return self._without_weights(codec)
+        return self._without_weights(self.model.codec.placeholder(self.grid))
 
     def restore(self, codec: Codec, weights: Mapping[str, Tensor]) -> Network:
         """Return the network with these weights, made without memory for others.
@@ -127,11 +121,10 @@ class Recipe:
         return network
 
     def _without_weights(self, codec: Codec) -> Network:
-        """The network with its parameters on the meta device, unless a part reads them as it is made."""
         try:
             with parameters_on_meta():
                 network = self.assemble(codec)
-        except (RuntimeError, TypeError):
+        except (RuntimeError, TypeError):  # a part reads its parameters as it is made
             return self.assemble(codec)
         needs_values = any(each.is_meta for each in unsaved_tensors(network).values())
         return self.assemble(codec) if needs_values else network

@@ -127,16 +127,14 @@ def resolve(
             values = to_dict(changed)
             origins |= {resolve_setting(values, path): origin for path in changes}
     with_palette = with_palette_of_data(changed, origins)
-    if with_palette.model.codec != changed.model.codec:
-        changed = with_palette
+    if with_palette != changed:
         paths = [f"model.codec.{name}" for name in PALETTE_SETTINGS]
         origin = PALETTE_FILE if any(path in origins for path in paths) else PALETTE_OF_DATA
         origins = dict.fromkeys(paths, origin) | origins
-    affordable = with_affordable_evaluation(changed, origins) if isinstance(recipe, str) else changed
+    changed = with_affordable_evaluation(with_palette, origins) if isinstance(recipe, str) else with_palette
     for name in EVALUATION_SETTINGS:
-        if getattr(affordable.train, name) != getattr(changed.train, name):
+        if getattr(changed.train, name) != getattr(with_palette.train, name):
             origins[f"train.{name}"] = "a fifth of the run"
-    changed = affordable
     remaining = flatten(to_dict(changed))
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):

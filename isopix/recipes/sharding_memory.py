@@ -23,7 +23,7 @@ from isopix.recipes.cost import WARN_ABOVE, divisors, memory_by_depth, training_
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import DeviceMemory, ParallelPlan, TrainingMemory
 from isopix.train.config import TrainConfig
-from isopix.train.optim import OptimizerSpec, build_optimizer
+from isopix.train.optim import OptimizerSpec
 from isopix.train.parallel import Strategy
 
 Shape = tuple[int, ...]
@@ -69,7 +69,7 @@ def optimizer_bytes(optimizer: OptimizerSpec, shapes: tuple[Shape, ...]) -> int:
         weights = nn.ParameterList(nn.Parameter(torch.empty(shape)) for shape in shapes)
         for each in weights:
             each.grad = torch.empty_like(each)
-        built = build_optimizer(optimizer, weights)
+        built = optimizer.build(weights.parameters())
         built.step()
         states = [value for state in built.state.values() for value in state.values()]
         return sum(each.numel() * each.element_size() for each in states if isinstance(each, torch.Tensor))

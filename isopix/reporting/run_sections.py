@@ -20,7 +20,7 @@ from isopix.reporting.section import (
     Panel,
     Section,
     Settings,
-    embed,
+    data_url,
     image_tag,
     missing,
     percent,
@@ -48,11 +48,9 @@ def data_section(run: RunRecord) -> Section | None:
         " the model, before augmentation and codec."
     )
     tag = image_tag(png_bytes(picture), f"Training images. {caption}")
-    counts = {
-        **dict(zip(data.classes, data.counts, strict=True)),
-        "all": map(sum, zip(*data.counts, strict=True)),
-    }
-    rows = [(name, *map("{:,}".format, each)) for name, each in counts.items()]
+    sums = map(sum, zip(*data.counts, strict=True))
+    counts = [*zip(data.classes, data.counts, strict=True), ("all", sums)]
+    rows = [(name, *map("{:,}".format, each)) for name, each in counts]
     title = f"Images of {len(data.classes):,} classes"
     tables = [Table(title, ["class", "training", "validation", "test"], rows)] if len(rows) > 2 else []
     return Section("Data", [Panel([Chart(tag, caption, "pixels")], tables)])
@@ -84,7 +82,7 @@ def palette_section(run: RunRecord, path: str) -> Section | None:
 
 def color_strip(colors: Float[Tensor, "K 3"]) -> str:
     """Return all colors in one line of pixels, from dark to light, as a data URL."""
-    return embed(_png(colors[oklab(colors)[:, 0].argsort()].round().byte()[None]))
+    return data_url(_png(colors[oklab(colors)[:, 0].argsort()].round().byte()[None]))
 
 
 def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:

@@ -3,8 +3,9 @@
 import base64
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
@@ -14,8 +15,8 @@ from PIL import Image
 from isopix.core.table import Table
 from isopix.core.text import printable_lines
 from isopix.core.version import __version__
+from isopix.plots import svg
 from isopix.plots.style import Figure
-from isopix.plots.svg import svg_markup
 from isopix.reporting.results import SummaryRow
 from isopix.storage.result import Result
 
@@ -24,11 +25,12 @@ ChartKind = Literal["chart", "chart wide-chart", "pixels", "pixels palette"]
 
 
 class Chart(NamedTuple):
-    """A figure with its caption; `kind` is its CSS class."""
+    """A figure with its caption; `kind` is its CSS class, `files` are data URLs to download, by name."""
 
     drawing: Markup
     caption: str
     kind: ChartKind = "chart"
+    files: Mapping[str, str] = MappingProxyType({})
 
 
 class Settings(NamedTuple):
@@ -75,8 +77,12 @@ def render(template: str, **values: Any) -> str:
 
 
 def figure_chart(figure: Figure, numbers: Any, name: str, caption: str, kind: ChartKind = "chart") -> Chart:
-    """Return a figure with links to download it and its numbers as files of this name."""
-    return Chart(svg_markup(figure, numbers, name=name, alt=caption), caption, kind)
+    """Return a figure, and files of this name to download: it as SVG and its numbers as CSV."""
+    files = {
+        f"{name}.svg": data_url(svg.render_svg(figure).encode(), "image/svg+xml"),
+        f"{name}.csv": data_url(svg.numbers_csv(numbers).encode(), "text/csv"),
+    }
+    return Chart(Markup(svg.inline_svg(figure, name=name, alt=caption)), caption, kind, files)
 
 
 def result_panel(result: Result, name: str) -> Panel:
@@ -108,16 +114,16 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))
 
 
-def embed(png: bytes) -> str:
-    """Return a PNG as a data URL."""
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+def data_url(content: bytes, media_type: str = "image/png") -> str:
+    """Return the content of a file, by default of a PNG, as a URL."""
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
 def image_tag(png: bytes, alt: str, *, scale: float = 0.5) -> Markup:
     """Return an image; by default at two of its pixels per CSS pixel, sharp on fine screens and in print."""
     with Image.open(io.BytesIO(png)) as image:
         width, height = (int(side * scale) for side in image.size)
-    return Markup('<img src="{}" width="{}" height="{}" alt="{}">').format(embed(png), width, height, alt)
+    return Markup('<img src="{}" width="{}" height="{}" alt="{}">').format(data_url(png), width, height, alt)
 
 
 def percent(fraction: float) -> str:

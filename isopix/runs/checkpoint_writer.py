@@ -20,10 +20,7 @@ NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 
 
 class CheckpointWriter:
-    """Writes one checkpoint at a time into a run folder; with `in_background` from a copy of the tensors.
-
-    An error in the thread is raised by the next call of any method but `close`.
-    """
+    """Writes one checkpoint at a time, `in_background` from a copy; the next call raises its error."""
 
     def __init__(self, folder: RunFolder, *, in_background: bool):
         self.folder, self.in_background = folder, in_background

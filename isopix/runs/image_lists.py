@@ -20,7 +20,7 @@ from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.storage.arrays import npy_bytes, npz_bytes, read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.storage.hashing import sha256_of
+from isopix.storage.provenance import sha256_of
 from isopix.storage.run_folder import RunFolder
 
 
@@ -43,10 +43,7 @@ def list_hashes(run: RunFolder) -> dict[str, str]:
 
 
 def load_seen(path: Path, files: Mapping[str, str]) -> Hashes | None:
-    """Return the hashes of a run folder, or of the one that a checkpoint is in; None if it has none.
-
-    Raises ValueError for a file that is damaged or has another SHA-256 than `files`, of a checkpoint's state.
-    """
+    """Return the hashes of a run or checkpoint folder. Raises ValueError if they are not those of `files`."""
     return _load([RunFolder(folder).training_images for folder in run_folders(path)], files)
 
 
@@ -61,7 +58,6 @@ def run_folders(path: Path) -> tuple[Path, ...]:
 
 
 def _load(places: Sequence[Path], files: Mapping[str, str]) -> Hashes | None:
-    """Return the hashes of the first of the files that exists."""
     file = next((each for each in places if each.is_file()), None)
     if file is None:
         return None
@@ -107,11 +103,7 @@ class ClassifiedImages(NamedTuple):
 def save_test_images(
     folder: RunFolder, test: Split, correct: Sequence[Tensor]
 ) -> dict[str, tuple[float, float]]:
-    """Write which test images are classified correctly, given by batches as 1 or 0, into a run folder.
-
-    Returns the 95 % `interval` of their accuracy. Images without hashes, and tasks without classes, have none
-    and are not written.
-    """
+    """Write which test images are classified correctly, by batches, and return the 95 % `interval`."""
     if test.hashes is None or not correct:
         return {}
     found = ClassifiedImages(test.hashes, torch.cat(list(correct)).bool().cpu(), test.groups)

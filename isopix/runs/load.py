@@ -146,12 +146,7 @@ class LoadedRun:
 
 
 def load_run(path: Path, *, device: torch.device) -> LoadedRun:
-    """Return the network of a checkpoint folder or of a run folder: its best checkpoint if one was selected,
-    else the newest intact one.
-
-    Raises ValueError if there is none, if a file of it is damaged, if a plugin of it is not loaded, or if the
-    palette is not the one whose hash the checkpoint records.
-    """
+    """Return the network of a checkpoint or of a run: its best checkpoint, or the newest intact one."""
     best = RunFolder(path).best
     chosen = best if (best / checkpoint.MANIFEST).is_file() else path
     found, damaged = find_checkpoint(chosen, (MODEL, CLASSIFIER), (CLASSIFIER,))
@@ -172,9 +167,7 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
 
 
 def _most_frequent_codes(path: Path) -> tuple[int, ...]:
-    """Return the most frequent value of each channel, from the log of a run folder or of the one that a
-    checkpoint is in.
-    """
+    """Return the most frequent value of each channel, from the log of a run."""
     for folder in run_folders(path):
         log = RunFolder(folder).log
         for record in read_log(log) if log.is_file() else ():
@@ -206,10 +199,7 @@ def saved_recipe(path: Path) -> Recipe:
 
 
 def newest_checkpoint(path: Path) -> Path:
-    """Return the checkpoint folder at a path, or the newest of a run folder, intact or not.
-
-    Raises ValueError if there is none.
-    """
+    """Return the checkpoint folder at a path, or the newest of a run folder, intact or not."""
     if (path / checkpoint.MANIFEST).is_file():
         return path
     last = checkpoint.latest_folder(RunFolder.open(path).checkpoints)
@@ -255,7 +245,6 @@ def training_images(loaded: LoadedRun) -> Split:
 
 
 def _distinct(split: Split) -> Split:
-    """Return the first image of each content."""
     first = np.unique(_hashes(split).numpy(), return_index=True)[1]
     return split if len(first) == len(split) else split.select(torch.from_numpy(np.sort(first)))
 

@@ -35,7 +35,6 @@ def _tensorboard(folder: RunFolder, run_id: str, hide_after: int | None) -> Open
 
 
 def _wandb(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
-    """Open a run of Weights & Biases, whose local files are in the folder `wandb`."""
     import wandb  # noqa: PLC0415 - an extra
 
     run = wandb.init(
@@ -55,7 +54,6 @@ def _wandb(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
 
 
 def _trackio(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
-    """Open a run of trackio, in its local database (`TRACKIO_DIR`)."""
     import trackio  # noqa: PLC0415 - an extra
 
     with redirect_stdout(sys.stderr):  # it prints, also where only JSON may be printed

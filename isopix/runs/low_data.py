@@ -15,10 +15,9 @@ from isopix.data.measurement import majority_baseline
 from isopix.probing.config import LowDataConfig
 from isopix.probing.results import FewLabels
 from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import LoadedRun
 from isopix.runs.resume import folder_of_runs, train_or_resume
-from isopix.runs.start import TrainingStart
+from isopix.runs.start import TrainingStart, prepare_finetune
 from isopix.runs.state import read_environment
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
@@ -53,11 +52,7 @@ def prepare_low_data(
 def finetune_low_data(
     start: TrainingStart, config: LowDataConfig, out: Path, device: torch.device
 ) -> tuple[FewLabels, ...]:
-    """Fine-tune on each subset, in run folders `labels-4-subset-0` of a folder in `out` for these settings.
-
-    Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
-    what `train_or_resume` raises.
-    """
+    """Fine-tune on each subset, in a folder in `out` for these settings; finished runs are read."""
     results, done, total = [], 0, len(config.labels) * config.subsets
     settings = start.settings()
     out = out / f"finetune-{settings_hash(settings)}"
@@ -94,7 +89,6 @@ def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDat
 def _finetune(
     start: TrainingStart, folder: Path, count: int | str, subset: int, device: torch.device
 ) -> None:
-    """Fine-tune on one subset until done."""
     recipe, initial = start.recipe, start.again()
     recipe = recipe.updated(data=replace(recipe.data, labels_per_class=count, subset=subset))
     observer = RunObserver(title=None)
@@ -103,7 +97,6 @@ def _finetune(
 
 
 def _test_record(folder: RunFolder) -> Record:
-    """Return the log record of the test images. Raises ValueError if there is none."""
     records = [each for each in log.read_log(folder.log) if each.keys() >= TESTED]
     if not records:
         raise ValueError(

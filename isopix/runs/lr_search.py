@@ -1,38 +1,41 @@
 """Learning-rate search of pre-training or fine-tuning in a folder; each trial is a run folder of its own."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from isopix.core.config import to_dict
 from isopix.core.measurement import Measurement
+from isopix.core.overrides import parse, resolve_setting
 from isopix.core.text import command_line, count_of
+from isopix.core.verb import begin_work
 from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint
 from isopix.runs.pretrain import check_data, require_validation
+from isopix.runs.processes import require_memory
 from isopix.runs.results import LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
-from isopix.runs.resume import folder_of_runs, train_or_resume
+from isopix.runs.resume import FOLDER_LOCK, folder_of_runs, train_or_resume
 from isopix.runs.start import InitialWeights, TrainingStart
 from isopix.runs.state import MODEL, codec_of
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.log import read_log
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.stopping import DivergedError, best_evaluation, chance_level_warning, has_val_accuracy
 from isopix.train.train_step import NonFiniteError
 
 FILE = "lr_search.json"
+LEARNING_RATE = "train.optimizer.lr"
 NEAR_UNIFORM = 0.99  # of the uniform loss: a network that has learned next to nothing
 MIN_LOSSES = 100  # in the log of a trial, in which divergence is detected
 
 
 def trial_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe of trials: without test images, which may not select anything.
-
-    Raises ValueError if there are no validation images, and for fine-tuning without classes.
-    """
+    """Return the recipe of trials, without test images. Raises ValueError if nothing can select a rate."""
     if recipe.finetune is not None and not recipe.finetune.has_class_loss:
         raise ValueError(
             "a learning rate of fine-tuning is chosen by validation accuracy, which generative_weight=inf "
@@ -61,7 +64,11 @@ def run_lr_search(
     smaller ones. Raises ValueError for a folder with anything else, a search with other settings, or in use,
     and what `trial_recipe` and `train_or_resume` raise.
     """
+    if not (out / FOLDER_LOCK).is_file():
+        require_new(out)
     recipe = trial_recipe(start.recipe)
+    begin_work(recipe.train.check_ranks)
+    require_memory(recipe, device)
     settings = start._replace(recipe=recipe).settings()
     del settings["train"]["optimizer"]["lr"]
     data, train = load_dataset(recipe.data), recipe.train
@@ -78,6 +85,13 @@ def run_lr_search(
             trial = check_trial(recipe, data, RunFolder(folder), trial)
             result = _result(lrs, (*result.trials, trial), words, out).saved(out / FILE)
     return replace(result, path=out)
+
+
+def require_no_lr(recipe: Recipe, settings: Sequence[str]) -> None:
+    """Raise ValueError for a learning rate among the settings of a search."""
+    values = to_dict(recipe)
+    if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.full_names(parse(settings))):
+        raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
 
 
 def lr_grid(first: float, last: float) -> tuple[float, ...]:
@@ -132,10 +146,7 @@ def trial_folder(out: Path, lr: float) -> Path:
 
 
 def check_trial(recipe: Recipe, data: ImageDataset, run: RunFolder, trial: LRTrial) -> LRTrial:
-    """Return the trial, as failed with a reason if its validation loss is not below that of the unigram
-    baseline in its log, or is near the uniform loss; in fine-tuning, if its validation accuracy is not above
-    chance.
-    """
+    """Return the trial, as failed if its loss or accuracy shows that nothing was learned."""
     reason = ""
     if trial.accuracy is not None:
         labels = data.validation.sample(recipe.train.evaluate_images).labels
@@ -159,7 +170,6 @@ def _bounds(recipe: Recipe, run: RunFolder) -> list[tuple[float, str]]:
 
 
 def _saved_trials(out: Path, lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
-    """Return the trials of the search in the folder. Raises ValueError if it has tried other rates."""
     trials = LRSearchResult.read(out / FILE).trials if (out / FILE).is_file() else ()
     tried = tuple(trial.lr for trial in trials)
     if tried != lrs[: len(tried)]:
@@ -173,7 +183,7 @@ def _result(
 ) -> LRSearchResult:
     finished = worsened(trials) or len(trials) == len(lrs)
     best = best_trial(trials) if finished else None
-    chosen = (*words, f"train.optimizer.lr={best.lr}", "--out", out / "chosen") if words and best else ()
+    chosen = (*words, f"{LEARNING_RATE}={best.lr}", "--out", out / "chosen") if words and best else ()
     return LRSearchResult(
         lrs=lrs,
         trials=trials,
@@ -186,7 +196,6 @@ def _result(
 
 
 def _measurement(trial: Path) -> Measurement:
-    """Return the measurement record of the losses or accuracies, those of all trials."""
     record = validation_measurement(read_log(RunFolder(trial).log))
     selection = f"learning rate chosen on {record['images']:,} validation images"
     return Measurement.from_dict({**record, "selection": selection})

@@ -1,7 +1,8 @@
 """Pre-training and fine-tuning: a recipe and its images become a run folder."""
 
+import json
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isopix.codecs.base import Codec
 from isopix.core import progress, ranks
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import check_compiler, runtime_environment
@@ -16,18 +18,20 @@ from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import missing_class_notes, missing_classes, unknown_images_warning
 from isopix.data.splits import Hashes, majority_accuracy
 from isopix.recipes.recipe import Recipe
-from isopix.runs.codec_cache import fit_codec
 from isopix.runs.image_lists import leave_out_seen, save_hashes, union
 from isopix.runs.start import InitialWeights, with_absolute_paths
 from isopix.runs.state import Origin, RunEnvironment, write_environment
 from isopix.runs.training import RunStatus, TrainingRun
 from isopix.runs.training_log import RunObserver, evaluator_specs
-from isopix.storage.arrays import npz_bytes
+from isopix.storage.arrays import npz_bytes, read_tensors, write_tensors
 from isopix.storage.atomic import replace_file, write_json
-from isopix.storage.provenance import environment, plugin_records
+from isopix.storage.cache import default_cache, read_manifest, write_artifact
+from isopix.storage.provenance import environment, hash_bytes, plugin_records
 from isopix.storage.run_folder import RunFolder, start_run
 from isopix.train.parallel import barrier
 
+MAX_FITTED = 100_000  # images to which a codec is fitted: more take longer, and change it little
+FIT_VERSION = 2  # raise it when other codecs come of the same images
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
 SPLITS = ("train", "validation", "test")
 MAX_IMAGES = 60  # in the sample of the data
@@ -92,9 +96,7 @@ def train_recipe(
 
 @contextmanager
 def new_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
-    """Start a run as `start_run` does; ranks other than 0 get a temporary view of it, in which they save
-    nothing.
-    """
+    """Start a run as `start_run` does; ranks other than 0 get a temporary view, which is not saved."""
     barrier()  # all have checked that the path is free
     if ranks.rank() == 0:
         with start_run(path, allowed) as run:
@@ -126,8 +128,7 @@ def require_validation(recipe: Recipe, data: ImageDataset, selection: str) -> No
 
 
 def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
-    """Return the untrained network, with its codec fitted to the training images if need be."""
-    codec = fit_codec(recipe, data, note=progress.announce)
+    codec = fit_codec(recipe, data)
     return InitialWeights(recipe.build(codec), codec_provenance(recipe), tuple(codec.notes()))
 
 
@@ -138,9 +139,7 @@ def codec_provenance(recipe: Recipe) -> dict[str, Any]:
 
 
 def _records(training: TrainingRun) -> dict[str, Any]:
-    """Return the data's fingerprint, the images per split, the test accuracy of predicting the majority class
-    of train, and in fine-tuning the number of trained parameters.
-    """
+    """Return facts of the data and the model for the environment of a run."""
     data = training.data
     counts = {name: len(getattr(data, name)) for name in SPLITS}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
@@ -166,9 +165,7 @@ def _labels_seen(initial: InitialWeights, own: Hashes | None, labeled: Hashes | 
 
 
 def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
-    """Return notes for fine-tuning on classes: classes without training images, labels that select the step
-    of a few-label run, and missing test images.
-    """
+    """Return notes for fine-tuning on classes: missing classes or images, and labels that select the step."""
     if recipe.finetune is None or not recipe.finetune.has_class_loss:
         return []
     notes = [*missing_class_notes(data)]
@@ -205,3 +202,36 @@ def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:
         "counts": torch.stack(counts, 1).numpy(),
     }
     replace_file(folder.data_sample, npz_bytes(arrays))
+
+
+def fit_codec(recipe: Recipe, data: ImageDataset) -> Codec:
+    """Return the codec of a recipe, fitted to the training images if it has to be; of more than 100,000, to
+    that many which the seed chooses.
+
+    Fitted ones are kept in $ISOPIX_CACHE/codecs, by the images, the settings and the seed. One that cannot be
+    written is not kept. Raises what `fit` of the codec raises.
+    """
+    spec, seed = recipe.model.codec, recipe.train.seed
+    if not spec.fit_message:
+        return spec.fit(data.train.images, recipe.grid, seed)
+    settings = [FIT_VERSION, MAX_FITTED, to_dict(spec), recipe.grid, seed, plugin_records()]
+    key = hash_bytes(json.dumps(settings).encode(), data.fingerprint.encode())
+    folder, file = default_cache() / "codecs" / key, "codec.safetensors"
+    images = data.train.sample(MAX_FITTED, seed).images
+    part = "" if len(images) == len(data.train) else f"{len(images):,} of "
+    kept = read_manifest(folder) is not None
+    progress.announce(
+        f"{spec.fit_message} to {part}{len(data.train):,} training images"
+        f"{' (read from the cache)' if kept else ''}"
+    )
+    if kept:
+        return spec.from_state(read_tensors(folder / file), recipe.grid)
+    codec = spec.fit(images, recipe.grid, seed)
+
+    def write(scratch: Path) -> dict[str, Any]:
+        write_tensors(scratch / file, {f"codec.{name}": each for name, each in codec.state_dict().items()})
+        return {}
+
+    with suppress(OSError):
+        write_artifact(folder, write)
+    return codec

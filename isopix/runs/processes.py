@@ -8,23 +8,17 @@ from pathlib import Path
 import torch
 
 from isopix.core import ranks
-from isopix.core.config import to_dict
-from isopix.core.device import DeviceLike, describe_devices, select_device
+from isopix.core.device import DeviceLike, describe_devices
 from isopix.core.memory import free_memory, total_memory
-from isopix.core.overrides import parse, resolve_setting
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work
 from isopix.data.dataset import open_source
-from isopix.recipes import registry
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import check_selects_step, finetune_and_refit
 from isopix.runs.load import saved_recipe
 from isopix.runs.loggers import check_loggers
-from isopix.runs.lr_search import lr_grid, run_lr_search, trial_recipe
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.results import LRSearchResult
-from isopix.runs.resume import FOLDER_LOCK, resume_run
+from isopix.runs.resume import FOLDER_LOCK, check_selects_step, finetune_and_refit, resume_run
 from isopix.runs.shipped import shipped_copy
 from isopix.runs.start import InitialWeights, TrainingStart
 from isopix.runs.training import RunStatus
@@ -32,19 +26,13 @@ from isopix.runs.training_log import RunObserver
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.parallel import process_group
 
-LEARNING_RATE = "train.optimizer.lr"
-
 logger = logging.getLogger("isopix")
 
 
 def train_in_processes(
     start: TrainingStart, out: Path, *, device: DeviceLike, loggers: Sequence[str], refit: bool = False
 ) -> RunStatus:
-    """Train in the new run folder `out`, or resume the run there if torchrun or SLURM has started this call
-    again; a `refit` may continue the one in its folder.
-
-    Raises ValueError for wrong settings, data or folders before any work.
-    """
+    """Train in the new folder `out`; a restarted process resumes, and a `refit` may continue."""
     if ranks.num_restarts() > 0 and RunFolder(out).has_checkpoints and not refit:
         return resume_in_processes(out, device=device, loggers=loggers)
     recipe, initial = start
@@ -60,7 +48,7 @@ def train_in_processes(
         text = "recipe %s is trained from scratch; to fine-tune the model, give %s"
         logger.warning(text, recipe.name, model)
     with process_group(device) as where:
-        _check_memory(recipe, where)
+        require_memory(recipe, where)
 
         def observer_for(trained: Recipe) -> RunObserver:
             return RunObserver(_title(trained, initial, where), loggers=loggers)
@@ -81,34 +69,7 @@ def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]
         return resume_run(out, device=where, observer=RunObserver(loggers=loggers))
 
 
-def search_in_process(
-    start: TrainingStart,
-    out: Path,
-    max_lr: float,
-    min_lr: float,
-    *,
-    device: DeviceLike,
-    words: tuple[str, ...],
-) -> LRSearchResult:
-    """Search for a learning rate in the folder `out`, or continue the search there."""
-    rates, where = lr_grid(max_lr, min_lr), select_device(device)
-    if not (out / FOLDER_LOCK).is_file():
-        require_new(out)
-    trial_recipe(start.recipe)
-    begin_work(start.recipe.train.check_ranks)
-    _check_memory(start.recipe, where)
-    return run_lr_search(start, out, rates, device=where, words=words)
-
-
-def require_no_lr(recipe: Recipe, settings: Sequence[str]) -> None:
-    """Raise ValueError for a learning rate among the settings of a search."""
-    values = to_dict(recipe)
-    if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.full_names(parse(settings))):
-        raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
-
-
 def _title(recipe: Recipe, initial: InitialWeights | None, device: torch.device) -> str:
-    """Return the first line of the display of a training."""
     train, origin = recipe.train, " from scratch" if recipe.finetune else ""
     if initial is not None:
         pretrained = initial.provenance["pretrained"]
@@ -118,7 +79,7 @@ def _title(recipe: Recipe, initial: InitialWeights | None, device: torch.device)
     return text if recipe.finetune is None else f"{text}; augmentation: {recipe.data.augment.label()}"
 
 
-def _check_memory(recipe: Recipe, device: torch.device) -> None:
+def require_memory(recipe: Recipe, device: torch.device) -> None:
     """Raise ValueError for training that cannot fit into the memory of a device; warn if it hardly fits."""
     recipe.train.check_ranks(ranks.num_ranks())
     if recipe.predicts_codes:  # the estimate is of the loss of codes, which takes more than that of classes

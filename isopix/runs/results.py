@@ -102,9 +102,7 @@ def best_trial(trials: Sequence[LRTrial]) -> LRTrial | None:
 
 
 def worsened(trials: Sequence[LRTrial]) -> bool:
-    """Return whether a trial after a completed one has failed, or has a lower score; one that diverged does
-    not count.
-    """
+    """Return whether a trial after a completed one is worse, or has failed; diverged ones do not count."""
     scored = [(each.score, each.status) for each in trials if each.score is not None]
     scores = [score if status == "completed" else -math.inf for score, status in scored]
     return any(later < earlier for earlier, later in pairwise(scores))

@@ -1,8 +1,9 @@
-"""Resuming: an interrupted run from its newest intact checkpoint, and a folder of several runs."""
+"""Resuming: an interrupted run from its newest intact checkpoint; a folder of several runs; a refit."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,27 +16,25 @@ from isopix.core.device import check_compiler
 from isopix.core.overrides import flatten
 from isopix.core.text import count_of
 from isopix.data.dataset import load_dataset
+from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.image_lists import leave_out_seen, load_seen
-from isopix.runs.load import build_network, find_checkpoint
-from isopix.runs.pretrain import train_recipe
-from isopix.runs.start import InitialWeights
-from isopix.runs.state import OPTIMIZER, environment_of, plugin_changes, recipe_of, state_of
+from isopix.runs.load import build_network, find_checkpoint, saved_recipe
+from isopix.runs.pretrain import codec_provenance, train_recipe
+from isopix.runs.start import InitialWeights, TrainingStart
+from isopix.runs.state import MODEL, OPTIMIZER, codec_of, environment_of, plugin_changes, recipe_of, state_of
 from isopix.runs.training import RunStatus, TrainingRun
-from isopix.runs.training_log import RunObserver
-from isopix.storage.atomic import is_temporary, read_json, write_json
+from isopix.runs.training_log import RunObserver, validation_measurement
+from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import Checkpoint, prune
-from isopix.storage.lock import exclusive_lock
-from isopix.storage.log import read_valid_records
+from isopix.storage.log import read_log, read_valid_records
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.config import TrainConfig
 from isopix.train.parallel import barrier
+from isopix.train.stopping import CAUSES, best_evaluation
 
-FOLDER_LOCK, SETTINGS = (
-    "folder.lock",
-    "folder.settings",
-)  # of a folder of runs; each run has a lock of its own
+FOLDER_LOCK, SETTINGS = "folder.lock", "folder.settings"  # of a folder of runs; each has its own lock, too
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 
 
@@ -79,20 +78,13 @@ def train_or_resume(
     observer: RunObserver,
     initial: InitialWeights | None = None,
 ) -> RunStatus:
-    """Train a recipe in the run folder `out`, or resume the run that is there; after an interruption at any
-    moment the same call continues. Raises what `train_recipe` and `resume_run` raise.
-    """
+    """Train a recipe in the run folder `out`, or resume the run that is there."""
     if RunFolder(out).has_checkpoints:
         return resume_run(out, device=device, observer=observer)
     return train_recipe(recipe, out, device=device, observer=observer, initial=initial)
 
 
-def resume_run(
-    out: Path,
-    *,
-    device: torch.device,
-    observer: RunObserver,
-) -> RunStatus:
+def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
     without a stop.
 
@@ -125,10 +117,7 @@ def resume_run(
 
 @contextmanager
 def _existing_run(path: Path) -> Iterator[RunFolder]:
-    """Open a run and hold its lock; ranks other than 0 get a temporary view, as in `new_run`.
-
-    Raises ValueError for a path that is no run folder, or is in use.
-    """
+    """Open a run and hold its lock; ranks other than 0 get a temporary view, as in `new_run`."""
     run = RunFolder.open(path)
     if ranks.rank() == 0:
         with run.lock():
@@ -142,7 +131,6 @@ def _existing_run(path: Path) -> Iterator[RunFolder]:
 
 
 def _log_notes(log: Path, step: int) -> list[str]:
-    """Return notes on a log that is missing, and on lines that cannot be read."""
     if not log.exists():
         return [f"{log.name} was missing: records before step {step} are lost"] if step else []
     _, bad = read_valid_records(log)
@@ -159,3 +147,77 @@ def _differences(found: Checkpoint, config: TrainConfig, device: torch.device) -
         for name, effect in effects.items()
         if then[name] != now[name]
     ]
+
+
+def finetune_and_refit(
+    start: TrainingStart, out: Path, *, device: torch.device, observer_for: Callable[[Recipe], RunObserver]
+) -> RunStatus:
+    """Fine-tune with a refit on train and validation (iGPT section 3.1); `out` becomes an ordinary run.
+
+    A run in `out/selection`, which does not use the test images, selects the step with the best validation
+    accuracy; then the run itself starts from the same weights and trains for that many steps on train and
+    validation, and is tested once. After an interruption at any moment the same call continues; the status
+    returned is unfinished if a run was asked to stop. Raises ValueError for settings without a selection, or
+    other than those that `out` was started with; RuntimeError if no step is better than step 0.
+    """
+    check_selects_step(start.recipe)
+    run, selecting = RunFolder(out), start.recipe.updated(num_test_images=0)
+    settings = start._replace(recipe=selecting).settings()
+    with folder_of_runs(out, settings, "fine-tuning with a refit"):
+        if run.has_checkpoints:
+            return resume_run(out, device=device, observer=observer_for(saved_recipe(out)))
+        observer, initial = observer_for(selecting), start.again()
+        status = train_or_resume(selecting, run.selection, device=device, observer=observer, initial=initial)
+        if not status.finished:
+            return status
+        initial = _selected_weights(start, RunFolder(run.selection))
+        recipe = refit_recipe(start.recipe, initial.provenance["selected"]["step"])
+        left = {path.name for path in out.iterdir() if is_temporary(path)}  # by a process that was killed
+        allowed = {run.selection.name, FOLDER_LOCK, SETTINGS, *left}
+        observer = observer_for(recipe)
+        return train_recipe(recipe, out, device=device, observer=observer, initial=initial, allowed=allowed)
+
+
+def check_selects_step(recipe: Recipe) -> None:
+    """Raises ValueError for settings under which validation selects no step, or cannot be trained on."""
+    why, data = "", recipe.data
+    if data.train_on_validation:
+        why = "selects a step on validation images, and data.train_on_validation=true leaves none"
+    elif data.labels_per_class is not None:
+        why = f"trains on all labels, and data.labels_per_class={data.labels_per_class} on a subset"
+    elif recipe.finetune is None or not recipe.finetune.early_stops:
+        why = "selects a step by accuracy, and patience=null or generative_weight=inf selects none"
+    if why:
+        raise ValueError(f"--refit-on-validation {why}; give one of the two")
+
+
+def refit_recipe(recipe: Recipe, steps: int) -> Recipe:
+    """Return the recipe of the run on train and validation, which has nothing left to select."""
+    finetune = replace(recipe.finetune or FineTuneConfig(), patience=None)
+    data = replace(recipe.data, train_on_validation=True)
+    return recipe.updated(data=data, finetune=finetune, steps=steps, probe_every=0)
+
+
+def _selected_weights(start: TrainingStart, selection: RunFolder) -> InitialWeights:
+    """Return the weights that a finished selection started from, with the palette fitted to training images
+    only, and the record of the step that it selected. Raises RuntimeError for step 0.
+    """
+    records, run = read_log(selection.log), selection.path.resolve()
+    best = best_evaluation(records)
+    assert best is not None, "the run was checked to have validation images"
+    step, accuracy = best["step"], best["accuracy"]
+    if step == 0:
+        raise RuntimeError(
+            f"no step has a better validation accuracy than step 0 ({accuracy:.1%}, see {selection.path}), "
+            f"so that there is nothing to refit and nothing was tested; likely causes: {CAUSES}"
+        )
+    text = (
+        f"step {step} selected on validation, accuracy {accuracy:.1%} ({run}); this run trains on train and "
+        "validation for that many steps"
+    )
+    record = {"step": step, "validation_accuracy": accuracy, "run": str(run)}
+    provenance = {"selected": {**record, "measurement": validation_measurement(records)}}
+    if start.initial:
+        return start.initial._replace(provenance=start.initial.provenance | provenance, notes=(text,))
+    codec = codec_of(find_checkpoint(run, (MODEL,))[0])
+    return InitialWeights(start.recipe.build(codec), codec_provenance(start.recipe) | provenance, (text,))

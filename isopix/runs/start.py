@@ -4,29 +4,42 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from isopix.core.config import to_dict
-from isopix.core.overrides import flatten
+from isopix.core.overrides import flatten, override, parse
 from isopix.core.text import command_line
 from isopix.data.known_sources import require_known_source
+from isopix.data.patch_augment import NoPatchAugment
+from isopix.data.sources.base import finetune_augmentation
 from isopix.data.splits import Hashes
+from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
+from isopix.model.pool import default_pool
 from isopix.model.positions import resize_pos_embed
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
-from isopix.recipes.recipe import Recipe
+from isopix.recipes.recipe import NETWORK, Recipe
+from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.shipped import check_model_name, find_model
+from isopix.runs.shipped import check_model_name, find_copy, find_model
+from isopix.train.optim import ConstantSchedule
 
+STEPS, EVALUATE_EVERY = 1000, 50
+SOURCE = ("source", "data.source")  # how the setting is named
+LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.5)
+FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
 # What the meaning of the weights depends on: the network, which codes it predicts, and what it is shown.
-NETWORK = ("model.", "objective.kind", "objective.corruption.")
+MEANING = ("model.", "objective.kind", "objective.corruption.")
 CODEC = "model.codec"
 
+CPU = torch.device("cpu")
 PathLike = str | os.PathLike[str]
 
 
@@ -73,7 +86,10 @@ def prepare_pretrain(
     Raises ValueError for a recipe of another network, for a fine-tuned run without one, and for wrong
     settings.
     """
-    loaded = None if weights is None else _load(find_model(Path(weights)))
+    loaded = None
+    if weights is not None:
+        check_model_name(source := find_model(Path(weights)))
+        loaded = load_run(source, device=CPU)
     base = loaded.recipe if loaded and recipe is None else recipe
     if base is None:
         raise ValueError("pretrain needs the name of a recipe (isopix recipe list), or --from RUN")
@@ -84,16 +100,88 @@ def prepare_pretrain(
     if weights is None or loaded is None:
         return TrainingStart(found.recipe, None)
     own = _with_codec_of(loaded.recipe, found)
-    if changed := changed_settings(NETWORK, own, loaded.recipe):
-        texts = [
-            f"{path}={json.dumps(had)}, not {json.dumps(given)}" for path, (had, given) in changed.items()
-        ]
-        raise ValueError(
-            f"the weights of {weights} have {'; '.join(texts)}; only the same network can start from them"
-        )
+    _check_same_network(MEANING, own, loaded.recipe)
     if recipe is None and "data.source" not in found.origins:
         require_known_source(own.data.source)
     return TrainingStart(own, initial_weights(weights, own, loaded))
+
+
+def prepare_finetune(
+    source: str,
+    settings: Sequence[str] = (),
+    *,
+    file: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> TrainingStart:
+    """Return how to fine-tune the run folder `source`, or the recipe of that name from scratch.
+
+    The names of `FineTuneConfig` go without their group (`generative_weight=1`), even where other groups have
+    such a setting. With another `data.size` position embeddings are interpolated. Raises ValueError if
+    `source` is neither a folder nor a recipe, and for wrong settings.
+    """
+    folder = find_copy(Path(source))
+    loaded = load_run(folder, device=CPU) if folder.exists() else None
+    base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
+    layers = [changes for _, changes in registry.layers(file, options, settings)]
+    given = [path for changes in layers for path in changes]
+    images = [changes[path] for changes in layers for path in SOURCE if path in changes]
+    if loaded and not images:
+        require_known_source(base.data.source)
+    recipe = finetune_recipe(base, str([base.data.source, *images][-1]), from_scratch=loaded is None)
+    for changes in layers:
+        recipe = _override(recipe, changes)
+    if loaded is None:
+        recipe = with_palette_of_data(recipe, given)
+    else:
+        _check_same_network(NETWORK, recipe, loaded.recipe)
+    # All test images, so that runs of any length can be compared image by image.
+    recipe = with_affordable_evaluation(recipe, ["num_test_images", *given])
+    assert recipe.finetune is not None
+    model = PretrainModel(recipe.outline(), recipe.objective)
+    FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
+    return TrainingStart(recipe, initial_weights(source, recipe, loaded) if loaded else None)
+
+
+def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
+    """Return the fine-tuning recipe on a source of images: iGPT's (section 2.3: joint loss; section 3.4:
+    constant learning rate) with all labels and test images, then its `finetune_overrides`.
+
+    The augmentation is that of the dataset if it has one, else that of `finetune_overrides`, else that of
+    pre-training. The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after
+    an earlier fine-tuning it is unchanged. A class token, if there is one, is what the class head reads.
+    """
+    optimizer = recipe.train.optimizer
+    data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
+    tuned = recipe.updated(
+        data=replace(data, patch_augment=NoPatchAugment()),
+        finetune=FineTuneConfig(pool=default_pool(int(recipe.model.class_token))),
+        steps=STEPS,
+        optimizer=optimizer.for_finetuning(float(f"{LR_FACTOR * optimizer.lr:.12g}")),  # 0.0003 for 0.003
+        schedule=ConstantSchedule(),
+        evaluate_every=EVALUATE_EVERY,
+        evaluate_images=None,
+        num_test_images=None,
+        checkpoint_every=EVALUATE_EVERY,
+    )
+    tuned = _override(tuned, parse(recipe.finetune_overrides))
+    augment = finetune_augmentation(source)
+    if augment is not None:
+        tuned = tuned.updated(data=replace(tuned.data, augment=augment))
+    if from_scratch or recipe.finetune is not None:
+        return tuned.updated(optimizer=replace(tuned.train.optimizer, lr=optimizer.lr))
+    return tuned
+
+
+def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Return the changed recipe; the names of `FineTuneConfig`, misspelled ones too, need no group."""
+    names = {name for path in flatten(to_dict(recipe)) for name in path.split(".")}
+    paths = {
+        path: f"finetune.{path}"
+        for path in changes
+        if path in FINETUNE_FIELDS
+        or (path not in names and "." not in path and get_close_matches(path, FINETUNE_FIELDS))
+    }
+    return override(recipe, {paths.get(path, path): value for path, value in changes.items()})
 
 
 def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:
@@ -114,20 +202,22 @@ def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> Init
     )
 
 
-def _load(source: Path) -> LoadedRun:
-    check_model_name(source)
-    return load_run(source, device=torch.device("cpu"))
-
-
-def changed_settings(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> dict[str, tuple[Any, Any]]:
-    """Return the settings of a trained network that a recipe changes, with its value and the one of the
-    recipe; `groups` are the beginnings of the names of these settings.
+def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> None:
+    """Raise ValueError if a recipe changes settings of a trained network, which begin with `groups`.
 
     A dropout has no weights, and may differ.
     """
     given, own = flatten(to_dict(recipe)), flatten(to_dict(trained))
-    names = (path for path in own if path.startswith(groups) and not path.endswith("dropout"))
-    return {path: (own[path], given.get(path)) for path in names if given.get(path) != own[path]}
+    changed = [
+        f"{path}={json.dumps(value)}, not {json.dumps(given.get(path))}"
+        for path, value in own.items()
+        if path.startswith(groups) and not path.endswith("dropout") and given.get(path) != value
+    ]
+    if changed:
+        raise ValueError(
+            f"the weights have {'; '.join(changed)}; only the same network can start from them; another "
+            "one starts from scratch, by the name of a recipe"
+        )
 
 
 def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:

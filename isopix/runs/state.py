@@ -139,19 +139,14 @@ def environment_of(found: Checkpoint) -> Environment:
 
 
 def recipe_of(found: Checkpoint) -> Recipe:
-    """Return the recipe of a checkpoint. Raises DamagedCheckpointError, or ValueError if a plugin is not
-    loaded.
-    """
+    """Return the recipe of a checkpoint. Raises ValueError if a plugin is not loaded."""
     plugin_changes(found)
     with _damage(found, "recipe.json"):
         return from_dict(Recipe, found.records["recipe"])
 
 
 def plugin_changes(found: Checkpoint) -> tuple[str, ...]:
-    """Return a note for each plugin of a checkpoint that has changed since it was saved.
-
-    Raises ValueError if a part of a plugin is not loaded.
-    """
+    """Return a note for each plugin that has changed. Raises ValueError if a part is not loaded."""
     return tuple(require_plugins(environment_of(found).plugins))
 
 

@@ -74,13 +74,14 @@ class TrainingRun:
         self.early_stopping: EarlyStopping | None = None
         self.task: TrainingTask = PretrainTask(self.pretrain_model, recipe.data.patch_augment)
         finetune = recipe.finetune
+        self.classifies = finetune is not None and finetune.has_class_loss
         if finetune is not None:
             self.model = FineTuneModel(
                 self.pretrain_model, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
             )
             self.model.freeze_unused()
             self.task = FineTuneTask(self.model, recipe.data.patch_augment)
-            if finetune.has_class_loss and finetune.patience is not None:
+            if finetune.early_stops and finetune.patience:
                 self.early_stopping = EarlyStopping(finetune.patience)
         self.precision = recipe.train.precision_on(device)
         if recipe.train.compiles_on(device):
@@ -90,42 +91,79 @@ class TrainingRun:
         self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
     ) -> RunStatus:
         """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
-        state = None if found is None else state_of(found)
-        self.observer, step = observer, 0 if state is None else state.step
+        state, config = found and state_of(found), self.recipe.train
+        step = state.step if state else 0
+        self.observer = observer
         self.run_id = state.run_id if state else read_environment(self.folder).run_id
         self.files = state.files if state else list_hashes(self.folder)
         self.log = TrainingLog(self.folder, self.recipe, self.device, observer, step=step, record=self.record)
-        background = self.recipe.train.async_save
-        if background is None:
-            background = self.device.type == "cuda"
+        background = self.device.type == "cuda" if config.async_save is None else config.async_save
         self.writer = CheckpointWriter(self.folder, in_background=background)
         with closing(self.log), closing(self.writer):
-            if found is None:
-                for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
+            if state is None:
+                for record in evaluator_measurements(evaluator_specs(config), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
-            for text in (*(self.data.notes if found is None else ()), *notes):
-                self.record({"kind": "note", "step": step, "text": text})
+            for text in (*(self.data.notes if state is None else ()), *notes):
+                self._note(step, text)
             if self.early_stopping:
                 self.early_stopping.replay(self.log.read())
-            reached = step if self._patience_exhausted() else self._train(found)
-            finished = reached == self.recipe.train.steps or self._patience_exhausted()
+            if not self._patience_exhausted():
+                step = self._train(found, state)
+            finished = step == config.steps or self._patience_exhausted()
             if finished:
                 self.log.check_end()
-                self._test(reached)
-        classifies = self.model is not None and self.model.settings.has_class_loss
+                self._test(step)
         to_probe = len(self.data.validation) > 0 or self.recipe.data.train_on_validation
         return RunStatus(
             self.folder.saved,
-            reached,
+            step,
             finished,
             can_probe=len(self.data.classes) > 1 and to_probe,
-            can_evaluate=classifies and len(self.data.test) > 0,
+            can_evaluate=self.classifies and len(self.data.test) > 0,
         )
 
-    def _train(self, found: Checkpoint | None) -> int:
-        """Train, and return the step reached."""
+    def _train(self, found: Checkpoint | None, state: State | None) -> int:
+        config, data = self.recipe.train, self.data
+        with closing(self._batches()) as batches:
+            self.trainer = Trainer(
+                self.task,
+                config,
+                batches=batches,
+                evaluators=evaluator_specs(config),
+                context=EvaluationContext(
+                    self.task, self.pretrain_model, data, config.seed, self.precision, self.folder
+                ),
+                callbacks=Callbacks(self.record, self.save, self.should_stop, self.roll_back),
+            )
+            if found and state:
+                if self.model:
+                    self.model.head.load_state_dict(found.tensors[CLASSIFIER])
+                self.trainer.restore(
+                    state.step,
+                    found.tensors[OPTIMIZER],
+                    seconds=self.log.total("seconds"),
+                    joules=self.log.total("energy_joules"),
+                    skipped_batches=state.skipped_batches,
+                    accumulate=state.accumulate,
+                )
+            self._measure_baselines(self.trainer.step)
+            try:
+                self.trainer.start()
+                with stop_requested() as self.request:
+                    reached = self.trainer.run()
+                self.writer.wait()
+                barrier()
+                return reached
+            except NonFiniteError as error:
+                self.writer.wait()
+                good = checkpoint.latest_folder(self.folder.checkpoints)
+                last = f"the last checkpoint is {good}" if good else "there is no checkpoint yet"
+                advice = f"{error.advice}; {last}; try {config.nonfinite_advice(self.device)}"
+                raise NonFiniteError(error.step, error.what, advice) from None
+
+    def _batches(self) -> Batches:
         config = self.recipe.train
-        batches = Batches(
+        return Batches(
             self.data.train,
             batch_size=config.batch_size,
             seed=config.seed,
@@ -134,41 +172,6 @@ class TrainingRun:
             workers=self.recipe.data.workers,
             own=own_images(config.batch_size),
         )
-        with closing(batches):
-            return self._train_on(batches, found)
-
-    def _train_on(self, batches: Batches, found: Checkpoint | None) -> int:
-        config, data = self.recipe.train, self.data
-        self.trainer = trainer = Trainer(
-            self.task,
-            config,
-            batches=batches,
-            evaluators=evaluator_specs(config),
-            context=EvaluationContext(
-                self.task, self.pretrain_model, data, config.seed, self.precision, self.folder
-            ),
-            callbacks=Callbacks(self.record, self.save, self.should_stop, self.roll_back),
-        )
-        if found is not None:
-            if self.model:
-                self.model.head.load_state_dict(found.tensors[CLASSIFIER])
-            used = {"seconds": self.log.total("seconds"), "joules": self.log.total("energy_joules")}
-            recovered = {name: value for name, value in to_dict(state_of(found)).items() if value is not None}
-            trainer.restore(recovered, **used, optimizer=found.tensors[OPTIMIZER])
-        self._measure_baselines(trainer.step)
-        try:
-            trainer.start()
-            with stop_requested() as self.request:
-                reached = trainer.run()
-            self.writer.wait()
-            barrier()
-            return reached
-        except NonFiniteError as error:
-            self.writer.wait()
-            good = checkpoint.load_latest(self.folder.checkpoints, (MODEL,)).checkpoint
-            last = f"the last checkpoint is {good.path}" if good else "there is no checkpoint yet"
-            advice = f"{error.advice}; {last}; try {config.nonfinite_advice(self.device)}"
-            raise NonFiniteError(error.step, error.what, advice) from None
 
     def _measure_baselines(self, step: int) -> None:
         """Log the learning-free baselines of the losses of codes, unless an earlier process has done so."""
@@ -182,7 +185,11 @@ class TrainingRun:
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
         if len(test) == 0 or self.log.has("evaluation", "test"):
             return
-        best = step if self.model is None else self._load_best(step)
+        best = step
+        if (self.folder.saved.best / checkpoint.MANIFEST).is_file():  # of validation accuracy
+            found, _ = find_checkpoint(self.folder.saved.best, (MODEL, CLASSIFIER))
+            load_weights(self.network, self.model, found)
+            best = state_of(found).step
         batches = list[Mapping[str, Metric]]()
         with whole_weights(self.task.module):
             metrics = evaluate_split(
@@ -200,7 +207,10 @@ class TrainingRun:
         self.record({"kind": "evaluation", "step": best, **values})
         if best == 0 < step:
             why = f"as no later step has a better validation accuracy; likely causes: {CAUSES}"
-            self.record({"kind": "note", "step": step, "text": f"the weights of step 0 were tested, {why}"})
+            self._note(step, f"the weights of step 0 were tested, {why}")
+
+    def _note(self, step: int, text: str) -> None:
+        self.record({"kind": "note", "step": step, "text": text})
 
     def _measured(self, measurement: Measurement, step: int | None = None) -> dict[str, Any]:
         """Return a measurement record with what is known of the run, or of its weights at a step."""
@@ -221,15 +231,6 @@ class TrainingRun:
         selected = read_environment(self.folder).selected
         return int(selected["measurement"].get("images", 0)) if selected else 0
 
-    def _load_best(self, last_step: int) -> int:
-        """Load the weights with the best validation accuracy, if any were selected; return their step."""
-        best = self.folder.saved.best
-        if not (best / checkpoint.MANIFEST).is_file():
-            return last_step
-        found, _ = find_checkpoint(best, (MODEL, CLASSIFIER))
-        load_weights(self.network, self.model, found)
-        return state_of(found).step
-
     def _patience_exhausted(self) -> bool:
         return self.early_stopping is not None and self.early_stopping.should_stop
 
@@ -244,10 +245,10 @@ class TrainingRun:
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
         text, exhausted = self.log.risen_loss_note(record), self._patience_exhausted()
-        if self.model and self.model.settings.has_class_loss:
+        if self.classifies:
             text = chance_level_note(record, self.recipe.train, self.data, exhausted=exhausted)
         if text:
-            self.record({"kind": "note", "step": record["step"], "text": text})
+            self._note(record["step"], text)
 
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         """Save a checkpoint of a step, and delete all but the newest two; the first one publishes the run."""
@@ -256,9 +257,7 @@ class TrainingRun:
         self.folder.publish()
 
     def roll_back(self) -> tuple[int, dict[str, Tensor]]:
-        """Load the weights of the last checkpoint and forget what was logged since; return its step and the
-        state of the optimizer.
-        """
+        """Load the last checkpoint and forget what was logged since; return its step and optimizer."""
         self.writer.wait()
         found, damaged = find_checkpoint(self.folder.saved.path)
         step = state_of(found).step
@@ -267,7 +266,7 @@ class TrainingRun:
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
         for text in [*(f"skipped damaged checkpoint: {error}" for error in damaged), *kept]:
-            self.record({"kind": "note", "step": step, "text": text})
+            self._note(step, text)
         return step, found.tensors[OPTIMIZER]
 
     def _write(self, folder: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]]) -> None:

@@ -76,9 +76,7 @@ class TrainingLog:
         return any(each["kind"] == kind and split in (None, each.get("split")) for each in self.read())
 
     def risen_loss_note(self, record: Record) -> str:
-        """Return a warning for the last validation loss if it is above that of the initial weights; empty for
-        other records.
-        """
+        """Return a warning if the last validation loss is above that of the initial weights."""
         if record.get("split") != "validation" or record["step"] != self.steps or "loss_nats" not in record:
             return ""
         before = [each for each in self.read() if each.get("split") == "validation" and each["step"] == 0]
@@ -108,9 +106,7 @@ class TrainingLog:
             self._watch(record)
 
     def check_end(self) -> None:
-        """Raise DivergedError if training has ended with a loss more than twice as high as at its start; a
-        short one may do so before a rise is found.
-        """
+        """Raise DivergedError if training has ended with a loss more than twice as high as at its start."""
         if self._detector is not None and self._last is not None:
             step, loss = self._last
             if loss > 2 * abs(self._detector.initial_loss):
@@ -127,7 +123,6 @@ class TrainingLog:
         self._log.close()
 
     def _watch(self, record: Record) -> None:
-        """Follow the training loss from the first one that is known."""
         name = "total_nats" if "total_nats" in record else "loss_nats"
         if record["kind"] not in ("evaluation", "train") or name not in record:
             return
@@ -144,7 +139,6 @@ class TrainingLog:
 def _open_display(
     recipe: Recipe, title: str | None, step: int, device: torch.device
 ) -> TrainingDisplay | None:
-    """Return the display of a training from a step, if progress is shown."""
     bar = None if title is None else open_bar()
     if bar is None:
         return None

@@ -1,4 +1,6 @@
-"""Atomic writes that survive a kill or a power failure: bytes reach the disk before their name does."""
+"""Atomic writes that survive a kill or a power failure, as bytes reach the disk before their name does, and
+locks: one process at a time writes into a folder.
+"""
 
 import csv
 import errno
@@ -7,11 +9,14 @@ import json
 import os
 import re
 import shutil
+import socket
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from isopix.core.text import printable
 
@@ -19,6 +24,9 @@ TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replac
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
 NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the other end of a pipe
+LOCK_FILE = "lock"
+POLL_SECONDS = 0.5  # between attempts to get a lock that another process holds
+OWNER = b'{"process": '  # begins the text of a lock that is held, or whose holder was killed
 
 
 def temporary_path(path: Path) -> Path:
@@ -166,3 +174,66 @@ def report_disk_full(what: str, folder: Path) -> Iterator[None]:
             f"{what} cannot be written: {os.strerror(error.errno).lower()}, {free} bytes free in {folder}; "
             f"what was saved before is intact: {action}, then run it again or resume it"
         ) from None
+
+
+@contextmanager
+def exclusive_lock(
+    folder: Path,
+    description: str,
+    *,
+    name: str = LOCK_FILE,
+    waiting: Callable[[str], None] | None = None,
+) -> Iterator[None]:
+    """Hold the lock file `name` of `folder`; raises ValueError that names the process that holds it, or calls
+    `waiting` with the message and waits for its end.
+
+    `description` says what the folder is, for the message. The operating system releases the lock when the
+    process ends, however it ends. The file is not deleted: a third process could otherwise lock a new file
+    of that name while a second one holds the old.
+    """
+    path = folder / name
+    lock = FileLock(path, blocking=False, fallback_to_soft=False, preserve_lock_file=True)
+    try:
+        lock.acquire()
+    except Timeout:
+        message = f"{description} {folder} is in use by {_owner(path.read_text())}"
+        if waiting is None:
+            raise ValueError(message) from None
+        waiting(f"{message}; waiting for its end")
+        lock.acquire(blocking=True, poll_interval=POLL_SECONDS)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path} is a symbolic link, which is not followed; delete it") from None
+        raise
+    try:
+        # Kept open, as the folder may be renamed meanwhile.
+        with open(path, "wb", buffering=0, opener=_open_file) as owner:
+            with report_disk_full(f"lock {path}", folder):
+                owner.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
+            try:
+                yield
+            finally:
+                owner.truncate(0)
+    finally:
+        lock.release()
+
+
+def is_lock(path: Path) -> bool:
+    """Return whether a file is a lock, held or not, and not a file of that name of another program."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with open(path, "rb", opener=_open_file) as file:
+        return file.read(len(OWNER)) in (b"", OWNER)
+
+
+def _open_file(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_FOLLOW)
+
+
+def _owner(text: str) -> str:
+    """Return who holds the lock, if its name is written already."""
+    try:
+        owner = json.loads(text)
+    except ValueError:
+        return "another process"
+    return f"process {owner['process']} on host {owner['host']}"

@@ -13,9 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from isopix.core.text import error_line
-from isopix.storage.atomic import is_another_process, replace_file, write_json
-from isopix.storage.hashing import hash_bytes, hash_files
-from isopix.storage.lock import exclusive_lock
+from isopix.storage.atomic import exclusive_lock, is_another_process, replace_file, write_json
+from isopix.storage.provenance import hash_bytes, hash_files
 
 MANIFEST_FILE = "manifest.json"
 TEMPORARY_NAME = re.compile(r"\.writing-(?P<host>.+)-(?P<pid>[1-9]\d{0,8})-[a-z0-9_]{8}")

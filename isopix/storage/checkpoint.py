@@ -20,7 +20,7 @@ from isopix.storage.atomic import (
     temporary_target,
     write_bytes,
 )
-from isopix.storage.hashing import sha256_of
+from isopix.storage.provenance import sha256_of
 
 MANIFEST = "manifest.json"
 FORMAT = 2

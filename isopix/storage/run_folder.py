@@ -11,9 +11,17 @@ from glob import escape
 from pathlib import Path
 
 from isopix.core.text import command_line, did_you_mean, similar_paths
-from isopix.storage.atomic import fsync_folder, is_temporary, read_json, temporary_path, temporary_target
+from isopix.storage.atomic import (
+    LOCK_FILE,
+    exclusive_lock,
+    fsync_folder,
+    is_lock,
+    is_temporary,
+    read_json,
+    temporary_path,
+    temporary_target,
+)
 from isopix.storage.checkpoint import MANIFEST, recover
-from isopix.storage.lock import LOCK_FILE, exclusive_lock, is_lock
 
 # What a run has before its first checkpoint.
 START_FOLDERS = ("checkpoints", "best", "samples", "probes", "tensorboard")

@@ -9,10 +9,8 @@ import gradio as gr
 import numpy as np
 from PIL import Image
 
-from isopix.core.types import Images
-from isopix.data.decode import MAX_BYTES
 from isopix.generate.mask import MaskLike
-from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, hidden_part, pixels_of
+from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, hidden_part, image_of, pixels_of
 from isopix.studio.views import note_html, problem_html
 
 CANVAS = 320  # pixels, the longer side of the picture that is painted on
@@ -44,18 +42,11 @@ def mask_of(run: OpenedRun, editor: Any, shape: str) -> MaskLike:
     return hidden_part(shape, (editor or {}).get("layers") or (), run.size)
 
 
-def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
-    """Return the chosen image as the run reads it. Raises ValueError for none."""
-    if chosen is None:
-        raise ValueError("choose or drop an image first")
-    return run.preprocess(chosen)
-
-
 def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[], None]]:
     """Add the components, and return them with the function that connects them, once all are there."""
     first = runs[0]
     start = ChosenImage(pixels_of(first.images), 0) if len(first.images) else None
-    picture = None if start is None else enlarged(pixels_of(first.preprocess(start)))
+    picture = None if start is None else enlarged(pixels_of(first.images))
     run = gr.Radio(
         [each.name for each in runs], value=first.name, label="Model", visible=len(runs) > 1, elem_id="model"
     )
@@ -129,12 +120,7 @@ def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, A
         pixels = pixels_of(gallery_run.images[event.index :][:1])
         return show(name, ChosenImage(pixels, event.index), before)
 
-    def drop(name: str, path: str | None, before: ChosenImage | None) -> tuple[Any, ...]:
-        if path is None:
-            return before, gr.skip(), gr.skip(), ""
-        if Path(path).stat().st_size > MAX_BYTES:
-            text = f"the file has more than {MAX_BYTES // 2**20} MiB"
-            return before, gr.skip(), gr.skip(), problem_html(text)
+    def drop(name: str, path: str, before: ChosenImage | None) -> tuple[Any, ...]:
         return show(name, ChosenImage(Path(path).read_bytes()), before)
 
     outputs = [panel.chosen, panel.editor, panel.pointer, message]

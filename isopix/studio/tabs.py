@@ -7,8 +7,8 @@ from typing import Any, get_args
 import gradio as gr
 
 from isopix.generate.config import Order, Passes
-from isopix.studio.panel import ImagePanel, image_of, mask_of
-from isopix.studio.run import Ability, ChosenImage, OpenedRun
+from isopix.studio.panel import ImagePanel, mask_of
+from isopix.studio.run import Ability, ChosenImage, OpenedRun, image_of
 from isopix.studio.views import (
     attention_tiles,
     completion_frames,

@@ -48,7 +48,6 @@ def measure_baselines(
 
 
 def _capped(split: Split, codec: Codec) -> Split:
-    """Return the split, or as many whole batches of it as have at most MAX_CODES codes."""
     most = max(1, MAX_CODES // (codec.grid.positions * codec.num_codes * BATCH_SIZE)) * BATCH_SIZE
     return split if len(split) <= most else split.select(torch.arange(most))
 

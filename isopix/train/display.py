@@ -27,7 +27,7 @@ class TrainingDisplay:
         elif record["kind"] == "baselines":
             losses = ", ".join(f"{name} {format_loss(nats)}" for name, nats in record["nats"].items())
             self.bar.say(f"baselines on {record['images']:,} {record['held_out']} images: {losses} nats")
-        elif record["kind"] == "note":
+        elif record["kind"] in ("note", "measurement"):
             self.bar.say(record["text"])
 
     def close(self) -> None:
@@ -59,7 +59,6 @@ def _metrics(record: dict[str, Any]) -> str:
 
 
 def _count(record: dict[str, Any]) -> str:
-    """The images of an evaluation, if it had any."""
     used, available = record.get("images"), record.get("available_images")
     if used is None:
         return ""

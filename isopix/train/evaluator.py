@@ -5,7 +5,7 @@ import math
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,8 +28,6 @@ from isopix.train.tasks import EvaluationTask, Metric
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
 
-MAX_SHOWN = 60  # characters of a wrong value in a note
-
 Metrics = Mapping[str, int | float]  # by name, for one line of the log
 Evaluator = Callable[[int], Metrics]  # called with the step that the training has reached
 
@@ -50,9 +48,7 @@ class EvaluationContext(NamedTuple):
 
     @property
     def history(self) -> Path | None:
-        """A folder where it may write a file per step, `step-00000100.json`; ask for it at each step, since a
-        run gets its name when step 0 has been saved.
-        """
+        """A folder for a file per step, `step-00000100.json`; its path changes once, after step 0."""
         return None if self.folder is None else self.folder.history
 
     @property
@@ -85,7 +81,7 @@ class EvaluatorSpec(Part, noun="evaluator"):
 
         The model is then in evaluation mode, without gradients. The function may not draw from PyTorch's
         global generator. It returns finite numbers by names that no other evaluator uses; what it raises, and
-        what is no finite number, is a note in the log, for an EvaluationError its text alone.
+        the first that is no finite number, is a note in the log, for an EvaluationError its text alone.
         """
 
 
@@ -179,9 +175,9 @@ class Evaluations:
             for spec, evaluate in self.evaluators:
                 if spec.every is None or step in (0, self.steps) or step % spec.every == 0:
                     try:
-                        notes += _add_metrics(metrics, evaluate(step), spec, step)
+                        _add_metrics(metrics, evaluate(step), spec.kind)
                     except Exception as error:
-                        if not spec.may_fail or isinstance(error, DuplicateMetricError):
+                        if not spec.may_fail or (step == 0 and isinstance(error, DuplicateMetricError)):
                             raise
                         notes.append(f"no {spec.label()} at step {step}: {_cause(error)}")
         evaluation = {"kind": "evaluation", "step": step, "split": "validation", **metrics}
@@ -190,38 +186,19 @@ class Evaluations:
 
 
 class DuplicateMetricError(ValueError):
-    """A metric of a name that the log record has already, found before the first step."""
+    """A metric of a name that the log record has already."""
 
 
-def _add_metrics(metrics: dict[str, int | float], found: object, spec: EvaluatorSpec, step: int) -> list[str]:
-    """Add what an evaluator returned, and return a note for each part of it that is no metric.
-
-    Raises ValueError for one of an evaluator that may not fail, and DuplicateMetricError before the first
-    step.
-    """
-    notes = list[str]()
-    if not isinstance(found, Mapping):
-        notes.append(f"returns {_shown(found)}; allowed: a dict of finite numbers by name")
-        found = {}
+def _add_metrics(metrics: dict[str, int | float], found: Any, kind: str) -> None:
+    """Add what an evaluator returned; raise an error for the first that is no finite number by a new name."""
     for name, value in found.items():
         if name in {*metrics, "kind", "step", "split"}:
-            notes.append(f"returns '{name}', which the log record has already")
-            if step == 0:
-                raise DuplicateMetricError(f"evaluator '{spec.kind}' {notes[-1]}")
-        elif not isinstance(value, Real) or not math.isfinite(value):
-            notes.append(f"returns {_shown(value)} for '{name}'; allowed: finite numbers")
-        else:
-            metrics[str(name)] = int(value) if isinstance(value, Integral) else float(value)
-    notes = [f"evaluator '{spec.kind}' {text} (step {step})" for text in notes]
-    if notes and not spec.may_fail:
-        raise ValueError(notes[0])
-    return notes
-
-
-def _shown(value: object) -> str:
-    """A value in one short line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+            raise DuplicateMetricError(
+                f"evaluator '{kind}' returns '{name}', which the log record has already"
+            )
+        if not math.isfinite(value):
+            raise ValueError(f"evaluator '{kind}' returns {value} for '{name}'; allowed: finite numbers")
+        metrics[str(name)] = int(value) if isinstance(value, Integral) else float(value)
 
 
 def _cause(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 import abc
 import dataclasses
-import inspect
 import math
 from collections.abc import Iterable
 from typing import Annotated
@@ -36,22 +35,6 @@ class OptimizerSpec(Part, noun="optimizer"):
     def for_finetuning(self, lr: float) -> "OptimizerSpec":
         """Return the optimizer to fine-tune with after pre-training with this one; by default the same."""
         return dataclasses.replace(self, lr=lr)
-
-
-def build_optimizer(spec: OptimizerSpec, module: nn.Module) -> torch.optim.Optimizer:
-    """Return the optimizer of a module. Raises ValueError for one that the training cannot use."""
-    optimizer: object = spec.build(module.parameters())
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise ValueError(
-            f"optimizer {spec.kind} builds {type(optimizer).__name__}; allowed: a torch.optim.Optimizer"
-        )
-    if any("lr" not in group for group in optimizer.param_groups):
-        raise ValueError(f"optimizer {spec.kind} has a parameter group without lr, which the schedule sets")
-    empty = inspect.Parameter.empty
-    arguments = inspect.signature(optimizer.step).parameters.values()
-    if any(each.default is empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in arguments):
-        raise ValueError(f"optimizer {spec.kind} needs a closure, which its step does not get here")
-    return optimizer
 
 
 class _AdamSettings(OptimizerSpec):

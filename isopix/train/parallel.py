@@ -13,7 +13,7 @@ from datetime import timedelta
 from itertools import count, islice
 from logging import ERROR, getLogger
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 from warnings import catch_warnings, simplefilter
 
 import torch
@@ -100,9 +100,7 @@ def _rank() -> int:
 
 
 def own_images(batch_size: int) -> slice | None:
-    """Return the images of a batch that this rank uses; None for all. Its size is a multiple of the number of
-    ranks.
-    """
+    """Return the images of a batch that this rank uses; None for all."""
     if not is_parallel():
         return None
     count = batch_size // dist.get_world_size()
@@ -219,22 +217,28 @@ def strategy(task: TrainingTask, name: Strategy, precision: Precision) -> OneDev
     return ShardedDataParallel(task, precision)
 
 
-def whole_weights(module: nn.Module) -> AbstractContextManager[None]:
-    """Return a context in which sharded weights are gathered, for evaluations; all ranks must enter it."""
-    if not is_parallel():
-        return nullcontext()
-    from isopix.train.sharded import gathered_weights  # noqa: PLC0415
+@contextmanager
+def whole_weights(module: nn.Module) -> Iterator[None]:
+    """Gather sharded weights, for what calls more than `forward`; all ranks must enter it."""
+    sharded = list[Any]()
+    if is_parallel():
+        from torch.distributed.fsdp import FSDPModule  # noqa: PLC0415  half a second
 
-    return gathered_weights(module)
+        sharded = [each for each in module.modules() if isinstance(each, FSDPModule)]
+    for each in sharded:
+        each.set_reshard_after_forward(False, recurse=False)
+        each.unshard()
+    try:
+        yield
+    finally:
+        for each in sharded:
+            each.set_reshard_after_forward(True, recurse=False)
+            each.reshard()
 
 
 def full(tensor: Tensor) -> Tensor:
     """Return a tensor as one; a sharded one is gathered, which all ranks must do."""
-    if not is_parallel():
-        return tensor
-    from isopix.train.sharded import gather  # noqa: PLC0415
-
-    return gather(tensor)
+    return cast("Any", tensor).full_tensor() if is_sharded([tensor]) else tensor
 
 
 def is_sharded(tensors: Iterable[Tensor]) -> bool:
@@ -246,22 +250,33 @@ def is_sharded(tensors: Iterable[Tensor]) -> bool:
     return any(isinstance(each, DTensor) for each in tensors)
 
 
-def write_shards(groups: Mapping[str, Mapping[str, Tensor]], folder: Path | None = None) -> None:
-    """Write the own part of groups of sharded tensors, each into a sub-folder of the folder of rank 0; all
-    ranks must do so. Raises RuntimeError if one of them cannot.
-    """
-    from isopix.train.sharded import save_shards  # noqa: PLC0415
-
-    save_shards(groups, folder)
-
-
 def shard_like(value: Tensor, target: Tensor) -> Tensor:
-    """Return a tensor on the device of another and, if that is sharded and as large, sharded in the same way.
+    """Return a tensor on the device of another, its own shard where that is sharded and as large."""
+    moved = value.to(target.device)
+    if not is_sharded([target]) or value.shape != target.shape:
+        return moved
+    from torch.distributed.tensor import distribute_tensor  # noqa: PLC0415
 
-    All ranks have all of `value`.
+    like = cast("Any", target)
+    return distribute_tensor(moved, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def write_shards(groups: Mapping[str, Mapping[str, Tensor]], folder: Path | None = None) -> None:
+    """Write groups of sharded tensors into sub-folders of the folder that rank 0 gives: a safetensors file of
+    each rank, which `storage` reads, and PyTorch's `HuggingFaceStorageReader`.
+
+    Raises RuntimeError in every rank if one of them cannot write.
     """
-    if not is_parallel():
-        return value.to(target.device)
-    from isopix.train.sharded import distribute_like  # noqa: PLC0415
+    from torch.distributed.checkpoint.api import CheckpointException  # noqa: PLC0415
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter  # noqa: PLC0415
+    from torch.distributed.checkpoint.state_dict_saver import save  # noqa: PLC0415
 
-    return distribute_like(value, target)
+    target = [folder]
+    dist.broadcast_object_list(target, 0)
+    for group, tensors in groups.items():
+        writer = HuggingFaceStorageWriter(f"{target[0]}/{group}", save_distributed=True)
+        try:
+            save(dict(tensors), storage_writer=writer)
+        except CheckpointException as error:
+            rank, (reason, _) = next(iter(error.failures.items()))
+            raise RuntimeError(f"rank {rank} cannot write its part of {group}: {reason}") from None

@@ -141,9 +141,7 @@ class EarlyStopping:
 def chance_level_note(
     record: Mapping[str, Any], config: TrainConfig, data: ImageDataset, *, exhausted: bool
 ) -> str:
-    """Return the warning of `chance_level_warning` for a log record that is the first validation after an
-    epoch and half of the steps, or the last one, with patience `exhausted`; empty otherwise.
-    """
+    """Return the `chance_level_warning` once: after an epoch and half of the steps, or at the end."""
     if not has_val_accuracy(record):
         return ""
     epoch = steps_per_epoch(len(data.train), config.batch_size)
@@ -156,9 +154,7 @@ def chance_level_note(
 
 
 def chance_level_warning(accuracy: float, labels: Labels) -> str:
-    """Return a warning with likely causes if the accuracy is not significantly above the majority class's
-    fraction; empty otherwise.
-    """
+    """Return a warning if an accuracy is not significantly above the majority class's fraction."""
     count = len(labels)
     majority = labels.bincount().max().item() / count
     noise = NUM_DEVIATIONS * math.sqrt(majority * (1 - majority) / count)

@@ -54,9 +54,7 @@ class TrainingTask(EvaluationTask, Protocol):
 
 
 class PretrainTask:
-    """Pre-training on the network's own objective; labels are ignored. `patch_augment` changes the inputs in
-    training, and neither the targets nor evaluations.
-    """
+    """Pre-training on the network's own objective; `patch_augment` changes the inputs in training only."""
 
     def __init__(self, model: PretrainModel, patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT):
         self.module, self.patch_augment = model, patch_augment

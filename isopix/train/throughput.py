@@ -65,12 +65,7 @@ class Throughput:
 
 
 def energy_counter(device: torch.device) -> Counter | None:
-    """Return what returns the joules that a device has used since an earlier moment; None where nothing
-    counts them, or this user may not read it.
-
-    A GPU of NVIDIA needs the package nvidia-ml-py. A CPU is all processors of the machine, with all that runs
-    there; their counters are usually for root alone.
-    """
+    """Return a counter of the joules of a device; None where nothing counts them, or it may not be read."""
     if device.type == "cuda":
         return _gpu_counter(device)
     if device.type == "cpu":
@@ -107,10 +102,7 @@ def _is_package(zone: Path) -> bool:
 
 
 class _Package:
-    """The counter of one processor, which begins again at zero after hours or minutes.
-
-    Raises OSError where it cannot be read.
-    """
+    """The counter of one processor, which begins again at zero after hours or minutes."""
 
     def __init__(self, zone: Path):
         self.file = zone / "energy_uj"

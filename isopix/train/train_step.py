@@ -9,7 +9,7 @@ from torch import Tensor
 from isopix.core.device import Precision, autocast
 from isopix.core.memory import is_out_of_memory
 from isopix.core.types import Scalar
-from isopix.train.optim import OptimizerSpec, build_optimizer
+from isopix.train.optim import OptimizerSpec
 from isopix.train.parallel import Strategy, full, shard_like, strategy
 from isopix.train.tasks import Batch, TrainingTask
 
@@ -59,7 +59,7 @@ class TrainStep:
         module = task.module
         self.device = next(module.parameters()).device
         self.peak_lr = optimizer.lr
-        self.optimizer = build_optimizer(optimizer, module)
+        self.optimizer = optimizer.build(module.parameters())
         self.group_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.losses: Callable[[Batch], Mapping[str, Scalar]] = task.losses
         if compiled:
@@ -93,7 +93,6 @@ class TrainStep:
         return totals
 
     def _add_gradients(self, batch: Batch) -> dict[str, Scalar]:
-        """Compute the gradients of a batch chunk by chunk, those of all ranks, and return the losses."""
         self.optimizer.zero_grad(set_to_none=True)
         totals: dict[str, Scalar] = {}
         for chunk, last in self.parallel.chunks(batch, self.accumulate):
@@ -181,7 +180,7 @@ class TrainStep:
 
 
 def _saved(moment: str, value: object) -> tuple[str, Tensor]:
-    """The name and the tensor as which a checkpoint holds a moment; numbers get a name of their own."""
+    """Return how a checkpoint holds a moment; numbers get a name of their own."""
     if isinstance(value, Tensor):
         return moment, value
     if isinstance(value, bool | int | float):

@@ -75,21 +75,23 @@ class Trainer:
         self.throughput = Throughput(batches.batch_size, batches.device, energy)
 
     def restore(
-        self, state: Mapping[str, Any], *, seconds: float, joules: float, optimizer: dict[str, Tensor]
+        self,
+        step: int,
+        optimizer: dict[str, Tensor],
+        *,
+        seconds: float,
+        joules: float,
+        skipped_batches: int = 0,
+        accumulate: int | None = None,
     ) -> None:
-        """Continue from the `step` of a checkpoint with what `recovered` returned then, after `seconds` and
-        `joules` of training; the task has its weights.
-        """
-        self.step, self.started = state["step"], True
+        """Continue from a checkpoint with what `recovered` returned then; the task has its weights."""
+        self.step, self.started, self.skipped_batches = step, True, skipped_batches
         self.throughput.seconds, self.throughput.joules = seconds, joules
-        self.skipped_batches = state.get("skipped_batches", 0)
-        self.train_step.accumulate = state.get("accumulate", self.config.accumulate)
+        self.train_step.accumulate = accumulate or self.config.accumulate
         self.train_step.load(optimizer)
 
     def recovered(self) -> dict[str, int]:
-        """Return what differs from the settings: the batches that rollbacks left out, and the parts that a
-        batch is split into for lack of memory.
-        """
+        """Return what differs from the settings: batches that rollbacks left out, and smaller parts."""
         accumulate = self.train_step.accumulate
         skipped = {"skipped_batches": self.skipped_batches} if self.skipped_batches else {}
         return skipped | ({"accumulate": accumulate} if accumulate != self.config.accumulate else {})
@@ -141,7 +143,6 @@ class Trainer:
                 self._save()
 
     def _train_step(self) -> tuple[Mapping[str, Scalar], float]:
-        """Update the weights; return the losses before the update and the learning rate."""
         config, batches = self.config, self.batches
         images, labels = batches.batch(self.step + self.skipped_batches)
         batch = self.task.make_batch(images, labels, generator(config.seed, "problem", self.step))
@@ -152,10 +153,7 @@ class Trainer:
         return losses, self.train_step.peak_lr * lr_factor
 
     def _attempt(self, batch: Batch, lr_factor: float) -> dict[str, Scalar] | None:
-        """Update the weights and return the losses; None after doubling `accumulate` for lack of memory.
-
-        Raises OutOfMemoryError if the memory is too small for one image at a time.
-        """
+        """Update the weights and return the losses; None after doubling `accumulate` for lack of memory."""
         one, device = self.train_step, self.train_step.device
         try:
             with seeded(self.config.seed, one.parallel.name("dropout"), self.step, device):
@@ -177,7 +175,7 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def _agree(self) -> tuple[bool, bool]:
-        """Return whether training ends after this step, and whether saving is late, in any of the ranks."""
+        """Return whether training ends now, and whether saving is late, in any of the ranks."""
         minutes = self.config.checkpoint_minutes
         late = minutes is not None and time.monotonic() - self.saved_at >= 60 * minutes
         stops, late = agree([self.callbacks.should_stop() or ranks.is_abandoned(), late])
@@ -225,7 +223,6 @@ class Trainer:
         self.callbacks.log({"kind": "note", "step": step, "text": text})
 
     def _evaluate(self) -> None:
-        """Run the evaluators that are due, and log what they return."""
         with whole_weights(self.task.module):
             records = self.evaluations.run(self.step)
         for record in records:

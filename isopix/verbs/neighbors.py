@@ -7,15 +7,13 @@ from cyclopts import Parameter
 
 from isopix.analysis.results import NeighborsResult
 from isopix.core import choices
-from isopix.core.choices import Count, Range
+from isopix.core.choices import Count, NonNegative, Range
 from isopix.core.verb import verb
 from isopix.verbs.options import DeviceLike, Limit, OtherImages, RunLike
 
 SHOWN = 10  # of each list
 Splits = Annotated[choices.SplitName | None, Parameter(help="Split of the dataset. Default: all images.")]
-Out = Annotated[
-    Path | None, Parameter(help="Folder for the results. Default: in the run's `neighbors` folder.")
-]
+Out = Annotated[Path | None, Parameter(help="Folder of the results. Default: the run's `neighbors` folder.")]
 Threshold = Annotated[
     Annotated[float, Range(low=-1, high=1)], Parameter(help="Cosine similarity of near-duplicates, up to 1.")
 ]
@@ -26,12 +24,8 @@ Layer = Annotated[
         help="Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one."
     ),
 ]
-Pooling = Annotated[
-    choices.Pool | None, Parameter(help="Pooling over positions. Default: that of the recipe.")
-]
-Pictures = Annotated[
-    Annotated[int, Range(low=0)], Parameter(help="Number of pairs and of outliers to draw; 0 for none.")
-]
+Pooling = Annotated[choices.Pool | None, Parameter(help="Pooling over positions. Default: the recipe's.")]
+Pictures = Annotated[NonNegative, Parameter(help="Number of pairs and of outliers to draw; 0 for none.")]
 Precision = Annotated[choices.Precision, Parameter(help="Precision of the forward pass.")]
 
 
@@ -76,10 +70,8 @@ def neighbors(
         near = nearest_neighbors(
             features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
         )
-    duplicates, outliers = (
-        found.duplicate_pairs(near.pairs, names, splits),
-        found.farthest_images(near, names),
-    )
+    duplicates = found.duplicate_pairs(near.pairs, names, splits)
+    outliers = found.farthest_images(near, names)
     result = NeighborsResult(
         data=dataset.name,
         step=model.loaded.step,

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from isopix.analysis.results import ScoreResult
 from isopix.core import choices
-from isopix.core.choices import Count, Range
+from isopix.core.choices import Count, NonNegative
 from isopix.core.verb import verb
 from isopix.verbs.options import DataLike, DeviceLike, Limit, OtherImages, RunLike, Seed, Split
 
@@ -16,8 +16,8 @@ Against = Annotated[
 ]
 Out = Annotated[Path | None, Parameter(help="Folder for the results. Default: in the run's `scores` folder.")]
 Maps = Annotated[
-    Annotated[int, Range(low=0)],
-    Parameter(help="Number of least likely and of most likely images to draw with surprise maps."),
+    NonNegative,
+    Parameter(help="Number of least and of most likely images to draw with surprise maps."),
 ]
 Masks = Annotated[Count, Parameter(help="Number of random masks per image of a masked model.")]
 Precision = Annotated[choices.Precision, Parameter(help="Precision of the forward pass.")]

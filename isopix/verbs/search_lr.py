@@ -62,10 +62,10 @@ def search_lr(
 
     Example: isopix search-lr igpt.tiny --data photos/ --out runs/photos-lr steps=300
     """
+    from isopix.core.device import select_device
     from isopix.core.signals import Interrupted, with_resume_hint
-    from isopix.runs.finetune import prepare_finetune
-    from isopix.runs.processes import require_no_lr, search_in_process
-    from isopix.runs.start import prepare_pretrain
+    from isopix.runs.lr_search import lr_grid, require_no_lr, run_lr_search
+    from isopix.runs.start import prepare_finetune, prepare_pretrain
 
     options = run_options(data, limit, seed, palette)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
@@ -81,10 +81,10 @@ def search_lr(
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     words: list[object] = ["finetune" if tuned else "pretrain", name, *settings]
     words += [word for name, value in given.items() if value is not None for word in (name, value)]
+    command = tuple(map(str, words)) if name else ()
     with with_resume_hint(out, same_command()):
-        result = search_in_process(
-            start, out, max_lr, min_lr, device=device, words=tuple(map(str, words)) if name else ()
-        )
+        rates = lr_grid(max_lr, min_lr)
+        result = run_lr_search(start, out, rates, device=select_device(device), words=command)
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     return result

@@ -12,9 +12,9 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint

@@ -1,8 +1,9 @@
 """The trials of a study as evidence: which are paired, and means over seeds, kinds and test images."""
 
+import base64
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,6 +17,25 @@ from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Tr
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 Find = Callable[[int, Any], T | None]  # of a seed and a kind; None where there is no such network
+
+
+def pack_correct(correct: np.ndarray) -> str:
+    """Return a bit for each image in base 64."""
+    return base64.b64encode(np.packbits(correct).tobytes()).decode()
+
+
+@cache
+def unpack_correct(packed: str, num_images: int) -> np.ndarray:
+    """Return what `pack_correct` packed."""
+    bits = np.frombuffer(base64.b64decode(packed), dtype=np.uint8)
+    return np.unpackbits(bits, count=num_images).astype(bool)
+
+
+def correct_images(probed: ProbedLayers, layer: int) -> np.ndarray | None:
+    """Return whether a layer classifies each test image correctly; None if that is not known."""
+    if not probed.correct:
+        return None
+    return unpack_correct(probed.correct[layer if len(probed.correct) > 1 else 0], probed.num_images)
 
 
 class Term(NamedTuple):
@@ -154,7 +174,7 @@ class StudyEvidence:
         return total
 
     def _correct(self, term: Term) -> Bool[np.ndarray, " B"] | None:
-        return term.probed.correct_images(term.read_layer)
+        return correct_images(term.probed, term.read_layer)
 
     def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
         """Return the variance between seeds of the difference of `networks` accuracies of single layers, in

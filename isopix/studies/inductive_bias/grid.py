@@ -20,8 +20,7 @@ from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.runs.lr_search import lr_grid
 from isopix.runs.pretrain import require_validation
 from isopix.runs.start import with_absolute_paths
-from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
 from isopix.studies.inductive_bias.measure import Example, read_example
 from isopix.studies.inductive_bias.results import Architecture, TrialResult

@@ -32,13 +32,8 @@ from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.runs.load import LoadedRun
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import replace_file
-from isopix.studies.inductive_bias.results import (
-    STUDY_POOLS,
-    Architecture,
-    PoolProbes,
-    ProbedLayers,
-    pack_correct,
-)
+from isopix.studies.inductive_bias.evidence import pack_correct
+from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, PoolProbes, ProbedLayers
 
 RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)

@@ -1,15 +1,11 @@
 """The result of `isopix study inductive-bias`, without PyTorch: claims, and a row for each trial."""
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import groupby
 from statistics import mean, stdev
 from typing import Any, Literal
-
-import numpy as np
 
 from isopix.core.choices import Pool
 from isopix.core.table import Table
@@ -59,24 +55,6 @@ class ProbedLayers:
     def validation_accuracy(self) -> float:
         """The validation accuracy of the best layer."""
         return self.validation_accuracies[self.best_layer]
-
-    def correct_images(self, layer: int) -> np.ndarray | None:
-        """Return whether a layer classifies each test image correctly; None if that is not known."""
-        if not self.correct:
-            return None
-        return unpack_correct(self.correct[layer if len(self.correct) > 1 else 0], self.num_images)
-
-
-def pack_correct(correct: np.ndarray) -> str:
-    """Return a bit for each image in base 64."""
-    return base64.b64encode(np.packbits(correct).tobytes()).decode()
-
-
-@cache
-def unpack_correct(packed: str, num_images: int) -> np.ndarray:
-    """Return what `pack_correct` packed."""
-    bits = np.frombuffer(base64.b64decode(packed), dtype=np.uint8)
-    return np.unpackbits(bits, count=num_images).astype(bool)
 
 
 @dataclass(frozen=True)

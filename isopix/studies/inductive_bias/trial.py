@@ -22,8 +22,7 @@ from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.results import LRTrial
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
-from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import exclusive_lock
+from isopix.storage.atomic import exclusive_lock, read_json, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.measure import is_example, measure, probe_pools, save_example

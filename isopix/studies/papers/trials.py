@@ -14,7 +14,7 @@ from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import ModelCost
-from isopix.runs.finetune import finetune_recipe
+from isopix.runs.start import finetune_recipe
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder

@@ -136,17 +136,6 @@ def test_attention_maps_of_the_class_token() -> None:
         torch.testing.assert_close(found.rollout[query], rollout / rollout.sum())
 
 
-def test_without_renormalizing_attention_to_the_class_token_counts_as_distance_zero() -> None:
-    network, images = cases.busy(WITH_CLASS_TOKEN), cases.images(WITH_CLASS_TOKEN, 2)
-    grid = network.backbone.grid
-    unnormalized = attention.attention_per_head(network, images, patch_size=8, renormalize=False).distance
-    for found, weights in zip(unnormalized, attention_weights(network, images), strict=True):
-        between = weights[..., 1:, 1:]
-        expected = [[naive(between[b, h], grid, 8) for b in range(2)] for h in range(between.shape[1])]
-        torch.testing.assert_close(found, torch.tensor(expected))
-    assert (unnormalized < attention.attention_per_head(network, images, patch_size=8).distance).all()
-
-
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_entropy_of_uniform_attention_matches_its_closed_form(grid: Grid, causal: bool) -> None:

@@ -63,14 +63,6 @@ def test_the_receptive_field_of_a_convolution_is_two_positions_per_block() -> No
         assert found.radius_95 <= 2 * layer
 
 
-@pytest.mark.parametrize("recipe", [MIXER, NO_POSITIONS], ids=["mixer", "transformer"])
-def test_mixers_and_attention_have_a_global_receptive_field_after_one_block(recipe: Recipe) -> None:
-    first, second, _ = fields(recipe)
-    assert (first.profile > 0).sum() == 1
-    assert (second.profile > 0).all()
-    assert second.mean_distance > 1
-
-
 def before(found: inductive_biases.ReceptiveField) -> float:
     """The fraction at positions before the changed one in raster order."""
     return found.fractions.ravel()[: found.fractions.size // 2].sum()

@@ -57,14 +57,6 @@ def test_the_probabilities_of_all_24_bit_images_sum_to_one() -> None:
     assert total == pytest.approx(1, abs=1e-5)
 
 
-def test_a_uniform_prediction_of_bytes_is_8_bits_a_dimension() -> None:
-    recipe = cases.LAW.updated(objective=Autoregressive(), codec=BytesSpec(), data=DataConfig(rows=4, cols=4))
-    images = cases.images(recipe, 3)
-    found = score_images(cases.model(recipe).eval(), recipe.model.head, images, ScoreConfig())
-    assert found["bits_per_dim"].tolist() == pytest.approx([8.0] * 3)
-    assert found["nats_per_code"].tolist() == pytest.approx([math.log(256)] * 3)
-
-
 @pytest.mark.parametrize("recipe", SAMPLED, ids=cases.title)
 def test_the_score_of_an_autoregressive_model_is_its_loss(recipe: Recipe) -> None:
     model, images = cases.busy_model(recipe), cases.images(recipe, 3)

@@ -77,15 +77,6 @@ def test_too_many_neighbors_are_refused() -> None:
         search(features(), k=70)
 
 
-@pytest.mark.parametrize("noise", [0.0, 3e-7])
-def test_copies_of_one_image_are_duplicates(noise: float) -> None:
-    features = torch.randn(1, 8, generator=generator(0, "one")).expand(5, 8)
-    features = features * (1 + noise * torch.randn(5, 8, generator=generator(0, "rounding")))
-    found = nearest_neighbors(features, num_neighbors=2, threshold=0.99, device=torch.device("cpu"))
-    assert found.pairs.total == 10
-    assert found.distances.abs().max() < 1e-6
-
-
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_features_that_are_not_finite_are_refused(value: float) -> None:
     given = features(6)

@@ -9,7 +9,7 @@ import torch
 
 from isopix.analysis import attention
 from isopix.analysis.base import AnalysisInput
-from isopix.analysis.run import analyze_network, registered_analyses, select_analyses
+from isopix.analysis.run import analyze_network, registered_analyses
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.positions import NoPositionEmbeddingSpec
 from isopix.model.stems.patches import PatchEmbedSpec
@@ -142,8 +142,3 @@ def test_images_and_positions_that_do_not_exist_are_rejected(settings: dict, mes
 def test_only_the_named_analyses_are_run_in_the_order_of_their_names() -> None:
     results = analyze_network(given(MASKED), ["embedding_pca", "attention_maps"])
     assert list(results.analyses) == ["attention_maps", "embedding_pca"]
-
-
-def test_an_unknown_name_is_answered_with_the_registered_ones() -> None:
-    with pytest.raises(ValueError, match=f"there is no analysis 'maps'; registered: {', '.join(NAMES)}"):
-        select_analyses(["maps"])

@@ -23,7 +23,7 @@ from isopix.data.sources.base import (
     joined,
     with_class_names,
 )
-from isopix.storage.hashing import hash_tree
+from isopix.storage.provenance import hash_tree
 from tests.unit.data.refusal import refusal
 from tests.unit.data.shards import png, save_to_disk, table_of, write_arrow, write_tar
 

@@ -1,16 +1,13 @@
 """Evaluation of a fine-tuned run: best weights, own classes, masks by number; metrics of scikit-learn."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from sklearn.metrics import confusion_matrix, log_loss, top_k_accuracy_score
 
 from isopix.core.measurement import EnsembleAccuracy
-from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning import evaluate as evaluating
 from isopix.finetuning.evaluate import (
@@ -22,9 +19,8 @@ from isopix.finetuning.evaluate import (
     predict_logits,
 )
 from isopix.probing.features import draw_masks
-from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.finetuned import load_finetuned
@@ -86,32 +82,6 @@ def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> 
     assert found.ensemble == EnsembleAccuracy(found.accuracy, found.accuracy)
 
 
-def seen_masks(
-    run: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch, masks: int, seed: int = 0
-) -> list:
-    """Return the masks of each prediction."""
-    seen = []
-
-    def spy(model, images, mask, **rest):
-        seen.append(mask)
-        return predict_logits(model, images, mask, **rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(evaluating, "predict_logits", spy)
-        metrics_of(run, data, masks, seed)
-    return seen
-
-
-def test_masks_are_a_function_of_the_seed_and_their_number(
-    masked: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    three, two = (seen_masks(masked, data, monkeypatch, count) for count in (3, 2))
-    assert all(torch.equal(*pair) for pair in zip(three[:2], two, strict=True))
-    assert not torch.equal(three[0], three[1])
-    assert not torch.equal(three[0], seen_masks(masked, data, monkeypatch, 1, seed=1)[0])
-    assert seen_masks(masked, data, monkeypatch, 0) == [None]
-
-
 def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:
     found = metrics_of(masked, data, 4)
     made, images = load_finetuned(masked, device=CPU), data.test.images
@@ -136,60 +106,6 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
 def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: list[str], default: int) -> None:
     run = finetuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
     assert default_masks(load_finetuned(run, device=CPU).model) == default
-
-
-def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageDataset) -> None:
-    assert default_masks(load_finetuned(causal, device=CPU).model) == 0
-    with pytest.raises(ValueError, match="mask_ensemble is 2, but an autoregressive model masks nothing"):
-        metrics_of(causal, data, 2)
-    with pytest.raises(ValueError, match="mask_ensemble is -1; allowed: 0 or more"):
-        metrics_of(causal, data, -1)
-
-
-def test_predictions_do_not_depend_on_the_batch_size(
-    masked: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = load_finetuned(masked, device=CPU).model
-    mask = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
-    whole = predict_logits(made, data.test.images, mask, precision="fp32")
-    monkeypatch.setattr(evaluating, "eval_batch_size", lambda positions, device: 7)
-    parts = predict_logits(made, data.test.images, mask, precision="fp32")
-    torch.testing.assert_close(parts, whole)
-
-
-def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
-    words = ["depth=1", "width=16", "steps=1", "data.limit=20"]
-    recipe = registry.resolve("igpt.digits", assignments=words).recipe
-    train_recipe(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
-    with pytest.raises(
-        ValueError, match=r"is not fine-tuned and has no class head.*isopix finetune \S+/pre --out OUT"
-    ):
-        load_finetuned(tmp_path / "pre", device=CPU)
-
-
-def test_a_run_trained_on_codes_alone_is_refused(tmp_path: Path) -> None:
-    run = finetuned(tmp_path / "ft", "igpt.digits", "generative_weight=inf", "steps=1")
-    with pytest.raises(ValueError, match=r"trained on codes alone .* and has no class head"):
-        load_finetuned(run, device=CPU)
-
-
-def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: Path) -> None:
-    labels, draw = np.arange(40) % 10, np.random.default_rng(0)
-    train, test = draw.integers(0, 255, (2, 40, 12, 12, 3)).astype(np.uint8)
-    np.savez(tmp_path / "set.npz", x_train=train, y_train=labels, x_test=test[:30], y_test=labels[:30])
-    other = load_dataset(DataConfig(source=str(tmp_path / "set.npz"), rows=8, cols=8))
-    assert metrics_of(causal, other, 0).num_images == 30
-    with pytest.raises(ValueError, match="dataset 'set' has no test images to evaluate on"):
-        metrics_of(causal, replace(other, test=other.test.sample(0)), 0)
-
-
-def test_other_classes_are_refused_by_name(causal: Path, data: ImageDataset) -> None:
-    for classes, difference in (
-        ("012345678x", "it lacks 9 and the run does not know x$"),
-        ("1023456789", "their order differs, 1, 0, 2, 3, 4 ...$"),
-    ):
-        with pytest.raises(ValueError, match=f"has other classes than the run: {difference}"):
-            metrics_of(causal, replace(data, classes=tuple(classes)), 0)
 
 
 def test_metrics_of_one_mask_are_scikit_learns() -> None:
@@ -238,18 +154,3 @@ def test_five_classes_have_no_top5_and_a_class_without_images_has_no_accuracy() 
     assert found.per_class_accuracy[4] is None
     assert found.confusion_matrix[4] == (0, 0, 0, 0, 0)
     assert sum(map(sum, found.confusion_matrix)) == found.num_images == 400
-
-
-def test_the_interval_resamples_groups_of_images() -> None:
-    """Three copies of each image are no more images."""
-    copies, groups = LOGITS[:1].repeat(1, 3, 1), torch.arange(400).repeat(3)
-    once, thrice, plain = (
-        evaluate_predictions(logits, labels, groups, seed=0)
-        for logits, labels, groups in (
-            (LOGITS[:1], LABELS, None),
-            (copies, LABELS.repeat(3), groups),
-            (copies, LABELS.repeat(3), None),
-        )
-    )
-    assert thrice.interval == pytest.approx(once.interval)
-    assert plain.interval[1] - plain.interval[0] < 0.8 * (once.interval[1] - once.interval[0])

@@ -66,7 +66,7 @@ def write(
     items: dict[bytes, bytes] = {b"": head}
     for turn, (name, array) in enumerate(tensors.items()):
         shard = data[turn % shards]
-        raw = array.astype(array.dtype.newbyteorder(">" if big_endian else "<")).tobytes()
+        raw = array.tobytes()
         entry: dict[int, Any] = {
             DTYPE: DATA_TYPES[array.dtype.name],
             SHAPE: b"".join(field(2, field(1, size)) for size in array.shape),

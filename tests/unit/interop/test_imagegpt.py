@@ -11,8 +11,6 @@ import torch
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
 from isopix.interop.imagegpt import export_imagegpt, read_imagegpt
-from isopix.model.masking import sum_components
-from isopix.model.network import without_start_token
 from isopix.storage import atomic
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
@@ -175,15 +173,3 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RuntimeError, match="no space left on device"):
         folder(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_without_start_token_shares_weights_and_does_not_shift() -> None:
-    net = network()
-    images = net.codec.decode(models.codes(net)[..., None])
-    plain = without_start_token(net)
-    start = {id(net.backbone.masking.start)}
-    assert {id(p) for p in plain.parameters()} == {id(p) for p in net.parameters()} - start
-    inputs = net.inputs_of(images)
-    embedded = net.backbone.positions(sum_components(net.backbone.stem(inputs)))
-    assert torch.equal(plain.backbone.embed(inputs), embedded)
-    assert "only an autoregressive one has" in refusal(without_start_token, network(name="igpt.digits_bert"))

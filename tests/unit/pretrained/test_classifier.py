@@ -12,9 +12,9 @@ import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning.evaluate import ensemble_logits
 from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import build_network, find_checkpoint
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from tests.unit.data.refusal import refusal
 

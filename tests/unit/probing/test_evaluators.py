@@ -2,32 +2,27 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
 from isopix.probing import evaluators
-from isopix.probing.evaluators import KNNAccuracy, LinearProbe
+from isopix.probing.evaluators import LinearProbe
 from isopix.probing.features import extract_features
-from isopix.probing.knn import knn_accuracy
 from isopix.probing.linear import LbfgsProbe
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.run_record import read_run
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.evaluator import EvaluationContext, EvaluationError
+from isopix.train.evaluator import EvaluationContext
 from isopix.train.tasks import PretrainTask
-from isopix.train.throughput import Throughput
 from tests.unit.probing.cases import run as run_probe
 
 CPU = torch.device("cpu")
@@ -83,14 +78,6 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def test_it_runs_before_the_first_step_every_so_many_and_after_the_last(probed: RunFolder) -> None:
     assert probed_steps(probed) == [0, 5, 10, 12]
     assert list(files(probed)) == [f"step-{step:08d}.json" for step in (0, 5, 10, 12)]
-
-
-def test_each_has_the_validation_loss_of_its_step(tmp_path: Path) -> None:
-    folder = run(RECIPE.updated(evaluate_every=7), tmp_path / "run")
-    evaluations = [record for record in log.read_log(folder.log) if record["kind"] == "evaluation"]
-    assert [record["step"] for record in evaluations] == [0, 5, 7, 10, 12, 12]
-    assert all("loss_nats" in record for record in evaluations)
-    assert probed_steps(folder) == [0, 5, 10, 12]
 
 
 def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path) -> None:
@@ -160,43 +147,6 @@ def test_the_test_images_are_not_used(probed: RunFolder, monkeypatch: pytest.Mon
     assert torch.equal(torch.cat(seen), torch.cat(expected))
 
 
-def test_a_fit_that_fails_is_a_failed_evaluation(probed: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*given: object, **settings: object) -> None:
-        raise RuntimeError("it did not converge\nand more")
-
-    monkeypatch.setattr(evaluators, "fit_probe", fail)
-    with pytest.raises(EvaluationError, match=r"^it did not converge$"):
-        LinearProbe().start(context(probed))(3)
-
-
-def test_the_report_does_not_take_them_for_probes_of_the_run(probed: RunFolder) -> None:
-    found = read_run(probed)
-    assert found.results == []
-    assert found.problems == []
-
-
-def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-
-    def slow(*given: object, **settings: object) -> None:
-        clock[0] += 1000
-        raise RuntimeError("too slow")
-
-    monkeypatch.setattr("isopix.train.throughput.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr(evaluators, "fit_probe", slow)
-    count_step = Throughput.count_step
-
-    def step(self: Throughput) -> None:
-        clock[0] += 1
-        count_step(self)
-
-    monkeypatch.setattr(Throughput, "count_step", step)
-    records = log.read_log(run(RECIPE, tmp_path / "run").log)
-    assert [record["seconds"] for record in records if record["kind"] == "train"] == list(range(1, 13))
-    notes = [record["text"] for record in records if record["kind"] == "note"]
-    assert notes[-1] == "no linear probe at step 12: too slow"
-
-
 @pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
@@ -223,47 +173,3 @@ def test_every_evaluation_has_knn_accuracy_and_the_weights_are_the_same_bits(tmp
     assert not any("knn_accuracy" in each for each in validations(without))
     ours, theirs = (load_run(each.path, device=CPU).network.tensors() for each in (with_knn, without))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
-def test_shorthand_settings_and_listed_evaluators_are_the_same(tmp_path: Path) -> None:
-    listed = "evaluators=[{kind: knn, num_images: 100}, {kind: linear_probe, every: 3}]"
-    ours = knn_run(tmp_path / "a", "knn_images=100", "probe_every=3")
-    theirs = knn_run(tmp_path / "b", listed)
-    assert validations(ours) == validations(theirs)
-    assert load_run(theirs.path, device=CPU).recipe.train.evaluators == (
-        KNNAccuracy(num_images=100),
-        LinearProbe(every=3),
-    )
-
-
-def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(256, size=(40, 8, 8, 3), dtype=np.uint8)
-    np.savez(tmp_path / "bare.npz", x_train=pixels)
-    with pytest.raises(ValueError, match=r"^knn_images needs labels; dataset 'bare' has none"):
-        knn_run(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "num_colors=4", "knn_images=5")
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("spec", [KNNAccuracy, LinearProbe])
-def test_a_pool_of_more_cells_than_the_grid_is_refused_before_any_step(
-    spec: type[KNNAccuracy | LinearProbe], tmp_path: Path
-) -> None:
-    small = RECIPE.updated(data=replace(RECIPE.data, rows=3, cols=3), evaluators=(spec(pool="grid4"),))
-    with pytest.raises(ValueError, match=r"^pool grid4 needs 4 x 4 positions or more, and there are 3 x 3$"):
-        run(small, tmp_path / "run")
-    assert not (tmp_path / "run" / "checkpoints" / "step-00000012").exists()
-
-
-def test_evaluators_pool_as_they_are_told(tmp_path: Path) -> None:
-    folder = run(RECIPE, tmp_path / "run")
-    found = context(folder)
-    train, held = (split.sample(1000) for split in (found.data.train, found.data.validation))
-    network = found.network.truncated(0)
-    assert train.labels is not None
-    assert held.labels is not None
-    features = [
-        FeatureSplit(extract_features(network, each.images, pool="grid2")[-1:], each.labels)
-        for each in (train, held)
-    ]
-    expected = knn_accuracy(*features)[0]
-    assert KNNAccuracy(pool="grid2").start(found)(0)["knn_accuracy"] == expected

@@ -9,18 +9,18 @@ import torch
 
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.model import attention, pool
+from isopix.model import pool
 from isopix.model.network import Network
 from isopix.probing import features as module
 from isopix.probing import splits
-from isopix.probing.baselines import PixelFeatures, feature_sources
+from isopix.probing.baselines import PixelFeatures
 from isopix.probing.config import ProbeConfig
-from isopix.probing.features import NetworkFeatures, draw_masks, extract_features, read_splits
+from isopix.probing.features import NetworkFeatures, extract_features, read_splits
 from isopix.probing.splits import Features, FeatureSplits
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.state import State
-from tests.unit.probing.cases import DEPTH, WIDTH, digits, network
+from tests.unit.probing.cases import digits, network
 
 CONFIG = ProbeConfig()
 AR, BERT = (
@@ -39,32 +39,9 @@ def test_every_layer_is_the_pool_of_its_tokens(features: str, name: str) -> None
     assert torch.equal(extract_features(net, images, features=features, pool=name), expected)
 
 
-@pytest.mark.parametrize(("precision", "used"), [("bf16", True), ("fp32", False)])
-def test_features_in_bf16_are_float32_and_may_round_scores(
-    monkeypatch: pytest.MonkeyPatch, precision: str, used: bool
-) -> None:
-    """Where that is faster; in fp32 never."""
-    calls = []
-
-    def attend(q, k, v, causal):
-        calls.append(causal)
-        return torch.zeros_like(q)
-
-    monkeypatch.setattr(attention, "lacks_matrix_units", lambda: True)
-    monkeypatch.setattr(attention, "attend_in_blocks", attend)
-    features = extract_features(network(), digits()[0][:5], precision=precision)
-    assert (features.shape, features.dtype) == ((DEPTH + 1, 5, WIDTH), torch.float32)
-    assert bool(calls) == used
-
-
 def test_the_batch_size_does_not_matter() -> None:
     net, images = network(), digits()[0][:10]
     torch.testing.assert_close(extract_features(net, images, batch_size=4), extract_features(net, images))
-
-
-def test_no_images_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^cannot extract features: there are no images$"):
-        extract_features(network(), digits()[0][:0])
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +78,6 @@ def test_only_a_mask_ensemble_masks_and_every_image_has_its_own_mask(data: Image
     assert torch.equal(one.test.features, first)
     assert torch.equal(one.train.features, masked.train.features)
     assert not torch.equal(read(data, mask_ensemble=1, seed=1).train.features, one.train.features)
-
-
-def test_masks_are_those_of_the_objective(data: ImageDataset) -> None:
-    masks = draw_masks(source(CONFIG).model, data.train.images, seed=0, purpose="any")
-    assert abs(masks.double().mean() - 0.15) < 0.02
-    assert len({tuple(mask.flatten().tolist()) for mask in masks}) == len(masks)
 
 
 def test_one_layer_is_that_of_all(data: ImageDataset) -> None:
@@ -193,16 +164,3 @@ def test_the_baselines_of_a_network_are_of_its_recipe_and_its_width(data: ImageD
         found = run.feature_sources(data, replace(CONFIG, pool=kind), "fp32")["raw pixels, PCA"]
         assert found.components.shape[1] == count
     assert "raw pixels, PCA" not in run.feature_sources(data, replace(CONFIG, pool="grid4"), "fp32")
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"mask_ensemble": 5}, r"^mask_ensemble is 5, but an autoregressive model masks nothing"),
-        ({"layer": 3}, r"^layer 3 does not exist; layers are 0 to 2$"),
-    ],
-)
-def test_what_the_network_does_not_have_is_refused(data: ImageDataset, settings, message: str) -> None:
-    made = source(replace(CONFIG, **settings), AR)
-    with pytest.raises(ValueError, match=message):
-        feature_sources(made, made.model, data, 16)

@@ -55,7 +55,7 @@ def test_objective_and_accuracy_are_scikit_learns_on_real_layers(layers, fits, l
     assert fits.objectives[layer, column].item() == pytest.approx(objective, rel=1e-6)
     assert ours == pytest.approx(theirs, abs=0.003)
     assert fits.converged.all()
-    assert (fits.grad_norms <= fits.max_grad_norms).all()
+    assert (fits.grad_norms <= 1e-5).all()
 
 
 def unequal() -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,12 +104,6 @@ def test_wide_features_need_no_decomposition_of_their_width(method, monkeypatch:
     np.testing.assert_allclose(fits.weights[0, 0, :, :200].numpy(), theirs.coef_, atol=1e-3, rtol=1e-3)
 
 
-def test_uninformative_features_leave_the_class_frequencies() -> None:
-    labels = torch.tensor([0, 0, 0, 1])
-    fits = fit_logistic(torch.full((1, 4, 2), 7.0), labels, grid(1, (0.1,)), num_classes=2)
-    assert fits.intercepts[0, 0].softmax(0).tolist() == pytest.approx([0.75, 0.25])
-
-
 def test_a_batch_of_problems_equals_them_one_by_one_in_any_batches(layers, fits, monkeypatch) -> None:
     monkeypatch.setitem(logistic.BATCH_NUMBERS, "cpu", 2000)
     train = layers.train
@@ -117,19 +111,6 @@ def test_a_batch_of_problems_equals_them_one_by_one_in_any_batches(layers, fits,
         alone = fit_logistic(train.features[layer][None], train.labels, grid(1, (1e-2,)), num_classes=10)
         together = fits.objectives[layer, WIDE_GRID.index(1e-2)]
         torch.testing.assert_close(alone.objectives[0, 0], together, rtol=1e-7, atol=0)
-
-
-def test_an_interrupted_fit_has_not_converged() -> None:
-    features, labels = clusters(100, 5, 3)
-    fits = fit_logistic(features, labels, grid(1, (1e-6,)), num_classes=3, max_iterations=3)
-    assert not fits.converged.any()
-
-
-def test_taking_fits_keeps_each_layers_own(fits) -> None:
-    taken = fits.take(torch.tensor([[2], [0], [1]]))
-    expected = [fits.objectives[row, column] for row, column in ((0, 2), (1, 0), (2, 1))]
-    assert taken.objectives[:, 0].tolist() == expected
-    assert taken.weights.shape[:2] == (3, 1)
 
 
 @pytest.mark.parametrize("column", range(len(L2_GRID)))

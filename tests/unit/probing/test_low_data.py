@@ -13,8 +13,8 @@ from isopix.core.random import generator
 from isopix.data.splits import balanced_subset
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import L2_PENALTY, LbfgsProbe
-from isopix.probing.low_data import fold_indices, label_subsets, low_data_method, probe_subsets
-from isopix.probing.results import FewLabels, LayerScore
+from isopix.probing.low_data import fold_indices, label_subsets, probe_subsets
+from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import CPU
 
@@ -100,16 +100,6 @@ def test_a_subset_chooses_for_itself_and_without_validation_images() -> None:
     assert by_folds(replace(splits, validation=WRONG["validation"])) == alone
 
 
-def test_folds_have_every_image_once_and_classes_evenly() -> None:
-    labels = torch.tensor([0] * 7 + [1] * 5 + [2] * 12)
-    folds = fold_indices(labels, seed=0)
-    assert len(folds) == 5
-    assert torch.cat(folds).sort().values.tolist() == list(range(24))
-    for label in range(3):
-        in_fold = [int((labels[fold] == label).sum()) for fold in folds]
-        assert max(in_fold) - min(in_fold) <= 1
-
-
 def test_what_cannot_be_cross_validated_is_refused() -> None:
     with pytest.raises(ValueError, match="two labeled images of each class or more"):
         fold_indices(torch.tensor([0, 0, 1]), seed=0)
@@ -137,11 +127,3 @@ def test_subsets_are_balanced_and_a_percentage_is_of_each_class_rounded_up() -> 
 def test_impossible_numbers_are_refused(counts: tuple[int | str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         label_subsets(torch.tensor([0] * 41 + [1] * 9), counts, 1, seed=0)
-
-
-def test_std_is_over_subsets_and_small_penalties_are_left_out() -> None:
-    assert FewLabels(4, 40, 150, (1,), (0.1, 0.2, 0.3)).std == pytest.approx(0.1)
-    assert FewLabels(4, 40, 150, (1,), (0.1,)).std == 0
-    method = low_data_method("ridge")
-    assert min(method.l2_grid) == 1e-4
-    assert method.l2_extra == ()

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.probing.base import ProbeMethod
-from isopix.probing.baselines import probe_with_baselines
 from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import refit_on_validation, vote
 from isopix.probing.results import LayerScore
@@ -19,12 +18,10 @@ from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import (
     CONFIG,
     CPU,
-    METHOD,
     METHODS,
     easy,
     noise,
     run,
-    stacked,
     standardize,
 )
 
@@ -135,17 +132,3 @@ def test_what_was_selected_stays_in_a_refit_and_test_labels_select_nothing(metho
     )
     _, voted = best_and_refit(views, method, replace(CONFIG, mask_ensemble=2))
     assert voted.ensemble is not None
-
-
-def test_the_rest_of_the_report_does_not_change_with_a_refit() -> None:
-    lost = easy().map(lambda split: replace(split, features=noise(split)))
-    splits = stacked(lost, easy())
-    plain, report = (
-        probe_with_baselines(
-            lambda: splits, {}, METHOD, replace(CONFIG, refit_on_validation=refit), device=CPU
-        )
-        for refit in (False, True)
-    )
-    assert plain.refit is None
-    assert report.refit == best_and_refit(splits, METHOD)[1]
-    assert (report.network, report.baselines) == (plain.network, plain.baselines)

@@ -9,10 +9,9 @@ import torch
 from isopix.probing import linear, minibatch
 from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.baselines import shuffled_label_baseline
-from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import L2_PENALTY, LbfgsProbe, RidgeProbe
-from isopix.probing.minibatch import AdamProbe, SgdProbe
+from isopix.probing.minibatch import SgdProbe
 from isopix.probing.probe import probe_method
 from isopix.probing.splits import FeatureSplits
 from tests.unit.probing.cases import (
@@ -26,7 +25,6 @@ from tests.unit.probing.cases import (
     noise,
     run,
     stacked,
-    standardize,
 )
 
 each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
@@ -90,24 +88,6 @@ def test_a_layer_does_not_depend_on_the_others(method: ProbeMethod, monkeypatch:
         assert one.fit.get("objective", 0) == pytest.approx(other.fit.get("objective", 0), rel=1e-5)
 
 
-def test_the_result_counts_images_classes_and_the_majority() -> None:
-    splits = easy()
-    rare = replace(splits, train=splits.train.select(slice(119)))
-    result = run(rare)
-    assert result.num_images == {"train": 119, "validation": 60, "test": 120}
-    assert (result.num_classes, result.num_features) == (3, 6)
-    assert result.majority_accuracy == pytest.approx(1 / 3)
-
-
-def test_features_that_are_constant_in_train_are_left_out() -> None:
-    features, labels = clusters(300, 4, 3)
-    dead = torch.full((1, 300, 1), 0.1)
-    dead[:, 200:] = 5.0
-    wider = cut(torch.cat([features, dead], 2), labels)
-    assert standardize(wider).test.features[..., -1].abs().max() == 0
-    assert run(wider).best.test_accuracy == run(cut(features, labels)).best.test_accuracy
-
-
 @pytest.mark.parametrize(
     ("method", "name", "values"),
     [
@@ -121,11 +101,6 @@ def test_a_value_at_the_edge_of_the_grid_causes_a_warning(
     edge = f"the selected {name} is at the edge of the grid ({values}); a setting of the method extends it"
     assert run(easy(), method).warnings == (f"layer 0: {edge}",)
     assert run(stacked(easy(), easy()), method).warnings == (f"layers 0, 1: {edge}",)
-
-
-@pytest.mark.parametrize("method", [LbfgsProbe(l2_grid=(1e-2,)), KnnProbe(), AdamProbe(epochs=3)])
-def test_one_value_is_no_edge_and_the_number_of_neighbors_has_none(method: ProbeMethod) -> None:
-    assert run(easy(), method).warnings == ()
 
 
 def test_extra_penalties_are_tried_only_where_the_smallest_was_selected(
@@ -175,20 +150,6 @@ def test_five_layers_around_the_best_are_concatenated(best: int, layers: range) 
     assert result.concat.layers == tuple(layers)
     assert replace(result.concat.score, layer=0) == run(joined).best
     assert result.layers == run(splits).layers
-
-
-def test_fewer_layers_are_all_concatenated_and_one_is_not() -> None:
-    five = replace(CONFIG, concat=5)
-    found = run(stacked(easy(), easy()), config=five).concat
-    assert found is not None
-    assert found.layers == (0, 1)
-    assert run(easy(), config=five).concat is None
-
-
-def test_layers_are_numbered_from_the_first() -> None:
-    result = run(replace(seven_layers(3).select_layers(2, 5), first_layer=2))
-    assert [score.layer for score in result.layers] == [2, 3, 4]
-    assert (result.best_index, result.best.layer) == (1, 3)
 
 
 def test_intervals_resample_groups_of_test_images() -> None:
@@ -275,16 +236,3 @@ def test_features_that_cannot_be_probed_are_refused(change, message: str) -> Non
 def test_wrong_methods_and_settings_are_refused(kind: str, settings: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         probe_method(kind, settings)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"mask_ensemble": -1}, "mask_ensemble is -1; allowed: 0 or more"),
-        ({"num_resamples": 0}, "num_resamples is 0"),
-        ({"layer": 1, "concat": 5}, "concat 5 needs all layers, and layer 1 is set"),
-    ],
-)
-def test_wrong_configs_are_refused(wrong: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ProbeConfig(**wrong)

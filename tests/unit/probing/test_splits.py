@@ -18,16 +18,6 @@ def three() -> FeatureSplits:
     return easy().map(lambda split: replace(split, features=split.features + layers))
 
 
-def test_validation_is_appended_to_train_and_nothing_else_changes() -> None:
-    splits = replace(
-        easy(), stored_scale=AffineScale(torch.rand(1, 1, 6), torch.rand(1, 1, 6)), first_layer=2
-    )
-    combined = splits.with_validation_in_train()
-    assert combined.train.features.equal(torch.cat([splits.train.features, splits.validation.features], 1))
-    assert combined.train.labels.equal(torch.cat([splits.train.labels, splits.validation.labels]))
-    assert replace(combined, train=splits.train) == splits
-
-
 def test_layers_keep_their_numbers_and_scales_also_concatenated() -> None:
     scale = AffineScale(torch.arange(18.0).reshape(3, 1, 6), torch.ones(3, 1, 6))
     splits = replace(three(), extra_views=(three().test,), stored_scale=scale)
@@ -51,16 +41,6 @@ def test_standardization_in_chunks_is_that_of_the_whole(monkeypatch: pytest.Monk
     torch.testing.assert_close(found.center, whole.mean(1, keepdim=True), rtol=1e-12, atol=0)
     inverse = 1 / whole.std(1, keepdim=True, correction=0)
     torch.testing.assert_close(found.inverse_scale, inverse, rtol=1e-9, atol=0)
-
-
-def test_the_scale_is_that_of_train_alone() -> None:
-    features, labels = clusters(300, 4, 3)
-    splits = cut(features * 50 + 1000, labels)
-    train = standardize(splits).train.features
-    torch.testing.assert_close(train.mean(1), torch.zeros(1, 4), atol=1e-5, rtol=0)
-    torch.testing.assert_close(train.std(1, correction=0), torch.ones(1, 4), atol=1e-5, rtol=0)
-    louder = replace(splits, test=replace(splits.test, features=splits.test.features * 100))
-    assert torch.equal(standardize(louder).train.features, train)
 
 
 def test_scaled_features_are_standardized_as_the_original_ones() -> None:
@@ -111,16 +91,6 @@ def test_cached_features_are_computed_once_and_again_if_damaged(
         assert torch.equal(each, before[name])
         whole = each.float() * scale.scale + scale.center
         torch.testing.assert_close(whole, reading[name].features, atol=0.1, rtol=1e-3)
-
-
-def test_16_bits_keep_what_is_far_from_zero(tmp_path: Path, features: Features) -> None:
-    _, labels = clusters(300, 6, 3)
-    far = features * 1e-3 + 100
-    halves, scale = cached(readers(far), tmp_path / "key")
-    train = FeatureSplit(halves["train"], labels[:200])
-    plain = FeatureSplits(*(FeatureSplit(far[:, :200], labels[:200]),) * 3)
-    ours = standardize(FeatureSplits(train, train, train, stored_scale=scale)).train.features
-    torch.testing.assert_close(ours, standardize(plain).train.features, atol=5e-3, rtol=1e-3)
 
 
 def test_features_constant_in_the_first_images_are_kept(

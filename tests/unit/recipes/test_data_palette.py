@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.codecs.palette_file import PaletteFile, write_palette
-from isopix.codecs.palette_spec import PaletteSpec
+from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 

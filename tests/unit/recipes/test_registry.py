@@ -15,7 +15,7 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import Setting
-from isopix.runs.finetune import finetune_recipe, prepare_finetune
+from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.train.optim import Adam
 
 

@@ -143,5 +143,7 @@ def test_a_verb_of_a_plugin_needs_no_edit(tmp_path: Path) -> None:
     found = evidence(call={**evidence().call, "verb": "lda"})
     found.saved(run.probes / "lda.json")
     kinds = {**result_kinds(), "lda": type(found)}
-    assert words(report_page(read_runs([run], kinds)).html()).count("* best on validation") == 2
+    page = report_page(read_runs([run], kinds)).html()
+    assert words(page).count("* best on validation") == 2
+    assert page.count('<tr class="run"><th scope="row">1 *</th>') == 2
     assert words(page_of(run)).count("* best on validation") == 1

@@ -10,8 +10,7 @@ import torch
 from isopix.codecs import kmeans
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
-from isopix.runs import codec_cache
-from isopix.runs.codec_cache import fit_codec
+from isopix.runs.pretrain import fit_codec
 
 
 @pytest.fixture
@@ -29,14 +28,12 @@ def fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]
 
 
 def test_the_second_run_reads_the_codec_of_the_first(fits: list[int]) -> None:
-    recipe, said = registry.find("igpt.digits"), list[str]()
+    recipe = registry.find("igpt.digits")
     data = load_dataset(recipe.data)
-    first, second = (fit_codec(recipe, data, note=said.append) for _ in range(2))
+    first, second = (fit_codec(recipe, data) for _ in range(2))
     assert fits == [17]
     assert torch.equal(first.colors, second.colors)
     assert first.fingerprint() == second.fingerprint()
-    assert said[0].endswith("training images")
-    assert said[1] == f"{said[0]} (read from the cache)"
 
 
 def test_whatever_decides_the_palette_is_part_of_its_name(fits: list[int]) -> None:
@@ -48,21 +45,6 @@ def test_whatever_decides_the_palette_is_part_of_its_name(fits: list[int]) -> No
     fit_codec(recipe, load_dataset(replace(recipe.data, limit=100)))
     fit_codec(recipe, load_dataset(replace(recipe.data, seed=1)))
     assert fits == [17, 17, 16, 17, 17]
-
-
-def test_of_many_images_the_seed_chooses_those_of_the_fit(
-    fits: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe, said = registry.find("igpt.digits"), list[str]()
-    data = load_dataset(recipe.data)
-    whole = fit_codec(recipe, data)
-    monkeypatch.setattr(codec_cache, "MAX_IMAGES", 40)
-    some = fit_codec(recipe, data, note=said.append)
-    chosen = data.train.sample(40, recipe.train.seed).images
-    assert said == [f"fitting 17 colors to 40 of {len(data.train):,} training images"]
-    assert torch.equal(some.colors, kmeans.fit_palette(chosen, 17, seed=recipe.train.seed).colors)
-    assert len(fits) == 3
-    assert whole.vocab_size == some.vocab_size
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", None, "one bit"])

@@ -8,12 +8,10 @@ import torch
 from sklearn.datasets import load_digits
 
 import isopix
-from isopix.data.batches import Batches
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import resume_run
 from isopix.runs.start import prepare_pretrain
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
@@ -52,45 +50,6 @@ def test_it_starts_with_the_last_loss_of_the_run_and_a_new_optimizer(first: Path
     assert not any(tensor.any() for name, tensor in start["optimizer"].items() if "exp_avg" in name)
 
 
-def test_its_first_step_is_adam_from_the_weights_of_the_run(first: Path, tmp_path: Path) -> None:
-    """Against PyTorch's Adam on the whole loss, on the batches of the same seed."""
-    words = ["steps=1", "train.schedule.kind=constant", "lr=0.01", "precision=fp32", "batch_size=8"]
-    continued(first, tmp_path / "second", *words)
-    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, *words]).recipe
-    network = load_run(first, device=CPU).network.train()
-    optimizer = torch.optim.Adam(network.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-8)
-    train = load_dataset(recipe.data).train
-    batches = Batches(train, batch_size=8, seed=recipe.train.seed, device=CPU, augment=recipe.data.augment)
-    batch, _ = batches.batch(0)
-    codes = network.codec.encode(batch)
-    logits = network(codes, None)
-    torch.nn.functional.cross_entropy(logits.flatten(0, -2), codes.flatten()).backward()
-    optimizer.step()
-    found = load_run(tmp_path / "second", device=CPU).network.tensors()
-    for name, tensor in network.tensors().items():
-        assert torch.allclose(found[name], tensor, atol=1e-5), name
-
-
-def test_a_stopped_one_resumes_bit_for_bit(first: Path, tmp_path: Path) -> None:
-    continued(first, tmp_path / "whole", "steps=4")
-    recipe, initial = prepare_pretrain(None, ["steps=4"], weights=first)
-    count = []
-
-    def stop(record: dict[str, object]) -> None:
-        if record["kind"] == "train":
-            count.append(record)
-            if len(count) == 2:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train_recipe(
-            recipe, tmp_path / "stopped", device=CPU, observer=RunObserver(record=stop), initial=initial
-        )
-    resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
-    one, other = (load_run(tmp_path / name, device=CPU).network.tensors() for name in ("whole", "stopped"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
 def test_test_images_that_the_first_run_has_trained_on_are_left_out(first: Path, tmp_path: Path) -> None:
     """The folder's test images are digits, of which the first run has seen 200."""
     images, labels = load_digits(return_X_y=True)
@@ -124,7 +83,7 @@ def test_images_may_have_another_size(first: Path) -> None:
 @pytest.mark.parametrize(
     ("recipe", "words", "message"),
     [
-        (None, ["depth=3"], "the weights of .* have model.depth=2, not 3; only the same network"),
+        (None, ["depth=3"], "the weights have model.depth=2, not 3; only the same network"),
         ("igpt.digits", [], "have model.depth=2, not 4; model.width=16, not 64; only"),
         ("igpt.digits_bert", SMALL, 'have objective.kind="autoregressive", not "masked"'),
         (None, ["num_colors=9"], "have model.codec.num_colors=17, not 9"),

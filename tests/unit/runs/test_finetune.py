@@ -10,10 +10,10 @@ from isopix.core.types import Grid
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 
@@ -94,26 +94,6 @@ def test_without_a_generative_loss_none_is_logged_and_trained_parameters_are_cou
     assert environment["trained_parameters"] == moved
 
 
-@pytest.mark.parametrize(("steps", "warned"), [(20, 16), (40, 24)])
-def test_the_warning_comes_once_after_the_first_epoch_and_half_of_the_steps(
-    pretrained: Path, tmp_path: Path, steps: int, warned: int
-) -> None:
-    """161 images in batches of 16 are 11 steps; evaluations are at 8, 16, 20 or 24 ..."""
-    words = ("lr=1e-30", f"steps={steps}", "evaluate_every=8", "data.limit=161", "patience=null")
-    records = finetuned(pretrained, tmp_path / "ft", *words)
-    assert [each["step"] for each in records if "not above chance level" in str(each.get("text"))] == [warned]
-
-
-def test_with_codes_alone_the_last_weights_are_tested(pretrained: Path, tmp_path: Path) -> None:
-    words = ("generative_weight=inf", "patience=1")
-    records = finetuned(pretrained, tmp_path / "ft", *words)
-    assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
-    assert load_run(tmp_path / "ft", device=CPU).step == 12
-    [test] = [each for each in records if each.get("split") == "test"]
-    assert test["step"] == 12
-    assert not [each for each in records if each["kind"] == "note"]
-
-
 def test_from_scratch_it_learns(tmp_path: Path) -> None:
     words = [
         *SMALL,
@@ -144,32 +124,6 @@ def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_pa
     assert list(log.read_log(tmp_path / "ft/log.jsonl")) == records
 
 
-@pytest.mark.parametrize(
-    ("word", "needed"),
-    [
-        ("data.train_on_validation=true", "it needs data.holdout above 0 and data.train_on_validation=false"),
-        ("data.holdout=0", "it needs data.holdout above 0 and data.train_on_validation=false"),
-        ("evaluate_images=0", "set evaluate_images above 0"),
-    ],
-)
-def test_a_step_is_never_selected_without_validation_images(
-    pretrained: Path, tmp_path: Path, word: str, needed: str
-) -> None:
-    with pytest.raises(
-        ValueError, match=f"^the step .* is (chosen by|selected on) validation images.*{needed}"
-    ):
-        finetuned(pretrained, tmp_path / "ft", word)
-    assert not (tmp_path / "ft").exists()
-
-
-def test_without_patience_the_last_weights_are_tested(pretrained: Path, tmp_path: Path) -> None:
-    records = finetuned(pretrained, tmp_path / "ft", "patience=null", "lr=1e-30")
-    assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
-    [tested] = [each for each in records if each.get("split") == "test"]
-    assert (tested["step"], tested["last_step"]) == (12, 12)
-    assert not (tmp_path / "ft/best").exists()
-
-
 def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_labels(
     pretrained: Path, tmp_path: Path
 ) -> None:
@@ -184,14 +138,8 @@ def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_
     ("words", "message"),
     [
         (["layer=3"], "finetune.layer 3 does not exist; allowed: 0 to 2"),
-        (["width=32"], "width cannot be changed: the pre-trained network has 16; "),
-        (["objective=autoregressive"], "objective cannot be changed"),
-        (["class_token=true"], "class_token cannot be changed: the pre-trained network has false; fine"),
-        (
-            ["codec.num_colors=8"],
-            "codec.num_colors cannot be changed: the pre-trained network has 17; fine-tune a",
-        ),
-        (["block=axial"], 'block cannot be changed: the pre-trained network has "transformer"; fine-tune a'),
+        (["width=32"], "the weights have model.width=16, not 32; only the same network can start"),
+        (["objective=autoregressive"], 'objective.kind="masked", not "autoregressive"'),
         (["generative_wieght=1"], "did you mean 'finetune.generative_weight'"),
     ],
 )

@@ -1,22 +1,19 @@
 """What fine-tuning does unless told otherwise, and what its numbers say about themselves."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
 from isopix.recipes import registry
-from isopix.runs.finetune import finetune_recipe, prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
+from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
-from tests.finetuned import load_finetuned
 
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=20", "num_test_images=20"]
@@ -35,26 +32,6 @@ def finetuned(source: Path, out: Path, *words: str) -> list[Any]:
     recipe, initial = prepare_finetune(str(source), settings=[*QUICK, *words])
     assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
     return log.read_log(out / "log.jsonl")
-
-
-def counts(records: list[Any]) -> dict[str, set[tuple[int, int]]]:
-    found: dict[str, set[tuple[int, int]]] = {}
-    for each in records:
-        if "split" in each:
-            found.setdefault(each["split"], set()).add((each["images"], each["available_images"]))
-    return found
-
-
-def test_all_validation_and_test_images_are_evaluated_whatever_pre_training_used(
-    pretrained: Path, tmp_path: Path
-) -> None:
-    assert counts(log.read_log(pretrained / "log.jsonl")) == {"validation": {(20, 180)}, "test": {(20, 180)}}
-    recipe, initial = prepare_finetune(str(pretrained), settings=["steps=100"])
-    train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
-    assert counts(log.read_log(tmp_path / "ft/log.jsonl")) == {
-        "validation": {(180, 180)},
-        "test": {(180, 180)},
-    }
 
 
 @pytest.mark.parametrize(
@@ -82,16 +59,6 @@ def test_the_augmentation_follows_the_dataset_then_the_recipe(
     assert recipe.data.augment == expected
 
 
-def test_the_step_that_is_tested_is_the_one_in_the_log_and_the_checkpoint(
-    pretrained: Path, tmp_path: Path
-) -> None:
-    records = finetuned(pretrained, tmp_path / "ft", "lr=1e-60")
-    [test] = [each for each in records if each.get("split") == "test"]
-    assert (test["step"], test["last_step"]) == (0, 4)
-    assert load_finetuned(tmp_path / "ft", device=CPU).loaded.step == 0
-    assert any("the weights of step 0 were tested" in str(each.get("text")) for each in records)
-
-
 @pytest.mark.parametrize(("weight", "step", "valid"), [(0, 4, False), (1, 4, True), (0, 0, True)])
 def test_a_decoder_is_valid_where_it_was_trained_with_the_backbone(
     pretrained: Path, tmp_path: Path, weight: int, step: int, valid: bool
@@ -114,15 +81,6 @@ def abandoned(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 JOINT = ("generative_weight=1", "patience=null", "evaluate_images=60")
-
-
-def test_one_step_does_not_mend_an_abandoned_decoder(abandoned: Path, tmp_path: Path) -> None:
-    """A step that changes next to nothing; the loss of the codes stays far above their frequencies."""
-    finetuned(abandoned, tmp_path / "two", *JOINT, "steps=1", "lr=1e-9")
-    steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 1)]
-    assert [each.state.decoder_valid for each in steps] == [False, False]
-    with pytest.raises(ValueError, match="until the validation loss is below the unigram baseline"):
-        steps[1].require_decoder("sample")
 
 
 def test_an_abandoned_decoder_is_valid_once_its_validation_loss_is_below_the_unigram_baseline(
@@ -154,21 +112,3 @@ def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: 
     finetuned(tmp_path / "two", tmp_path / "codes", "generative_weight=inf")
     seen = [load_run(tmp_path / name, device=CPU).state.labels_seen for name in ("one", "two", "codes")]
     assert seen == [20, 30, 30]  # the smaller subset is a part of the larger one
-
-
-def test_classes_without_training_images_are_noted(tmp_path: Path) -> None:
-    draw = np.random.default_rng(0)
-    images = {name: draw.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8) for name in ("train", "test")}
-    labels = {"train": np.arange(60) % 2, "test": np.arange(60) % 3}
-    arrays = {f"{x}_{name}": (images if x == "x" else labels)[name] for x in "xy" for name in labels}
-    np.savez(tmp_path / "pets.npz", **arrays)
-    words = [*SMALL, "num_colors=4", "steps=1", f"data.source={tmp_path / 'pets.npz'}"]
-    recipe = prepare_finetune("igpt.digits", settings=words).recipe
-    train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver())
-    notes = [each["text"] for each in log.read_log(tmp_path / "ft/log.jsonl") if each["kind"] == "note"]
-    assert any(
-        note.startswith("20 of 60 test images of dataset 'pets' are of classes without") for note in notes
-    )
-    environment = json.loads((tmp_path / "ft/environment.json").read_text())
-    assert environment["missing_classes"] == {"test": {"2": 20}}
-    assert load_finetuned(tmp_path / "ft", device=CPU).loaded.state.training_classes == ("0", "1")

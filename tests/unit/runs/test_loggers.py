@@ -1,9 +1,5 @@
 """Metrics reach TensorBoard, Weights & Biases and trackio once per step; a logger that fails stops no run."""
 
-import json
-import os
-import sqlite3
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +14,6 @@ from isopix.recipes import registry
 from isopix.runs import loggers as metric_loggers
 from isopix.runs.loggers import RunLoggers
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
@@ -141,16 +136,6 @@ def test_a_resumed_run_continues_the_same_run_without_repeated_steps(
     assert package.steps(TEST) == [6]
 
 
-def test_a_logger_that_is_added_or_left_out_for_a_while_gets_all_steps(
-    tmp_path: Path, package: FakePackage
-) -> None:
-    out = tmp_path / "run"
-    pretrain(out, stop_at=2)
-    observer = RunObserver(loggers=[package.name])
-    resume_run(out, device=torch.device("cpu"), observer=observer)
-    assert package.steps("train/loss_nats") == STEPS
-
-
 def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     out = tmp_path / "run"
@@ -202,13 +187,6 @@ def test_a_logger_that_fails_is_switched_off_with_one_note(tmp_path: Path, packa
     assert records[-1]["split"] == "test"
 
 
-def test_ranks_that_save_nothing_log_nothing(tmp_path: Path, package: FakePackage) -> None:
-    view = RunFolder(tmp_path, saved_at=tmp_path / "run")
-    loggers = RunLoggers([package.name], view, record=pytest.fail)
-    loggers.write({"kind": "train", "step": 1, "loss_nats": 1.0}, list)
-    assert package.opened == []
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_package_says_how_to_install_it_before_any_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -219,38 +197,3 @@ def test_a_missing_package_says_how_to_install_it_before_any_training(
         with pytest.raises(ValueError, match=message):
             train("igpt.digits", out=tmp_path / "run", logger=[name])
     assert not (tmp_path / "run").exists()
-
-
-def real(name: str) -> None:
-    if find_spec(name) is None:
-        pytest.skip(f"{name} is not installed; pip install 'isopix[{name}]'")
-
-
-def command(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **variables}
-    line = [sys.executable, "-m", "isopix", *words, "--device", "cpu", "--json"]
-    return subprocess.run(line, capture_output=True, text=True, check=True, env=environment)
-
-
-def test_wandb_offline_writes_into_the_run_folder(tmp_path: Path) -> None:
-    real("wandb")
-    out = tmp_path / "run"
-    words = ["pretrain", "igpt.digits", *WORDS, "--out", str(out), "--logger", "wandb"]
-    done = command(*words, WANDB_MODE="offline")
-    assert json.loads(done.stdout)
-    assert "switched off" not in (out / "log.jsonl").read_text()
-    run_id = json.loads((out / "loggers" / "wandb.json").read_text())["id"]
-    [file] = out.glob(f"wandb/offline-run-*-{run_id}/run-{run_id}.wandb")
-    assert b"train/loss_nats" in file.read_bytes()
-
-
-def test_trackio_keeps_the_metrics_in_its_local_database(tmp_path: Path) -> None:
-    real("trackio")
-    out = tmp_path / "run"
-    words = ["pretrain", "igpt.digits", *WORDS, "--out", str(out), "--logger", "trackio"]
-    done = command(*words, TRACKIO_DIR=str(tmp_path / "trackio"))
-    assert json.loads(done.stdout)
-    assert "switched off" not in (out / "log.jsonl").read_text()
-    with sqlite3.connect(tmp_path / "trackio" / "isopix.db") as database:
-        rows = database.execute("select step, metrics from metrics order by step").fetchall()
-    assert [step for step, metrics in rows if b"train/loss_nats" in bytes(metrics)] == STEPS

@@ -14,11 +14,10 @@ from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import lr_search
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.lr_search import check_trial, lr_grid, run_lr_search, trial_folder, trial_recipe
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.results import LRSearchResult, LRTrial
-from isopix.runs.start import TrainingStart
+from isopix.runs.start import TrainingStart, prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,23 +152,3 @@ def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: P
     found = measurements(path)
     assert found["test"].baselines == {"majority class": pytest.approx(expected)}
     assert measurements(tuned.parent / "run")["test"].baselines == {}
-
-
-def test_few_label_errors_name_the_validation_images_that_chose_the_probe(
-    tuned: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a dataset with other numbers of training, validation and labeled images."""
-    few = partial(
-        isopix.low_data, tuned.parent / "run", labels=[1], subsets=1, layer=1, data="digits", method="ridge"
-    )
-    found, within = few().measurement, few(select="cross-validation", labels=[2]).measurement
-    assert found.selection == "layer and L2 penalty chosen on 180 validation images"
-    assert within.selection == "layer and L2 penalty chosen by cross-validation within the labeled images"
-    assert (found.split, found.images, found.available) == ("test", 180, 180)
-
-
-def test_weights_of_step_0_have_seen_the_labels_of_their_start(tuned: Path, tmp_path: Path) -> None:
-    words = ["steps=2", "lr=1e-60", "data.limit=40", "data.augment=none", "evaluate_images=30"]
-    first = isopix.finetune(tuned.parent / "run", *words, out=tmp_path / "first")
-    assert measurements(first.path)["test"].labels_seen == 0
-    assert isopix.evaluate(first.path).measurement.labels_seen == 0

@@ -38,16 +38,6 @@ class WeightNorm(EvaluatorSpec):
 
         return evaluate
 '''
-RECIPE = '''
-from isopix.recipes import igpt
-from isopix.recipes.registry import recipe
-
-
-@recipe("my.digits")
-def digits():
-    """Digits, in a smaller network."""
-    return igpt.digits().updated(name="my.digits", depth=1, width=16)
-'''
 WORDS = [
     *("depth=1", "width=16", "steps=4", "batch_size=8", "log_every=2", "evaluate_every=3"),
     *("evaluate_images=20", "num_test_images=8", "checkpoint_every=2"),
@@ -74,18 +64,6 @@ def my_recipe(tmp_path: Path) -> Recipe:
     load_plugin(write(tmp_path / "norms.py", EVALUATOR))
     listed = "train.evaluators=[{kind: weight_norm, every: 2, scale: 2.0}]"
     return registry.resolve("igpt.digits", assignments=[*WORDS, listed]).recipe
-
-
-def test_an_evaluator_of_a_plugin_is_configured_by_the_recipe_and_logged(tmp_path: Path) -> None:
-    train_recipe(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=RunObserver())
-    found = {
-        record["step"]: record["weight_norm"]
-        for record in log.read_log(tmp_path / "run" / "log.jsonl")
-        if "weight_norm" in record
-    }
-    assert list(found) == [0, 2, 4]
-    weights = load_run(tmp_path / "run", device=CPU).network.parameters()
-    assert found[4] == pytest.approx(2 * sum(float(w.detach().square().sum()) for w in weights) ** 0.5)
 
 
 def test_a_run_and_its_checkpoints_record_the_plugins(tmp_path: Path) -> None:
@@ -148,22 +126,3 @@ def test_a_run_is_resumed_with_a_corrected_plugin_and_says_so(
         assert change.endswith(text)
     monkeypatch.setattr(parts, "_PLUGINS", {})
     assert "plugins" not in with_provenance({})
-
-
-def test_a_recipe_of_a_plugin_is_listed_and_its_runs_are_loaded_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plugin = load_plugin(write(tmp_path / "mine.py", RECIPE))
-    assert plugin.parts == ("recipe my.digits",)
-    assert registry.listing()["my.digits"] == "Digits, in a smaller network."
-    recipe = registry.resolve("my.digits", assignments=WORDS).recipe
-    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
-    monkeypatch.setattr(parts, "_PLUGINS", {})
-    assert load_run(tmp_path / "run", device=CPU).recipe == recipe
-
-
-def test_a_recipe_of_another_name_is_not_replaced(tmp_path: Path) -> None:
-    text = RECIPE.replace('"my.digits")\n', '"igpt.digits")\n', 1)
-    with pytest.raises(ValueError, match=r"recipe 'igpt.digits' is already registered"):
-        load_plugin(write(tmp_path / "mine.py", text))
-    assert registry.find("igpt.digits").model.depth == 4

@@ -11,10 +11,10 @@ import torch
 
 from isopix.recipes import registry
 from isopix.runs import pretrain as running
-from isopix.runs.finetune import finetune_and_refit, prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import resume_run
+from isopix.runs.resume import finetune_and_refit
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
@@ -99,29 +99,6 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     assert plain == found | {"selection_images": 0, "measurement": plain["measurement"]}
 
 
-class After:
-    """Asks to stop after so many steps."""
-
-    def __init__(self, steps: int):
-        self.left = steps
-
-    def __call__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-
-def test_stopped_at_any_step_the_same_call_continues_to_the_same_weights(
-    pretrained: Path, whole: Path, tmp_path: Path
-) -> None:
-    out, calls = tmp_path / "ft", 1
-    while not refit(pretrained, out, observer=RunObserver(stop=After(4))).finished:
-        calls += 1
-    assert calls > 3
-    assert same(out, whole)
-    assert same(out / "selection", whole / "selection")
-    assert of_test(out) == of_test(whole)
-
-
 def moments(pretrained: Path, out: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """What a kill would leave of the folder at every line of a log and around each of the files before it."""
     found: list[Path] = []
@@ -157,16 +134,6 @@ def test_killed_at_any_moment_the_same_call_continues_to_the_same_weights(
         assert same(out, whole)
         assert same(out / "selection", whole / "selection")
         assert of_test(out) == of_test(whole)
-
-
-def test_before_the_run_itself_exists_every_verb_names_the_command(
-    pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["isopix", "finetune", "pre", "--out", "my run", "--refit-on-validation"])
-    refit(pretrained, tmp_path / "ft", observer=RunObserver(stop=lambda: True))
-    message = r"has no checkpoints yet: its number of steps .* pre --out 'my run' --refit-on-validation$"
-    with pytest.raises(ValueError, match=message):
-        resume_run(tmp_path / "ft", device=CPU, observer=RunObserver())
 
 
 def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> None:
@@ -217,15 +184,3 @@ def test_settings_without_a_selection_are_refused(
     with pytest.raises(ValueError, match=message):
         refit(pretrained, tmp_path / "ft", word)
     assert not (tmp_path / "ft").exists()
-
-
-def test_another_command_does_not_continue_it(pretrained: Path, whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has train.batch_size=16, not 8; choose another --out"):
-        refit(pretrained, whole, "batch_size=8")
-    with pytest.raises(ValueError, match=r"has pretrained\.run="):
-        refit(whole, whole, "lr=0.03")
-    (tmp_path / "mine").write_text("mine")
-    for taken in (tmp_path, pretrained):
-        with pytest.raises(ValueError, match="is not empty"):
-            refit(pretrained, taken)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -8,8 +8,8 @@ import torch
 
 from isopix.data.batches import Batches
 from isopix.recipes import registry
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.start import prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.stopping import has_val_accuracy

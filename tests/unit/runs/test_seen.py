@@ -7,16 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.runs.finetune import prepare_finetune
-from isopix.runs.image_lists import leave_out_seen, load_seen
+from isopix.runs.image_lists import load_seen
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import resume_run
-from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 
@@ -87,36 +82,6 @@ def test_a_run_also_records_the_validation_images_that_select_its_step(
     assert len(selecting) == (count or len(dataset(archive).validation))
 
 
-def test_a_resumed_run_is_not_tested_on_images_that_it_has_seen(tmp_path: Path, archive: Path) -> None:
-    source = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
-    start, out = prepare_finetune(str(source.path), settings=TUNING), tmp_path / "tuned"
-    stopping = RunObserver(stop=lambda: True)
-    assert not train_recipe(start.recipe, out, device=CPU, observer=stopping, initial=start.initial).finished
-    assert resume_run(out, device=CPU, observer=RunObserver()).finished
-    test = dataset(archive, seed=5).test
-    seen = sum(number in hashes_of(source.path) for number in test.hashes.tolist())
-    record = record_of_test(out)
-    assert 0 < seen < len(test)
-    assert record["images"] == len(test) - seen
-    assert record["measurement"]["left_out"] == seen
-
-
-def test_images_saved_in_another_format_are_found_among_those_that_were_trained_on(
-    tmp_path: Path, archive: Path
-) -> None:
-    run = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
-    with np.load(archive) as arrays:
-        images, labels = arrays["x_train"], arrays["y_train"]
-    fresh = np.random.default_rng(1).integers(0, 256, (60, 8, 8), dtype=np.uint8)
-    for split, pixels in (("train", fresh), ("test", images)):
-        for i, label in enumerate(labels):
-            (tmp_path / f"photos/{split}/{label}").mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels[i]).save(tmp_path / f"photos/{split}/{label}/{i}.png")
-    found = isopix.probe(run, "l2_grid=[0.1]", data=tmp_path / "photos")
-    assert found.measurement.left_out == len(load_seen(run.path, {}))
-    assert found.measurement.images == 60 - len(load_seen(run.path, {}))
-
-
 def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     tmp_path: Path, archive: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -141,13 +106,6 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     assert found.warnings == ()
 
 
-def test_a_dataset_of_which_all_test_images_were_trained_on_is_refused(archive: Path) -> None:
-    data = dataset(archive)
-    message = f"all {len(data.test)} test images of dataset 'all' were used to train the run or to select its"
-    with pytest.raises(ValueError, match=message):
-        leave_out_seen(data, data.test.hashes)
-
-
 def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
     tmp_path: Path, archive: Path
 ) -> None:
@@ -169,13 +127,3 @@ def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
         verified = isopix.verify(run)
         assert verified.measurement.warnings == (UNKNOWN,)
     assert isopix.evaluate(tuned).measurement.warnings == (UNKNOWN,)
-
-
-def test_a_run_resumed_without_its_list_is_tested_with_a_warning(tmp_path: Path, archive: Path) -> None:
-    out, start = tmp_path / "run", prepare_finetune("igpt.digits", settings=[*SETTINGS, *TUNING])
-    recipe = start.recipe.updated(data=DataConfig(source=str(archive), rows=8, cols=8))
-    train_recipe(recipe, out, device=CPU, observer=RunObserver(stop=lambda: True))
-    (out / "training-images.npy").unlink()
-    resume_run(out, device=CPU, observer=RunObserver())
-    assert record_of_test(out)["measurement"]["warnings"] == [UNKNOWN]
-    assert not load_run(out, device=CPU).seen_known

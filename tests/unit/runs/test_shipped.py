@@ -1,19 +1,17 @@
 """Models that come with the package: what they are, and how their names are used."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 from torch.nn import functional as F
 
 import isopix
 from isopix.data.dataset import load_dataset
-from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
-from isopix.runs.shipped import COPIES, find_model, shipped_models, writable_model
+from isopix.runs.shipped import COPIES, shipped_models
+from isopix.runs.start import prepare_finetune
 
 CPU = torch.device("cpu")
 MODELS = shipped_models()
@@ -37,16 +35,6 @@ def test_the_recorded_loss_is_that_of_the_weights() -> None:
     nats = -log_probs.gather(-1, codes.flatten(1)[..., None]).mean()
     assert float(nats) == pytest.approx(model.test_loss, abs=1e-5)
     assert model.best_baseline[0] == "top neighbor"
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_weights_are_bf16_in_the_file_and_float32_in_the_network(name: str) -> None:
-    network = load_run(MODELS[name], device=CPU).network
-    assert {each.dtype for each in network.parameters()} == {torch.float32}
-    [file] = MODELS[name].glob("checkpoints/*/model.safetensors")
-    with safe_open(file, "pt") as tensors:
-        types = {key: tensors.get_tensor(key).dtype for key, _ in network.named_parameters()}
-    assert set(types.values()) == {torch.bfloat16}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -74,12 +62,6 @@ def test_what_is_made_with_a_model_is_in_a_copy(caplog: pytest.LogCaptureFixture
     assert second.path.parent == first.path.parent
     assert not [each.message for each in caplog.records if "comes with isopix" in each.message]
     assert not list(COPIES.glob(".*"))
-
-
-def test_a_folder_of_that_name_is_used_instead() -> None:
-    shutil.copytree(MODELS["igpt.digits"], "igpt.digits")
-    assert find_model(Path("igpt.digits")) == writable_model(Path("igpt.digits")) == Path("igpt.digits")
-    assert not COPIES.exists()
 
 
 def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
@@ -113,9 +95,3 @@ def test_fine_tuning_makes_the_copy_that_it_names() -> None:
     assert prepared.initial is not None
     assert (COPIES / "igpt.digits").is_dir()
     assert prepare_finetune("igpt.digits").initial is None
-
-
-def test_pre_training_goes_on_from_a_model(tmp_path: Path) -> None:
-    run = isopix.pretrain("steps=1", weights="igpt.digits", out=tmp_path / "run", limit=60, device="cpu")
-    assert run.run.recipe.name == "igpt.digits"
-    assert not COPIES.exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.atomic import LOCK_FILE, exclusive_lock
 
 
 def test_locks_of_other_names_do_not_exclude_one_another(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isopix.storage import checkpoint
-from isopix.storage.lock import exclusive_lock
+from isopix.storage.atomic import exclusive_lock
 from isopix.storage.run_folder import start_run
 from tests.run_folders import create_run
 

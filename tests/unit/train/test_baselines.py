@@ -12,7 +12,6 @@ from isopix.data.splits import Split
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.train import baselines
 from isopix.train.baselines import measure_baselines
 from isopix.train.evaluator import evaluate_split
 from tests.laws import cases, test_extensions
@@ -72,13 +71,3 @@ def test_baselines_are_of_the_images_and_masks_of_the_evaluation(recipe: Recipe)
     elif recipe.objective.masks_input and not recipe.objective.causal:
         names |= {"nearest visible", "visible histogram"}
     assert found["test"]["nats"].keys() == names
-
-
-def test_too_many_codes_are_those_of_the_first_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = cases.masked()[0]
-    model, head, images = cases.model(recipe), recipe.model.head, cases.images(recipe, 60)
-    train, codes = Split(images[:10]), recipe.grid.positions * model.network.codec.num_codes
-    full = measure_baselines(model, head, train, {"test": Split(images[10:42])}, seed=0)
-    monkeypatch.setattr(baselines, "MAX_CODES", 33 * codes)
-    assert measure_baselines(model, head, train, {"test": Split(images[10:])}, seed=0) == full
-    assert full["test"]["images"] == 32

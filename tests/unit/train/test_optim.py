@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.train.optim import SGD, AdamW, ConstantSchedule, WarmupCosineSchedule
+from isopix.train.optim import SGD, AdamW, WarmupCosineSchedule
 
 STEPS, EPOCH = 1000, 50
 
@@ -62,7 +62,3 @@ def test_half_a_cosine_reaches_zero_one_step_after_the_last() -> None:
 def test_a_run_shorter_than_an_epoch_warms_up_for_a_tenth() -> None:
     rates = factors(WarmupCosineSchedule(), steps=100, epoch=5000)
     assert rates.index(1.0) == 9
-
-
-def test_constant_stays() -> None:
-    assert ConstantSchedule().factor(7, steps=10, epoch=3) == 1.0

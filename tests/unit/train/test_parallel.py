@@ -6,9 +6,6 @@ import pytest
 import torch
 
 from isopix.cli import launch as rank_errors
-from isopix.core import ranks
-from isopix.recipes import registry
-from isopix.recipes.cost import check_memory
 from isopix.runs.pretrain import new_run
 from isopix.train.config import TrainConfig
 from isopix.train.parallel import OneDevice, agree, first_rank_first, full, shard_like
@@ -99,18 +96,6 @@ def test_other_commands_refuse_torchrun(monkeypatch: pytest.MonkeyPatch) -> None
         rank_errors.check_command("sample")
 
 
-def test_the_memory_of_a_device_is_that_of_its_images_and_of_its_part_of_sharded_weights() -> None:
-    """iGPT-L in fp32 with Adam takes 16 bytes a weight, before any image: 20 GiB and more."""
-    recipe = registry.find("igpt.l")
-    total = 24 * 2**30
-    with pytest.raises(ValueError, match="training needs about"):
-        check_memory(recipe, total=total, free=total)
-    with pytest.raises(ValueError, match="training needs about"):
-        check_memory(recipe, total=total, free=total, num_ranks=8)
-    sharded = recipe.updated(parallel="fsdp", accumulate=16)
-    assert check_memory(sharded, total=total, free=total, num_ranks=8) == ""
-
-
 def test_a_view_of_a_run_has_its_records_and_saves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,17 +107,3 @@ def test_a_view_of_a_run_has_its_records_and_saves_nothing(
         (view.path / "log.jsonl").write_text("{}")
     assert not view.path.exists()
     assert not list(tmp_path.iterdir())
-
-
-def test_without_torchrun_there_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (ranks.rank(), ranks.num_ranks(), ranks.are_started(), ranks.is_abandoned()) == (
-        0,
-        1,
-        False,
-        False,
-    )
-    monkeypatch.setenv("RANK", "0")
-    assert not ranks.are_started()
-    monkeypatch.setenv("MASTER_ADDR", "localhost")
-    monkeypatch.setattr(ranks, "PARENT", 1 << 30)
-    assert ranks.is_abandoned()

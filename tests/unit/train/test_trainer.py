@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.probing import features
 from isopix.recipes.recipe import Recipe
-from isopix.train import trainer
 from isopix.train.evaluator import (
     BATCH_SIZE,
     evaluate_split,
@@ -39,16 +37,6 @@ def test_the_learning_rate_logged_and_used_is_the_schedules() -> None:
     assert run.lrs[1:] == pytest.approx(expected, rel=1e-12)
 
 
-def test_evaluation_reads_the_first_validation_images_and_no_others() -> None:
-    run = Run(RECIPE)
-    first = run.data.validation.sample(RECIPE.train.evaluate_images)
-    half = len(run.task.evaluated) // 2  # one evaluation before the first step, one after the last
-    assert torch.equal(torch.cat(run.task.evaluated[:half]), first.images)
-    assert torch.equal(torch.cat(run.task.evaluated[half:]), first.images)
-    assert run.numbers("evaluation", "split") == ["validation"] * 2
-    assert run.numbers("evaluation", "images") == [len(first)] * 2
-
-
 def test_the_held_out_loss_is_the_mean_over_images_and_not_over_batches() -> None:
     """Computed image by image from the logits, with masks from the documented seed of each batch of 16."""
     run = Run(RECIPE)
@@ -68,16 +56,6 @@ def test_the_held_out_loss_is_the_mean_over_images_and_not_over_batches() -> Non
     assert len(losses) == 20
     assert found == pytest.approx(sum(losses) / 20, rel=1e-6)
     assert abs(by_batch - found) > 1e-4
-
-
-def test_masks_of_evaluations_differ_between_batches_and_are_the_same_every_time() -> None:
-    run = Run(RECIPE.updated(evaluate_images=32, evaluate_every=6))
-    assert run.steps("evaluation") == [0, 6, 12]
-    first, *others = (run.task.masks[start : start + 2] for start in (0, 2, 4))
-    assert first[0].shape == first[1].shape
-    assert not torch.equal(first[0], first[1])
-    for masks in others:
-        assert all(torch.equal(mask, same) for mask, same in zip(masks, first, strict=True))
 
 
 class Slow(PretrainTask):
@@ -161,13 +139,3 @@ def test_a_checkpoint_is_saved_by_time_too(monkeypatch: pytest.MonkeyPatch) -> N
     clock = iter(range(0, 100_000, 240))
     monkeypatch.setattr("isopix.train.trainer.time.monotonic", lambda: float(next(clock)))
     assert set(Run(RHYTHM).saved) > {0, 4, 7}
-
-
-def test_training_and_features_on_a_cpu_reuse_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = list[str]()
-    for module in (trainer, features):
-        monkeypatch.setattr(module, "reuse_freed_memory", lambda: calls.append("reuse"))
-    run = Run(RECIPE)
-    assert len(calls) == 1
-    features.extract_features(run.task.module.network, run.data.test.images[:4])
-    assert len(calls) == 2

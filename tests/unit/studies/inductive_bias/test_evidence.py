@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 
 from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, accuracy_regime, difference, range_terms
-from isopix.studies.inductive_bias.evidence import StudyEvidence, Term, largest_design
-from isopix.studies.inductive_bias.results import ProbedLayers, Trial, pack_correct
+from isopix.studies.inductive_bias.evidence import (
+    StudyEvidence,
+    Term,
+    correct_images,
+    largest_design,
+    pack_correct,
+)
+from isopix.studies.inductive_bias.results import ProbedLayers, Trial
 from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, probed, trial, world
 
 
@@ -34,7 +40,7 @@ def test_groups_of_test_images_widen_the_interval() -> None:
     """A hundred originals, four equal copies each: the error of a hundred images."""
     own = probed([0.6], images=100)
     copies = np.repeat(np.arange(100), 4)
-    correct = own.correct_images(0)
+    correct = correct_images(own, 0)
     many = replace(own, correct=(pack_correct(correct[copies]),), num_images=400)
     trials = [trial(("conv", "pix2vec", 1), seed, 4.0, many) for seed in range(2)]
     found = evidence(trials, copies).mean_accuracy(["one"], lambda *given: [Term(1, many)]).estimate
@@ -74,7 +80,7 @@ def test_the_error_of_test_images_counts_twice(images: int, clear: bool) -> None
     """All networks are right on the same images, and on k more than their baselines: the root of k errors."""
     network = probed([0.3 + images / 400] * 2, images=400)
     trials = [trial(("conv", "pix2vec", 1), seed, 4.0, network, 0.3) for seed in range(3)]
-    first, other = network.correct_images(0), trials[0].probes["mean"].untrained.correct_images(0)
+    first, other = correct_images(network, 0), correct_images(trials[0].probes["mean"].untrained, 0)
     assert (first != other).sum() == images
     assert (accuracy_regime(evidence(trials), ["conv"]) == "") == clear
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from isopix.studies.inductive_bias import regression
-from isopix.studies.inductive_bias.evidence import StudyEvidence
+from isopix.studies.inductive_bias.evidence import StudyEvidence, correct_images
 from isopix.studies.inductive_bias.results import Trial
 from tests.unit.studies.inductive_bias.worlds import EFFECTS, probed, trial
 
@@ -68,7 +68,7 @@ def test_test_images_add_their_error_by_the_weight_of_each_network() -> None:
     trials = study(0.01, images=800)
     found = regression.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate
     own, draw = trials[::2], np.random.default_rng(0)
-    correct = np.array([each.probes["mean"].network.correct_images(0) for each in own])
+    correct = np.array([correct_images(each.probes["mean"].network, 0) for each in own])
     design = np.array(
         [
             [*(each.block == b for b in BLOCKS), *(each.encoding == e for e in ENCODINGS), each.loss]

@@ -17,6 +17,7 @@ from isopix.runs.load import load_run
 from isopix.runs.state import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias import measure, trial
+from isopix.studies.inductive_bias.evidence import correct_images
 from isopix.studies.inductive_bias.grid import Study, plan_study
 from isopix.studies.inductive_bias.measure import read_example
 from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
@@ -52,9 +53,9 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
         probes = found.trial.probes[pool]
         assert len(probes.network.test_accuracies) == len(probes.untrained.test_accuracies) == 2
         for layer, accuracy in enumerate(probes.network.test_accuracies):
-            assert probes.network.correct_images(layer).mean() == pytest.approx(accuracy)
+            assert correct_images(probes.network, layer).mean() == pytest.approx(accuracy)
         for baseline in probes.baselines.values():
-            assert baseline.correct_images(0).mean() == pytest.approx(baseline.test_accuracy)
+            assert correct_images(baseline, 0).mean() == pytest.approx(baseline.test_accuracy)
         assert (probes.pixel_components is None) == (width >= 192)
     assert found.environment["data"] == read_environment(run).data
     loss = found.metrics["loss_measurement"]

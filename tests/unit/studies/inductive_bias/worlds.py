@@ -9,8 +9,8 @@ import numpy as np
 
 from isopix.recipes.isotropic import ENCODINGS
 from isopix.studies.inductive_bias.claims import evaluate_claims
-from isopix.studies.inductive_bias.evidence import StudyEvidence
-from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial, pack_correct
+from isopix.studies.inductive_bias.evidence import StudyEvidence, pack_correct
+from isopix.studies.inductive_bias.results import Architecture, PoolProbes, ProbedLayers, Trial
 from isopix.studies.results import ClaimRecord
 
 BLOCKS = ("conv", "mixer", "transformer-1")
