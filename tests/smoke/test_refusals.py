@@ -114,10 +114,7 @@ REFUSED = {
     ),
     f"{NEW} --data ar": f"folder ar is a run folder; as a dataset give {SOURCES}",
     "finetune ar --out r --data flat": NO_CLASSES,
-    "evaluate tuned --data photos": (
-        "dataset 'photos' has other classes than the run: it lacks 0, 1, 2, 3, 4 ... and the run does "
-        "not know cats, dogs"
-    ),
+    "evaluate tuned --data photos": "dataset 'photos' has the classes cats, dogs; those of the run are 0, 1, 2, 3, 4 ...",
     # What a model cannot do.
     "sample bert": (
         "this model (objective: masked) cannot sample images; "
