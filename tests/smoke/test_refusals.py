@@ -122,7 +122,7 @@ REFUSED = {
     ),
     "complete ar --rows 0": "--rows must be between 1 and 7 for this model; got 0",
     "complete ar --rows 8": "--rows must be between 1 and 7 for this model; got 8",
-    "evaluate ar": "is not fine-tuned on classes and has no class head; to do so: isopix finetune ar --out OUT",
+    "evaluate ar": "is not fine-tuned on classes and has no class head; to do so: isopix finetune ar --out",
     "evaluate tuned --mask-ensemble -1": "--mask-ensemble is -1; allowed: 0 or more",
     "probe ar --mask-ensemble 5": "mask-ensemble is 5, but an autoregressive model masks nothing; allowed: 0",
     "probe ar --concat -1": "--concat is -1; allowed: 0 or more",
