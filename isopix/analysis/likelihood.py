@@ -25,8 +25,7 @@ from isopix.core.types import Codes, Images, ImageSequence
 from isopix.data.splits import Split
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel, TrainingBatch
-from isopix.objectives.baselines import Unigram, code_map
-from isopix.objectives.file_baselines import FILE_OPTIONS, lossless_file
+from isopix.objectives.baselines import FILE_OPTIONS, Unigram, code_map, lossless_file
 from isopix.train.baselines import TRAINING_IMAGES, code_batches
 
 MAX_LOGITS = 2**26  # computed at a time

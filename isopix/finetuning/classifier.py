@@ -100,7 +100,9 @@ class FineTuneModel(nn.Module):
         states, last = self._states(batch)
         losses: dict[str, Loss] = {}
         if last is not None:
-            losses["loss_nats"] = self.objective.decoded_loss(self.network.head, last, batch)
+            losses["loss_nats"] = self.objective.decoded_loss(
+                self.network.head, last, batch, label_smoothing=self.objective.label_smoothing
+            )
         logits = self.class_logits(states, labeled.dropout_mask)
         losses["class_nats"] = self._class_loss(logits, labeled, settings.label_smoothing)
         return self._with_total(losses)
@@ -119,7 +121,7 @@ class FineTuneModel(nn.Module):
         else:
             states, last = self._states(batch)
             assert last is not None
-            metrics["loss_nats"] = self.objective.decoded_eval_loss(self.network.head, last, batch)
+            metrics["loss_nats"] = self.objective.decoded_loss(self.network.head, last, batch)
             logits = self.predict(self.network.inputs_of(images)) if unmasked else self.class_logits(states)
         metrics["class_nats"] = self._class_loss(logits, labeled)
         metrics["accuracy"] = (logits.argmax(1) == labeled.labels).float()

@@ -16,8 +16,16 @@ from isopix.model.heads import Likelihood
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network
 from isopix.model.stems.base import Inputs
-from isopix.objectives.baselines import Baseline, LeftNeighbor, MaskedCodes, TopNeighbor, Unigram, code_map
-from isopix.objectives.file_baselines import PNGFile, WebPFile
+from isopix.objectives.baselines import (
+    Baseline,
+    LeftNeighbor,
+    MaskedCodes,
+    PNGFile,
+    TopNeighbor,
+    Unigram,
+    WebPFile,
+    code_map,
+)
 from isopix.objectives.visible_baselines import NearestVisible, VisibleHistogram
 
 Loss = Scalar  # mean nats per predicted code: a mean within each image, then over images
@@ -139,35 +147,33 @@ class ObjectiveSpec(Part, noun="objective"):
         """Return the training loss in mean nats per predicted code; before training exactly ln K, or of a
         regression half the mean square of the targets.
         """
-        tokens, positions = self._decoder_input(network, batch)
-        return self.decoded_loss(network.head, tokens, batch, positions)
+        return self._loss(network, batch, self.label_smoothing)
 
     def eval_loss(self, network: Network, batch: TrainingBatch) -> Loss:
         """Return the loss with hard labels, whatever those of training are."""
-        tokens, positions = self._decoder_input(network, batch)
-        return self.decoded_eval_loss(network.head, tokens, batch, positions)
+        return self._loss(network, batch, 0.0)
 
-    def decoded_loss(
-        self, head: Likelihood, tokens: Tokens, batch: TrainingBatch, positions: PositionIndices | None = None
-    ) -> Loss:
-        """Return the training loss, given the head's inputs at all positions or at `positions`."""
-        most, smoothing = self.max_loss_positions(batch), self.label_smoothing
-        return nll(head, tokens, batch, most, positions=positions, label_smoothing=smoothing)
-
-    def decoded_eval_loss(
-        self, head: Likelihood, tokens: Tokens, batch: TrainingBatch, positions: PositionIndices | None = None
-    ) -> Loss:
-        """Return the loss with hard labels, given the head's inputs at all positions or at `positions`."""
-        return nll(head, tokens, batch, self.max_loss_positions(batch), positions=positions)
-
-    def _decoder_input(self, network: Network, batch: TrainingBatch) -> tuple[Tokens, PositionIndices | None]:
-        """What the head reads, at the positions in the loss if the backbone can compute them only."""
+    def _loss(self, network: Network, batch: TrainingBatch, label_smoothing: float) -> Loss:
         backbone = network.backbone
         positions = self.loss_positions(batch) if backbone.supports_forward_at else None
         if positions is None:
-            visible = self.num_visible(*batch.targets.shape[1:])
-            return backbone(batch.inputs, batch.mask, visible), None
-        return backbone.forward_at(batch.inputs, batch.mask, positions), positions
+            tokens = backbone(batch.inputs, batch.mask, self.num_visible(*batch.targets.shape[1:]))
+        else:
+            tokens = backbone.forward_at(batch.inputs, batch.mask, positions)
+        return self.decoded_loss(network.head, tokens, batch, positions, label_smoothing=label_smoothing)
+
+    def decoded_loss(
+        self,
+        head: Likelihood,
+        tokens: Tokens,
+        batch: TrainingBatch,
+        positions: PositionIndices | None = None,
+        *,
+        label_smoothing: float = 0.0,
+    ) -> Loss:
+        """Return the loss, given the head's inputs at all positions or at `positions`."""
+        most = self.max_loss_positions(batch)
+        return nll(head, tokens, batch, most, positions=positions, label_smoothing=label_smoothing)
 
 
 class PretrainModel(nn.Module):

@@ -1,24 +1,39 @@
-"""Learning-free baselines: codes predicted from counts in training images and from visible codes."""
+"""Learning-free baselines: codes predicted from counts in training images and from earlier codes, and images
+in lossless files, whose size is a loss as well.
+"""
 
 import abc
+import io
+import math
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
+from PIL import Image, features
 from torch import Tensor
 from torch.nn.functional import pad
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes
+from isopix.core.types import Codes, Images
 from isopix.model.heads import HeadSpec, squared_error_nats
 
 CodeMap = Int[Tensor, "B C R S"]  # codes as an image: C channels of R rows and S columns
 CodeMask = Bool[Tensor, "B C R S"]
 CodeValues = Float[Tensor, "B C R S"]
 
+Pixels = UInt8[np.ndarray, "_ _ 3"]
+
 PAIR_PRIOR = 10.0  # codes; the weight of the unigram in the frequencies of pairs
 MAX_PAIRS = 2**24  # values squared, above which pairs are not counted
+MOSAIC_PIXELS = 2**20  # in one file, so that its header is negligible
+MAX_INDEXED = 256  # colors of an indexed PNG file
+# Pillow's options for the smallest files.
+FILE_OPTIONS: dict[str, dict[str, int]] = {
+    "PNG": {"optimize": True},
+    "WEBP": {"lossless": True, "quality": 100},
+}
 
 
 class MaskedCodes(NamedTuple):
@@ -100,7 +115,8 @@ class CountBaseline(Baseline):
 
     def update(self, batch: MaskedCodes) -> None:
         if self.head.predicts_means:
-            losses = squared_error_nats(self._scaled(self.mean(batch)), batch.codes, self.vocab_size)
+            means = 2 * self.mean(batch) / (self.vocab_size - 1) - 1
+            losses = squared_error_nats(means, batch.codes, self.vocab_size)
         else:
             losses = -self.probability(batch).log()
         self.total += batch.mean(losses) * len(batch.codes)
@@ -110,9 +126,6 @@ class CountBaseline(Baseline):
         nats = self.total / self.images
         self.total, self.images = 0.0, 0
         return nats
-
-    def _scaled(self, codes: CodeValues) -> CodeValues:
-        return 2 * codes / (self.vocab_size - 1) - 1
 
 
 class Unigram(CountBaseline):
@@ -136,8 +149,7 @@ class Unigram(CountBaseline):
     @property
     def modes(self) -> list[int]:
         """The most frequent value of each channel."""
-        modes: list[int] = self.counts.argmax(1).tolist()
-        return modes
+        return list(self.counts.argmax(1).tolist())
 
     def probability(self, batch: MaskedCodes) -> CodeValues:
         return self.frequencies[self.channel, batch.codes]
@@ -204,3 +216,84 @@ class TopNeighbor(PairBaseline):
 
     def context(self, batch: MaskedCodes) -> CodeMap:
         return pad(batch.codes[..., :-1, :], (0, 0, 1, 0), value=-1)
+
+
+def lossless_file(image: Image.Image, format: str) -> bytes:
+    """Return the content of a file of one of FILE_OPTIONS."""
+    content = io.BytesIO()
+    image.save(content, format=format, **FILE_OPTIONS[format])
+    return content.getvalue()
+
+
+class LosslessFile(Baseline):
+    """The bits of files with many decoded images side by side, headers included: a file of one small image is
+    mostly its header. They hold the same information as the codes, since encoding gives the codes back.
+    """
+
+    def __init__(self, codec: Codec, head: HeadSpec):
+        super().__init__(codec, head)
+        self.images: list[Images] = []
+        self.bits, self.codes = 0, 0
+
+    def fit(self, batch: MaskedCodes) -> None:
+        """Nothing is counted in training images."""
+
+    def update(self, batch: MaskedCodes) -> None:
+        self.images.append(self.codec.decode(batch.targets).cpu())
+        self.codes += batch.targets.numel()
+        if sum(images[:, 0].numel() for images in self.images) >= MOSAIC_PIXELS:
+            self._write()
+
+    def pop_nats(self) -> float:
+        self._write()
+        nats = self.bits * math.log(2) / self.codes
+        self.bits = self.codes = 0
+        return nats
+
+    def _write(self) -> None:
+        if self.images:
+            self.bits += 8 * len(self.encode(_mosaic(torch.cat(self.images))))
+            self.images = []
+
+    @abc.abstractmethod
+    def encode(self, pixels: Pixels) -> bytes:
+        """Return the content of the file."""
+
+
+class PNGFile(LosslessFile):
+    """PNG, with a palette for up to 256 colors."""
+
+    name = "PNG"
+
+    def encode(self, pixels: Pixels) -> bytes:
+        return lossless_file(_indexed(pixels), "PNG")
+
+
+class WebPFile(LosslessFile):
+    """Lossless WebP."""
+
+    name = "WebP lossless"
+
+    @classmethod
+    def applies(cls, codec: Codec, head: HeadSpec) -> bool:
+        return super().applies(codec, head) and bool(features.check("webp"))
+
+    def encode(self, pixels: Pixels) -> bytes:
+        return lossless_file(Image.fromarray(pixels), "WEBP")
+
+
+def _mosaic(images: Images) -> Pixels:
+    """Return the images in rows and columns, as nearly a square as possible; missing ones are black."""
+    columns = math.isqrt(len(images) - 1) + 1
+    full = pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % columns))
+    return rearrange(full, "(r k) c h w -> (r h) (k w) c", k=columns).numpy()
+
+
+def _indexed(pixels: Pixels) -> Image.Image:
+    """Return an image with a palette, sorted by red, green and blue, if there are few colors."""
+    colors, indices = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True)
+    if len(colors) > MAX_INDEXED:
+        return Image.fromarray(pixels)
+    image = Image.fromarray(indices.reshape(pixels.shape[:2]).astype(np.uint8))
+    image.putpalette(colors.tobytes())
+    return image

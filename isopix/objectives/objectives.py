@@ -12,11 +12,10 @@ from isopix.codecs.base import Codec
 from isopix.core.choices import Range
 from isopix.core.random import generator
 from isopix.core.registry import register
-from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices, Scalar, Tokens
-from isopix.model.heads import Likelihood
+from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices
 from isopix.model.masking import MaskingSpec, ShiftRightMaskingSpec, ZeroMaskingSpec
 from isopix.model.stems.base import gather_patches
-from isopix.objectives.base import ObjectiveSpec, TrainingBatch
+from isopix.objectives.base import Loss, ObjectiveSpec, TrainingBatch
 from isopix.objectives.masks import BernoulliMask, MaskSpec
 
 
@@ -213,13 +212,8 @@ class NoObjective(ObjectiveSpec):
         nothing = torch.zeros_like(targets[..., :1], dtype=torch.bool)
         return TrainingBatch.with_equal_weights(images, None, targets, nothing)
 
-    def decoded_loss(
-        self, head: Likelihood, tokens: Tokens, batch: TrainingBatch, positions: PositionIndices | None = None
-    ) -> Scalar:
-        """Raises ValueError: there is no loss."""
+    def decoded_loss(self, *given: object, **options: object) -> Loss:
         raise ValueError(
             "this network has no pre-training objective and no loss of codes; it can be probed, analyzed and "
             "fine-tuned on classes (generative_weight=0)"
         )
-
-    decoded_eval_loss = decoded_loss

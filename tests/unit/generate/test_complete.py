@@ -171,15 +171,6 @@ def test_the_log_probability_of_a_path_is_a_sum_over_its_passes(order: Order) ->
         assert float(steps[-1].log_likelihood[0, completion]) == pytest.approx(by_hand, abs=1e-5)
 
 
-def test_the_most_confident_position_is_filled_in_first() -> None:
-    model = tiny(Masked())
-    passes = Passes(order="confident", iterations=3)
-    first = next(steps_of(model, 1, SamplingConfig(top_k=1), passes))
-    best = log_probs(model, GIVEN, {0, 2, 3}).amax(-1)
-    surest = max((0, 2, 3), key=lambda position: float(best[position]))
-    assert first.remaining.flatten().nonzero()[:, 0].tolist() == sorted({0, 2, 3} - {surest})
-
-
 @pytest.mark.parametrize("iterations", [1, 5, 12, 100])
 def test_remaining_positions_follow_the_cosine_and_each_pass_fills_in_one(iterations: int) -> None:
     counts = torch.tensor([0, 1, 7, 12, 13, 100, 512])
@@ -194,13 +185,10 @@ def test_remaining_positions_follow_the_cosine_and_each_pass_fills_in_one(iterat
         assert ((after < before) | (before == 0)).all()
         before = after
     assert not before.any()
-
-
-def test_inward_passes_fill_in_equally_many() -> None:
-    counts = torch.tensor([0, 5, 120])
-    after = [remaining_after(counts, number, Passes(iterations=10)).tolist() for number in range(1, 11)]
-    assert [each[2] for each in after] == list(range(108, -1, -12))
-    assert [each[1] for each in after] == [4, 3, 2, 1, 0, 0, 0, 0, 0, 0]
+    inward = [
+        remaining_after(torch.tensor([5, 120]), n, Passes(iterations=10)).tolist() for n in (1, 2, 9, 10)
+    ]
+    assert inward == [[4, 108], [3, 96], [0, 12], [0, 0]]
 
 
 def test_inward_order_goes_from_the_edge_of_a_hole_to_its_middle() -> None:
@@ -220,11 +208,7 @@ def test_inward_order_goes_from_the_edge_of_a_hole_to_its_middle() -> None:
     assert edge.min() > ring.min() > middle
 
 
-def test_settings_of_the_other_kind_of_model_are_refused() -> None:
-    prompt = Prompt(image(tiny(Autoregressive())), hiding(0), 1)
-    with pytest.raises(ValueError, match="only masked models have an order and iterations"):
-        complete_images(
-            tiny(Autoregressive()), prompt, sampling=SamplingConfig(), passes=Passes(iterations=2)
-        )
+def test_a_masked_model_is_not_compiled() -> None:
+    prompt = Prompt(image(tiny(Masked())), hiding(0), 1)
     with pytest.raises(ValueError, match="only autoregressive models are compiled for sampling"):
         complete_images(tiny(Masked()), prompt, sampling=SamplingConfig(compile=True))

@@ -126,36 +126,27 @@ def test_a_file_with_plus_in_its_name_and_one_joined_by_plus(tmp_path: Path) -> 
     assert picture(f"{plain}+rows:5") == picture("brush:0,0,0+rows:5")
 
 
-WRONG = {
-    **dict.fromkeys(
-        ["blob", "rows:x", "rectangle:1,2", "rectangle:nan,0,1,1", "brush:1,2", "random:x"],
-        "is neither a file nor a mask; allowed: half, rows:ROWS, rectangle:TOP,LEFT",
-    ),
-    "rows:0": "rows must be between 1 and 5 for this model; got 0",
-    "rows:6": "rows must be between 1 and 5 for this model; got 6",
-    "rectangle:0,0,7,1": "top, left, height, width 0, 0, 7, 1 pixels; it must lie inside",
-    "rectangle:0,0,0,1": "0, 0, 0, 1 pixels; .* and not be empty",
-    "rectangle:0.5,0.5,0.6,0.5": "3, 4, 3.6, 4 pixels; it must lie inside",
-    "rectangle:0,0,6,8": "hides every position; at least one must be visible",
-    "brush:1,99,99": "mask brush:1,99,99 hides nothing",
-    "random:1.5": "a mask ratio of 1.5 would mask 72 of 48 positions",
-    "block:side=5": "6 x 8 positions cannot be cut into squares of 5 x 5",
+UNKNOWN = "is neither a file nor a mask; allowed: half, rows:ROWS, rectangle:TOP,LEFT"
+WRONG: dict[str, tuple[MaskLike, str]] = {
+    "an unknown word": ("blob", UNKNOWN),
+    "too few numbers": ("rectangle:1,2", UNKNOWN),
+    "no number": ("rectangle:nan,0,1,1", UNKNOWN),
+    "all rows": ("rows:6", "rows must be between 1 and 5 for this model; got 6"),
+    "beyond the picture": ("rectangle:0.5,0.5,0.6,0.5", "3, 4, 3.6, 4 pixels; it must lie inside"),
+    "empty": ("rectangle:0,0,0,1", "0, 0, 0, 1 pixels; .* and not be empty"),
+    "everything": ("rectangle:0,0,6,8", "hides every position; at least one must be visible"),
+    "nothing": ("brush:1,99,99", r"mask brush:1,99,99 hides nothing \(image 0\)"),
+    "a ratio": ("random:1.5", "a mask ratio of 1.5 would mask 72 of 48 positions"),
+    "a part": ("block:side=5", "6 x 8 positions cannot be cut into squares of 5 x 5"),
+    "floats": (torch.zeros(6, 8), r"mask is torch.float32 \[6, 8\]; allowed: bool"),
+    "too many": (torch.ones(2, 6, 8, dtype=torch.bool), "mask has 2 masks for 1 images; allowed: 1 or 1"),
 }
 
 
-@pytest.mark.parametrize(("mask", "message"), WRONG.items(), ids=list(WRONG))
-def test_a_wrong_text_is_refused(mask: str, message: str) -> None:
+@pytest.mark.parametrize(("mask", "message"), WRONG.values(), ids=list(WRONG))
+def test_a_wrong_mask_is_refused(mask: MaskLike, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         completion_mask(mask, PIXELS, 1)
-
-
-def test_wrong_arrays_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"mask is torch.float32 \[6, 8\]; allowed: bool"):
-        completion_mask(torch.zeros(6, 8), PIXELS, 1)
-    with pytest.raises(ValueError, match="mask has 2 masks for 3 images; allowed: 1 or 3"):
-        completion_mask(torch.ones(2, 6, 8, dtype=torch.bool), PIXELS, 3)
-    with pytest.raises(ValueError, match=r"mask array hides nothing \(image 1\)"):
-        completion_mask(torch.stack([array((0, 0)), array()]), PIXELS, 2)
 
 
 def test_hidden_pixels_are_filled_with_the_nearest_visible_one() -> None:

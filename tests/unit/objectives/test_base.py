@@ -36,14 +36,10 @@ class Largest(TorchDispatchMode):
 
 
 def build(mask: MaskSpec) -> PretrainModel:
-    recipe = Recipe(
-        name="memory",
-        model=ModelSpec(codec=BytesSpec(), block=ConvolutionSpec(), depth=1, width=8),
-        data=DataConfig(rows=SIDE, cols=SIDE),
-        objective=Masked(mask=mask),
-    )
-    network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
-    return PretrainModel(network, recipe.objective)
+    network = ModelSpec(codec=BytesSpec(), block=ConvolutionSpec(), depth=1, width=8)
+    data = DataConfig(rows=SIDE, cols=SIDE)
+    recipe = Recipe(name="memory", model=network, data=data, objective=Masked(mask=mask))
+    return PretrainModel(recipe.build(network.codec.placeholder(recipe.grid)), recipe.objective)
 
 
 @pytest.mark.parametrize(("mask", "fraction"), [(BernoulliMask(), 0.15), (PerChannelMask(), 1 - 0.85**3)])
@@ -60,17 +56,3 @@ def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: MaskSpec, fr
     with Largest() as largest, torch.no_grad():
         nll_per_image(model.network, batch)
     assert largest.elements == batch.loss_mask.any(-1).sum() * 768
-
-
-@pytest.mark.parametrize("mask", [BernoulliMask(), PerChannelMask()])
-def test_the_untrained_loss_is_ln_256_per_channel_and_three_times_that_per_pixel(mask: MaskSpec) -> None:
-    """Our unit is a predicted code; the study sums over the three of a pixel."""
-    model = build(mask)
-    images = torch.randint(256, (2, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator(0, "images"))
-    batch = model.make_batch(images, generator(0, "mask"))
-    assert model(batch).item() == pytest.approx(math.log(256), rel=1e-6)
-    assert model(batch).item() == pytest.approx(5.545177, rel=1e-6)
-    network = model.network
-    log_probs = network(network.inputs_of(images), batch.mask).log_softmax(-1)
-    pixels = -log_probs.gather(-1, batch.targets[..., None]).sum((2, 3))
-    assert torch.allclose(pixels, torch.tensor(16.635532), rtol=1e-6)

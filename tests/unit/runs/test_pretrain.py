@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.codecs import kmeans, palette_file
+from isopix.codecs import kmeans, palette_spec
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.dataset import load_dataset
@@ -82,7 +82,7 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: Path) -> None:
     file = tmp_path / "grays.npz"
     colors = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
-    palette_file.write_palette(file, palette_file.PaletteFile(colors, "seventeen grays"))
+    palette_spec.write_palette(file, palette_spec.PaletteFile(colors, "seventeen grays"))
     recipe = registry.resolve(
         "igpt.digits", assignments=[*WORDS, f"codec.palette_file={file}", "steps=1"]
     ).recipe
