@@ -13,6 +13,7 @@ from isopix.cli.output import open_console
 from isopix.core import ranks
 from isopix.core.signals import errors_as_stops, exit_code, stop_message
 from isopix.core.text import printable
+from isopix.core.verb import Verb
 from isopix.core.version import __version__
 from isopix.verbs import VERBS
 
@@ -41,12 +42,15 @@ def command_app() -> App:
         suppress_keyboard_interrupt=False,
         console=open_console("stdout"),
     )
-    order = ORDER.split()
-    for each in VERBS.values():
-        word = each.command.split()[0]
-        add_verb(app, each, order.index(word) if word in order else len(order))
+    for each in sorted(VERBS.values(), key=_place):
+        add_verb(app, each, _place(each))
     app.register_install_completion_command(help="Install completion of commands and options in your shell.")
     return app
+
+
+def _place(verb: Verb) -> int:
+    word, order = verb.command.split()[0], ORDER.split()
+    return order.index(word) if word in order else len(order)
 
 
 def main() -> None:

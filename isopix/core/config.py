@@ -151,8 +151,9 @@ def validated(name: str, hint: Any, value: Any) -> Any:
             return found
         problem = f"it must be {'true or false' if isinstance(found, bool) else 'a number'}"
     except ValidationError as error:
-        messages = (each["msg"].replace("Value error, ", "") for each in error.errors())
-        problem = " or ".join(dict.fromkeys(messages)).replace("Input should be", "it must be", 1)
+        said = [each["msg"] for each in error.errors() if each["type"] != "path_type"]  # a string is one, too
+        problem = " or ".join(dict.fromkeys(said)) or "Input should be a path"
+        problem = problem.replace("Value error, ", "").replace("Input should be", "it must be", 1)
     raise ValueError(f"{name} is {_shown(value)}; {problem.replace('Input should be ', '')}")
 
 

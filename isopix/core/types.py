@@ -37,20 +37,14 @@ class Grid(NamedTuple):
 
 @runtime_checkable
 class StoredImages(Protocol):
-    """Images [B 3 H W] of uint8 on disk."""
+    """Images [B 3 H W] of uint8 on disk, decoded where they are indexed: as a tensor on `device`."""
 
     @property
-    def shape(self) -> torch.Size:
-        """That of the tensor of all images."""
-
+    def shape(self) -> torch.Size: ...
     @property
-    def device(self) -> torch.device:
-        """Where the tensors are that indexing returns."""
-
+    def device(self) -> torch.device: ...
     def __len__(self) -> int: ...
-
-    def __getitem__(self, index: slice | Int[Tensor, " n"]) -> Images:
-        """Return the images of a slice, or with these indices, as a tensor."""
+    def __getitem__(self, index: slice | Int[Tensor, " n"]) -> Images: ...
 
     def select(self, indices: Int[Tensor, " n"]) -> "StoredImages":
         """Return the images with these indices; none is decoded."""

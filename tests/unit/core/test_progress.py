@@ -87,10 +87,9 @@ def test_the_time_left_does_not_count_the_first_item_which_may_compile(
     clock: list[float], pipe: io.StringIO
 ) -> None:
     with track("sampling", 61) as count:
-        clock[0] += 100
-        count(1)
-        clock[0] += 10
-        count(2)
+        for seconds, done in ((100, 1), (10, 2)):
+            clock[0] += seconds
+            count(done)
     assert pipe.getvalue().splitlines() == ["sampling  1 of 61", "sampling  2 of 61  0.1/s  eta 9:50"]
 
 

@@ -39,9 +39,3 @@ def test_only_a_job_in_its_grace_time_is_handed_to_submitit_after_sigterm(
     finally:
         signal.signal(signal.SIGUSR2, before)
     assert received == [signal.SIGUSR2] * requeued
-
-
-def test_a_job_of_this_machine_is_not_requeued_after_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    monkeypatch.setattr(job, "PREEMPTION_SECONDS", 0.0)
-    job.requeue()

@@ -104,7 +104,7 @@ def test_a_model_without_a_class_head_says_how_to_get_one(pristine: Path, data: 
     model = isopix.load(pristine / "ar", device="cpu")
     assert model.classes == ()
     for call in (model.predict, model.predict_proba, model.class_logits):
-        assert refusal(call, data.test.images).startswith("this model is not fine-tuned and has no class")
+        assert refusal(call, data.test.images).startswith("this model is not fine-tuned on classes")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
