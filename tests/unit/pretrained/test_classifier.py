@@ -119,7 +119,7 @@ def test_a_model_without_a_class_head_says_how_to_get_one(tmp_path: Path, data: 
     assert model.classes == ()
     for call in (model.predict, model.predict_proba, model.class_logits):
         assert refusal(call, data.test.images).startswith(
-            "this model is not fine-tuned and has no class head"
+            "this model is not fine-tuned on classes and has no class head"
         )
 
 

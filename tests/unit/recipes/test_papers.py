@@ -58,7 +58,9 @@ def test_parameters_and_flops_that_papers_print() -> None:
     d = 768
     blocks, stem, positions, tokens = 12 * (12 * d * d + 13 * d), 768 * d + d, 196 * d, 2 * d
     counted = blocks + stem + positions + tokens + 2 * d + 512 * d
-    assert recipe_cost(registry.find("vit.b16")).parameters == counted
+    cost, n = recipe_cost(registry.find("vit.b16")), 196 + 1  # with the class token
+    assert cost.parameters == counted
+    assert cost.forward_flops == 12 * n * (24 * d * d + 4 * n * d) + 196 * 2 * d * d + 98 * 2 * 512 * d
 
 
 def test_patchformer_is_the_papers() -> None:
@@ -75,8 +77,9 @@ def test_patchformer_is_the_papers() -> None:
 @pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14", "vit.tiny"])
 def test_vits_mask_a_half_and_warm_up_for_a_hundredth(name: str) -> None:
     """Appendix B.1.2: of the masked, eight tenths get the mask token, one is swapped and one kept."""
-    recipe = registry.find(name)
-    objective, factor = recipe.objective, registry.find("vit.b16").train.schedule.factor
+    objective, train = registry.find(name).objective, registry.find("vit.b16").train
+    factor = train.schedule.factor
+    assert (train.steps, train.batch_size, train.optimizer.lr) == (1_000_000, 4096, 2e-4)
     assert (objective.mask.kind, objective.mask.ratio) == ("bernoulli", 0.5)
     assert objective.corruption.kind == "mask_token"
     assert (objective.random_rate, objective.keep_rate) == (0.1, 0.1)

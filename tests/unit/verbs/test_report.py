@@ -59,6 +59,10 @@ def test_a_demo_writes_one_report_and_resumes(tmp_path: Path, monkeypatch: pytes
     assert demo_folder(tmp_path) == tmp_path / "2"
     found.path.unlink()
     assert demo_folder(tmp_path) == tmp_path / "1"
+    resumed: dict[Path, list[str]] = {}
+    monkeypatch.setattr(demo_verb, "train_side_by_side", lambda commands, *_: resumed.update(commands))
+    assert demo(*settings, out=tmp_path, device="cpu").path == found.path
+    assert [words[:2] for words in resumed.values()] == [["resume", str(run)] for run in resumed]
 
 
 def test_a_training_of_a_demo_that_fails_says_why(tmp_path: Path) -> None:
