@@ -41,11 +41,10 @@ class Codec(nn.Module, abc.ABC):
         """Build any lookup table that `encode` would build later; call it before `torch.compile`."""
 
     def values_per_code(self) -> Int[Tensor, " K"] | None:
-        """Return how many values of its pixels each code stands for, or None.
+        """Return how many values of its pixels each code stands for, or None if that is not determined.
 
-        The images with the same codes are then as many as the product of these counts over all their codes,
-        which makes a likelihood of codes one of 24-bit images. None: the codes do not determine the number of
-        images with these codes.
+        As many images have the same codes as the product of these counts over them, which makes a likelihood
+        of codes one of 24-bit images.
         """
         return None
 
@@ -62,11 +61,7 @@ S = TypeVar("S", bound="CodecSpec")
 
 
 class CodecSpec(Part, noun="codec"):
-    """Settings of a codec.
-
-    `hub_tags` are the tags on the Hub of the models that it belongs to; a model card has those that the block
-    has too.
-    """
+    """Settings of a codec; a model card has the tags of the Hub that the block has too."""
 
     hub_tags: ClassVar[tuple[str, ...]] = ()
 

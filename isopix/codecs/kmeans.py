@@ -106,18 +106,16 @@ def fit_palette(
     """Return the colors of least squared error that k-means (Lloyd, k-means++) finds.
 
     Many distinct colors are first averaged in bins, which become finer; from their centers, k-means then
-    continues on the colors themselves.
-    Centers are rounded to whole levels, so that every color is its own nearest color after decoding; a center
-    that then equals another is replaced by the color with the largest error. The same images, in any order,
-    and the same seed give the same colors. Raises ValueError for more colors than the images have.
+    continues on the colors themselves. Centers are rounded to whole levels, so that every color is its own
+    nearest color after decoding; a center that then equals another is replaced by the color with the largest
+    error. The same images, in any order, and the same seed give the same colors.
     """
     check_num_colors(num_colors)
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)
     distinct = len(histogram.counts)
     if num_colors > distinct:
-        raise ValueError(
-            f"{num_colors} colors requested, but the images have only {distinct} distinct colors"
-        )
+        found = f"the images have only {distinct} distinct colors"
+        raise ValueError(f"{num_colors} colors requested, but {found}")
     if num_colors == distinct:
         centers, iterations = histogram.colors, 0
     else:
@@ -155,9 +153,7 @@ def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> tuple[UIn
 
 
 def _clouds(histogram: ColorHistogram, at_least: int) -> list[_Cloud]:
-    """Return the distinct colors and, before these, bins of them from coarse to fine: those that average
-    some colors and have `at_least` points.
-    """
+    """Return bins of colors from coarse to fine that have `at_least` points, and the distinct colors."""
     exact, clouds = _Cloud(histogram.colors, histogram.counts.double()), list[_Cloud]()
     for levels in COARSE_LEVELS:
         red, green, blue = (histogram.colors.long() * levels // 256).unbind(1)

@@ -1,21 +1,118 @@
-"""Settings of the palette codec."""
+"""Settings of the palette codec, and palette files: isopix's `.npz`, and arrays of a stated value range."""
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs import kmeans, nearest_color
 from isopix.codecs.base import CodecSpec
 from isopix.codecs.palette import COLOR_TENSOR, Palette
-from isopix.codecs.palette_file import read_palette
 from isopix.core.choices import Range
 from isopix.core.registry import register
+from isopix.core.text import command_line, naming
 from isopix.core.types import Grid, ImageSequence
+from isopix.storage.arrays import Arrays, npz_bytes, read_arrays
+from isopix.storage.atomic import replace_file
+
+ValueRange = tuple[float, float]
+
+BYTE_RANGE: ValueRange = (0.0, 255.0)
+# kmeans_centers.npy, as OpenAI's code reads it: the order of its 512 colors is that of the released weights.
+# The hash is of a published copy of that name; it has not been compared with OpenAI's own file.
+OPENAI_SHA256 = "c614a3d27f02fd6cf02fbbaf9f02e2431fa202726f3e44750658a85eb226bebd"
+OPENAI_FINGERPRINT = "026b91257064536ca8264340d1615891f901d8caa9c1e2f7c8372e216f264b84"  # of its Palette
+OPENAI_RANGE: ValueRange = (-1.0, 1.0)
+OPENAI_NAME = "kmeans_centers.npy"  # of palettes that image-gpt writes
+
+
+@dataclass(frozen=True)
+class PaletteFile:
+    """Colors, their source and, if known, how many pixels of the source use each."""
+
+    colors: Float[Tensor, "K 3"]  # levels of 0..255
+    source: str
+    counts: Int[Tensor, " K"] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the `Palette` of these colors."""
+        return Palette(self.colors, Grid(1, 1)).fingerprint()
+
+
+def write_palette(path: Path, palette: PaletteFile) -> None:
+    """Write a `.npz` file atomically."""
+    check_palette_path(path)
+    arrays: dict[str, Any] = {
+        "colors": palette.colors.numpy(),
+        "range": np.array(BYTE_RANGE),
+        "source": np.array(palette.source),
+        "fingerprint": np.array(palette.fingerprint),
+    }
+    if palette.counts is not None:
+        arrays["counts"] = palette.counts.numpy()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, npz_bytes(arrays))
+
+
+def check_palette_path(path: Path) -> None:
+    """Raise ValueError unless the name ends in .npz."""
+    if path.suffix != ".npz":
+        raise ValueError(f"palette file {path} does not end in .npz")
+
+
+def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFile:
+    """Read isopix's `.npz`, or any `.npy` or `.npz` array [K 3]; `value_range` is its black and white, which
+    OpenAI's file, recognized by its hash, or by its name and negative values, need not state.
+    """
+    with naming(f"palette file {path}"):
+        arrays = read_arrays(path)
+        return _own(arrays, value_range) if "fingerprint" in arrays else _foreign(path, arrays, value_range)
+
+
+def _own(arrays: Arrays, value_range: ValueRange | None) -> PaletteFile:
+    low, high = map(float, arrays["range"])
+    if value_range not in (None, (low, high)):
+        raise ValueError(f"it states its value range, {low:g} to {high:g}")
+    counts = torch.from_numpy(arrays["counts"].astype(np.int64)) if "counts" in arrays else None
+    palette = PaletteFile(_levels(arrays["colors"], (low, high)), str(arrays["source"]), counts)
+    if str(arrays["fingerprint"]) != palette.fingerprint:
+        raise ValueError("its colors do not match its hash; the file has been changed")
+    return palette
+
+
+def _foreign(path: Path, arrays: Arrays, value_range: ValueRange | None) -> PaletteFile:
+    tables = [array for array in arrays.values() if array.ndim == 2 and array.shape[1] == 3]
+    if len(tables) != 1 or tables[0].dtype.kind not in "iuf" or not len(tables[0]):
+        found = ", ".join(f"{array.dtype} {list(array.shape)}" for array in arrays.values()) or "nothing"
+        raise ValueError(f"it has {found}; allowed: one array of numbers [colors 3]")
+    [values] = tables
+    if hashlib.sha256(path.read_bytes()).hexdigest() == OPENAI_SHA256:
+        source = "kmeans_centers.npy, matches a published copy of OpenAI's palette"
+        return PaletteFile(_levels(values, value_range or OPENAI_RANGE), source)
+    if value_range is None and path.name == OPENAI_NAME and values.min() < 0:
+        value_range = OPENAI_RANGE
+    if value_range is None:
+        found = f"its values range from {values.min():g} to {values.max():g}"
+        example = command_line("palette", "import", path, "--range", "-1", "1", "--out", "palette.npz")
+        raise ValueError(f"{found}; state the range of black to white (-1 1, or 0 1, or 0 255): {example}")
+    return PaletteFile(_levels(values, value_range), path.name)
+
+
+def _levels(values: NDArray[Any], value_range: ValueRange) -> Float[Tensor, "K 3"]:
+    """Return values of that range as levels of 0..255."""
+    (low, high), least, most = value_range, values.min(), values.max()
+    if not (low < high and least >= low and most <= high):  # also true of NaN
+        stated = f"{low:g} to {high:g}, of black to white"
+        raise ValueError(f"its values range from {least:g} to {most:g}, outside the range {stated}")
+    return torch.from_numpy((values.astype(np.float64) - low) / (high - low) * 255).float()
 
 
 @register("palette")
@@ -34,7 +131,6 @@ class PaletteSpec(CodecSpec):
         return f"{self.num_colors}-color palette"
 
     def build(self, grid: Grid, colors: Float[Tensor, "K 3"]) -> Palette:
-        """Return the palette of these colors. Raises ValueError if there are not `num_colors` of them."""
         if len(colors) != self.num_colors:
             raise ValueError(f"the palette has {len(colors)} colors; codec.num_colors is {self.num_colors}")
         return Palette(colors, grid)
@@ -44,7 +140,6 @@ class PaletteSpec(CodecSpec):
         return "" if self.palette_file else f"fitting {self.num_colors} colors"
 
     def fit(self, images: ImageSequence, grid: Grid, seed: int) -> Palette:
-        """Return the file's palette, or one fitted to the images. Raises ValueError if its size is wrong."""
         if self.palette_file is not None:
             return self.build(grid, read_palette(Path(self.palette_file)).colors)
         try:
@@ -57,14 +152,10 @@ class PaletteSpec(CodecSpec):
         return self.build(grid, tensors[COLOR_TENSOR].view(torch.float32))
 
     def placeholder(self, grid: Grid) -> Palette:
-        """Return a palette of this size with arbitrary colors."""
         index = torch.arange(self.num_colors)
         return self.build(grid, torch.stack([index % 256, index // 256, torch.zeros_like(index)], 1).float())
 
     def with_palette(self, file: Path | None) -> "PaletteSpec":
-        """Return the settings with this palette and its number of colors, unless they name one; None: with
-        the number of colors of the one that they name. Raises ValueError for what is no palette file.
-        """
         if file is None and self.palette_file is not None:
             return replace(self, num_colors=len(read_palette(Path(self.palette_file)).colors))
         if file is None or self.palette_file is not None:

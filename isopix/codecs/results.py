@@ -28,11 +28,7 @@ class SplitError:
 
 
 class PaletteResult(Result):
-    """A palette, with the errors on the splits of `data`, if it was measured on one.
-
-    `rgb` are levels of 0..255, and `counts` the numbers of pixels that use each color where they are known;
-    `iterations` are those of k-means.
-    """
+    """A palette in levels of 0..255, the pixels of each color if known, and errors on splits of `data`."""
 
     num_colors: int
     source: str

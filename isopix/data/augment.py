@@ -27,10 +27,7 @@ class AugmentationSpec(Part, noun="augmentation"):
 
     @abc.abstractmethod
     def source_side(self, rows: int, cols: int) -> int | None:
-        """Return the shorter side, in pixels, of the full-resolution images to store; None to store none.
-
-        Raises ValueError for an image size that it does not support.
-        """
+        """Return the shorter side, in pixels, of the full-resolution images to store; None to store none."""
 
     @abc.abstractmethod
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
@@ -169,10 +166,7 @@ def random_boxes(
 
 
 def average_together(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
-    """Average each box by area to rows x cols, on any device: two small matrix products per image.
-
-    Memory grows with the boxes, not with the images, so that one long image costs no more than others.
-    """
+    """Average each box by area to rows x cols, on any device; memory grows with the boxes alone."""
     row, col = _covered(boxes.top, boxes.height), _covered(boxes.left, boxes.width)
     row_weights = _overlaps(boxes.top, boxes.height, rows, rearrange(row, "b p -> b 1 p").float())
     col_weights = _overlaps(boxes.left, boxes.width, cols, rearrange(col, "b p -> b 1 p").float())
@@ -185,9 +179,7 @@ def average_together(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -
 
 
 def average_each(full: FileImages, boxes: CropBoxes, rows: int, cols: int) -> Images:
-    """Average boxes as `average_together` does, faster on a CPU: image by image, and in each sum only the few
-    pixels that a cell covers. An image that is not decoded gives a black one.
-    """
+    """Average boxes as `average_together`, faster on a CPU: a sum has only the pixels of its cell."""
     averaged = torch.zeros(len(full.heights), 3, rows, cols, dtype=torch.uint8)
     row_cells = _cells(boxes.top, boxes.height, rows, full.heights)
     col_cells = _cells(boxes.left, boxes.width, cols, full.widths)
@@ -251,9 +243,7 @@ def _covered(start: Lengths, length: Lengths) -> Int[Tensor, "B pixels"]:
 def _overlaps(
     start: Lengths, length: Lengths, cells: int, pixel: Float[Tensor, "B _ pixels"]
 ) -> Float[Tensor, "B cells pixels"]:
-    """Return the weights, of sum 1, of pixels (of all cells or of each) in [start, start + length], cut into
-    equal cells.
-    """
+    """Return the weights, of sum 1, of pixels in the equal cells of [start, start + length]."""
     step = rearrange(length / cells, "b -> b 1 1")
     low = rearrange(start, "b -> b 1 1") + step * torch.arange(cells)[:, None]
     overlap = (torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel)).clamp_(min=0)

@@ -65,9 +65,7 @@ class ShuffledIndices:
 
 @dataclass(frozen=True)
 class StepReader:
-    """Reads the augmented images of a step, in whichever process; of encoded images only the `own` ones of a
-    batch, if they are given: the others are black.
-    """
+    """Reads the augmented images of a step, in whichever process; encoded ones only where they are `own`."""
 
     split: Split
     order: ShuffledIndices

@@ -1,8 +1,7 @@
 """Image cache: preprocessed images, in a folder named by a hash of content and preprocessing.
 
-A damaged folder is written anew. Of each split it has the images, `train.images`, whole images if they are
-kept, `train.full`, one after the other, and `train.npz`: hashes of their content, sizes, groups, and where
-encoded images end.
+Each split has `train.images`, whole images in `train.full` if they are kept, and `train.npz`: hashes of their
+content, sizes, groups, and where encoded images end.
 """
 
 import itertools
@@ -44,9 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CachedSource:
-    """The preprocessed splits of a source; unlike `key`, `content_hash` does not depend on Pillow and on the
-    store.
-    """
+    """The preprocessed splits of a source; `content_hash` does not depend on Pillow and on the store."""
 
     key: str  # the folder's name
     content_hash: str
@@ -57,10 +54,7 @@ class CachedSource:
 def cached_source(
     source: Source, configs: Configs, cache: Path, choice: StoreChoice = "pixels"
 ) -> CachedSource:
-    """Return the preprocessed splits of a source: from the cache if it has them, or else decoded and added.
-
-    Raises RuntimeError if the cache folder cannot be written.
-    """
+    """Return the preprocessed splits of a source: from the cache, or else decoded and added to it."""
     settings = json.dumps({name: config.identity() for name, config in configs.items()}, sort_keys=True)
     pieces = (str(CONTENT_VERSION), source.content_hash, settings)
     content_hash = hash_bytes(*map(str.encode, pieces))
@@ -87,9 +81,7 @@ def cached_source(
 def _choose_store(
     source: Source, configs: Configs, folders: Mapping[StoreName, Path], choice: StoreChoice
 ) -> StoreName:
-    """`auto` is the store that the cache has, or else `encoded` for images that would take more than
-    `MIN_ENCODED` bytes, and `MAX_DISK_FRACTION` of the free disk, as pixels.
-    """
+    """`auto` is the store that the cache has, or else `encoded` for images that take much of the disk."""
     if choice != "auto":
         return choice
     for name, folder in folders.items():

@@ -42,9 +42,7 @@ def distinct_splits(
     splits: Mapping[SplitName, Split], dataset: str
 ) -> tuple[dict[SplitName, Split], dict[SplitName, int], list[str]]:
     """Leave out validation images that are copies of training images, and test images that are of either;
-    return also how many are left out of each split, and notes that say so.
-
-    Raises ValueError if all validation or all test images are copies.
+    return also how many, and notes that say so. Raises ValueError if all images of a split are copies.
     """
     kept, left_out, notes = dict(splits), dict[SplitName, int](), list[str]()
     earlier = [splits["train"].hashes]

@@ -103,10 +103,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class ImageDataset:
-    """Three splits of one source; equal fingerprints mean equal sources, preprocessing and membership.
-
-    Pixels are then equal as far as Pillow's versions agree.
-    """
+    """Three splits of one source; equal fingerprints mean equal sources, preprocessing and membership."""
 
     name: str
     classes: tuple[str, ...]  # class names; empty without labels
@@ -159,9 +156,7 @@ def load_dataset(
 
     A source's own validation and test splits are used, without copies of training images (`distinct_splits`)
     but for published datasets. Those that it lacks are held out of its training images (`held_out_indices`).
-    `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Images that cannot be read are listed in
-    `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %, if all images of
-    a split are copies, and what the readers and the cache raise.
+    Images that cannot be read are listed in `bad_files_csv`, or in a file in the cache.
     """
     cache = cache or default_cache()
     source = open_source(config, cache)()
@@ -195,10 +190,7 @@ def load_dataset(
 
 
 def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], Source]:
-    """Return what reads the source of these settings, with the hashes of files that the cache, if any, keeps.
-
-    Raises ValueError if there is no such source.
-    """
+    """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
     return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index))
 

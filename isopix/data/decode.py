@@ -54,9 +54,7 @@ def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
 
 
 def upright_rgb(image: Image.Image) -> Image.Image:
-    """Return an opened image as `decode_image` does. Raises ValueError for samples of unknown range, or
-    whatever Pillow raises.
-    """
+    """Return an opened image as `decode_image` does."""
     transpose = UPRIGHT.get(_orientation(image))
     rgb = _to_rgb(image)
     return rgb if transpose is None else rgb.transpose(transpose)
@@ -85,10 +83,7 @@ def read_content(raw: RawImage) -> bytes | NDArray[Any]:
 
 
 def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
-    """Return True where an image file masks: its transparent pixels, or if it has none, its white ones.
-
-    Raises ValueError for a file that is not an image.
-    """
+    """Return True where an image file masks: its transparent pixels, or if it has none, its white ones."""
     try:
         content = read_content(path)
         assert isinstance(content, bytes), "a file"

@@ -23,9 +23,8 @@ Stamp = tuple[int, int, int]  # size, and times of the last change of content an
 def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> str:
     """Return one hash of the names and contents of files below a folder.
 
-    With a file `index` the hashes are kept there: at the next time only those files are read of which size,
-    or time of the last change of content or status, is another one, and those that had changed within `TICK`
-    before they were read.
+    A file `index` keeps the hashes: the next time only those files are read of which size or times of changes
+    differ, and those that had changed within `TICK` before they were read.
     """
     start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]
     stamps = list(map(_stamp, paths))

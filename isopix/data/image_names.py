@@ -10,10 +10,8 @@ from isopix.storage.cache import default_cache
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:
-    """Return the name of each image of a split of the dataset of these settings, as its source names it: of a
-    file in a folder the path; empty where the number of the image in the source is not known.
-
-    Raises ValueError if there is no such source, or if it has fewer images than it had.
+    """Return the name of each image of a split of this dataset, as its source names it: of a file in a folder
+    the path; empty where the number of the image in the source is not known.
     """
     if split.rows is None:
         return [""] * len(split)

@@ -1,7 +1,6 @@
 """The local datasets that this user has read: a run folder of another cannot have others read unasked.
 
-The list is outside of run folders, as hashes of absolute paths, one a line, in `$XDG_STATE_HOME/isopix`
-(`~/.local/state/isopix`).
+The list has hashes of absolute paths, one a line, in `$XDG_STATE_HOME/isopix` (`~/.local/state/isopix`).
 """
 
 import os

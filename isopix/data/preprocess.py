@@ -98,9 +98,7 @@ class PreprocessConfig:
 
 @dataclass(frozen=True)
 class PreprocessedImage:
-    """An image at the model's resolution, its full-resolution version if that is kept, and a 63-bit hash of
-    its content.
-    """
+    """An image at the model's resolution, its full-resolution version if kept, and a hash of its content."""
 
     image: NDArray[np.uint8]  # [3 rows cols], or encoded
     full: NDArray[np.uint8] | None  # [3 H W], or encoded
@@ -111,9 +109,7 @@ class PreprocessedImage:
 def preprocess(
     split: SourceSplit, config: PreprocessConfig, encode: Encode = ENCODERS["pixels"]
 ) -> Iterator[PreprocessedImage | str]:
-    """Yield each image of the split in order, encoded by `encode`, or the reason why it cannot be read;
-    threads do the work (`map_images`).
-    """
+    """Yield each image of the split in order, encoded, or the reason why it cannot be read."""
     positions: Iterator[CropPosition | None] = repeat(None, split.num_images)
     if config.crop == "random":
         places = torch.rand(split.num_images, 2, generator=generator(config.seed, "crop"))
@@ -144,11 +140,10 @@ def _preprocess(
 def map_images(
     jobs: Iterator[T], work: Callable[[T], R], raw: Callable[[T], RawImage], *, kept_bytes: int
 ) -> Iterator[R]:
-    """Yield `work(job)` for each job, in order; `raw` is the image of a job, and `kept_bytes` the size of a
-    result.
+    """Yield `work(job)` for each job, in order; `raw` gives its image, `kept_bytes` is the size of a result.
 
-    Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied between
-    processes. They work on the next images while the caller uses those that are yielded.
+    Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied. They work on the
+    next images while the caller uses those that are yielded.
     """
     threads = os.cpu_count() or 1
     most = min(IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads, max(threads, MAX_HELD // kept_bytes))
@@ -190,10 +185,8 @@ def resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | 
 def crop_box(
     width: int, height: int, rows: int, cols: int, position: CropPosition | None, *, fraction: float = 1.0
 ) -> tuple[float, float, float, float]:
-    """Return (left, top, right, bottom) of a rows:cols box, the center crop for None; its sides are the given
-    fraction of those of the largest one.
-
-    The top left corner lies on a whole pixel.
+    """Return (left, top, right, bottom) of a rows:cols box, the center crop for None, from a whole pixel on;
+    its sides are the given fraction of those of the largest one.
     """
     scale = fraction * min(height / rows, width / cols)
     box_height, box_width = scale * rows, scale * cols
@@ -212,8 +205,6 @@ def resize_and_crop(
 ) -> NDArray[np.uint8]:
     """Return uint8 [3 rows cols] of the center of an RGB image, which is resized before until it just covers
     `uncropped_side` of both, its other side rounded down, as the image processors of Hugging Face do.
-
-    Raises ValueError if it would have more than MAX_PIXELS pixels.
     """
     (width, height), least_width, least_height = (
         image.size,

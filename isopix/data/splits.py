@@ -46,18 +46,13 @@ class Split:
         return len(self) if self.total is None else self.total
 
     def sample(self, count: int | None, seed: int = 0) -> "Split":
-        """Return `count` random images in their order, or all for None and if there are fewer.
-
-        A smaller sample of the same seed is part of a larger one.
-        """
+        """Return `count` random images in their order; a smaller sample is part of a larger one."""
         if count is None or count >= len(self):
             return self
         return self.select(self._order(seed)[:count].sort().values)
 
     def balanced_sample(self, count: int | None, seed: int = 0) -> "Split":
-        """Return a sample in which no class has two images more than another one that has images left; a
-        plain one without labels, and the split itself for None.
-        """
+        """Return a sample with as many images of each class as possible; a plain one without labels."""
         if count is None or count >= len(self) or self.labels is None:
             return self.sample(count, seed)
         order = self._order(seed)
@@ -139,10 +134,7 @@ def split_sizes(count: int, fraction: float) -> tuple[int, int]:
 
 
 def count_or_fraction(value: int | str, name: str) -> int | Fraction:
-    """Return a number of images of each class, `25`, or a fraction of them, `10%`.
-
-    Raises ValueError for anything else; `name` is that of the value in its message.
-    """
+    """Return a number of images of each class, `25`, or a fraction of them, `10%`; `name` is for errors."""
     text, parsed = str(value), Fraction(0)
     with suppress(ValueError, ZeroDivisionError):
         parsed = Fraction(text.removesuffix("%")) / 100 if text.endswith("%") else Fraction(int(text))
@@ -153,10 +145,8 @@ def count_or_fraction(value: int | str, name: str) -> int | Fraction:
 
 
 def balanced_subset(labels: Labels, per_class: int | Fraction, draw: torch.Generator) -> Indices:
-    """Return sorted indices of a random subset with the same number of images of each class.
-
-    `per_class` is that number, or a fraction of each class, rounded up. Raises ValueError if a class has too
-    few images.
+    """Return sorted indices of a random subset with the same number of images of each class: `per_class`, or
+    that fraction of each class, rounded up.
     """
     chosen = []
     for label in sorted(set(labels.tolist())):
@@ -177,7 +167,6 @@ def held_out_indices(
     are the first set, those in the interval of the next fraction the next one. So an image stays in its set
     when others are added, and copies are in the same set. A set that would be empty gets the image whose
     number follows. With `exact` the sets have `split_sizes` images each, in the order of these numbers.
-    Raises ValueError if no image would be kept.
     """
     keys, count = uniform_keys(hashes, seed, "holdout"), len(hashes)
     order = torch.argsort(keys, stable=True)

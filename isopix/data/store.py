@@ -40,9 +40,7 @@ CPU = torch.device("cpu")
 
 
 def encode_pixels(pixels: Pixels, source: bytes | None) -> NDArray[np.uint8]:
-    """Return `source` if it is a JPEG file, which decodes to these pixels; or else the bytes of a lossless
-    WebP, or of a PNG where WebP is not possible.
-    """
+    """Return `source` if it is a JPEG file, or else a lossless WebP, or a PNG where WebP is not possible."""
     if source is not None and is_jpeg(source):
         return np.frombuffer(source, np.uint8)
     image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
@@ -58,8 +56,7 @@ ENCODERS: dict[StoreName, Encode] = {"pixels": lambda pixels, source: pixels, "e
 class EncodedFile:
     """Encoded images one after the other, of which image i ends at byte `ends[i]`; decoded by index.
 
-    A worker process that is not forked opens the file anew. It is not memory-mapped, as all that was ever
-    read would count as memory of this process.
+    It is not memory-mapped, as all that was ever read would count as memory of this process.
     """
 
     def __init__(self, path: Path, ends: Ends):
@@ -125,9 +122,7 @@ class FileImages:
         return torch.from_numpy(images)
 
     def images(self) -> Iterator[Pixels | None]:
-        """Yield each image as uint8 [3 H W]; None for one that is not to be read. Raises RuntimeError for a
-        damaged one.
-        """
+        """Yield each image as uint8 [3 H W]; None for one that is not to be read."""
         places = (each.tolist() for each in (self.numbers, self.rows, self.heights, self.widths))
         for number, row, height, width in zip(*places, strict=True):
             file = self.files[number]

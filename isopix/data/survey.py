@@ -59,9 +59,8 @@ class ImageFacts(NamedTuple):
 
 @dataclass
 class Survey:
-    """The images of a source that were examined: those that could be read, in the order of splits, and the
-    others. Groups of `duplicates` index the former. `pictures` are small training images by class name, or
-    under "" without labels.
+    """The images of a source that were examined: those that could be read, which `duplicates` index, and the
+    others. `pictures` are small training images by class name, or under "" without labels.
     """
 
     source: Source
@@ -79,11 +78,10 @@ class Survey:
 def survey_source(
     source: str, *, size: tuple[int, int] = (32, 32), limit: int = EXAMINED_IMAGES
 ) -> DataResult:
-    """Examine up to `limit` images of each split of the source of that name or path.
+    """Examine up to `limit` images of each split of a source, of a larger one ranges of neighboring images.
 
-    Of a larger split, ranges of neighboring images at even distances are taken. `size` is that of images that
-    have none: palette codes, and the canvas of translated-digits. Memory grows by about 3 kB for each image.
-    Raises what the readers raise.
+    `size` is that of images that have none: palette codes, and the canvas of translated-digits. Memory grows
+    by about 3 kB for each image.
     """
     opened = open_source(DataConfig(source=source, rows=size[0], cols=size[1]), default_cache())()
     remember_source(source)
@@ -99,10 +97,7 @@ def survey_source(
 
 
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
-    """Return where the ranges of up to `limit` of `count` images start and stop; one range if all are taken.
-
-    Neighboring images are read together, since many formats are read in blocks.
-    """
+    """Return where the ranges of up to `limit` of `count` images start and stop."""
     if count <= limit:
         return [(0, count)]
     number = min(NUM_RANGES, limit)

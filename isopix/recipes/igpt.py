@@ -22,8 +22,7 @@ choice). `*_bert` are the same networks with the masked objective, without the s
 from dataclasses import replace
 
 from isopix.codecs.base import Codec
-from isopix.codecs.palette_file import OPENAI_FINGERPRINT
-from isopix.codecs.palette_spec import PaletteSpec
+from isopix.codecs.palette_spec import OPENAI_FINGERPRINT, PaletteSpec
 from isopix.core.config import to_dict
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig

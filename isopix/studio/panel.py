@@ -9,7 +9,6 @@ import gradio as gr
 import numpy as np
 from PIL import Image
 
-from isopix.data.decode import MAX_BYTES
 from isopix.generate.mask import MaskLike
 from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, hidden_part, image_of, pixels_of
 from isopix.studio.views import note_html, problem_html
@@ -121,12 +120,7 @@ def _connect(runs: dict[str, OpenedRun], panel: ImagePanel, others: tuple[Any, A
         pixels = pixels_of(gallery_run.images[event.index :][:1])
         return show(name, ChosenImage(pixels, event.index), before)
 
-    def drop(name: str, path: str | None, before: ChosenImage | None) -> tuple[Any, ...]:
-        if path is None:
-            return before, gr.skip(), gr.skip(), ""
-        if Path(path).stat().st_size > MAX_BYTES:
-            text = f"the file has more than {MAX_BYTES // 2**20} MiB"
-            return before, gr.skip(), gr.skip(), problem_html(text)
+    def drop(name: str, path: str, before: ChosenImage | None) -> tuple[Any, ...]:
         return show(name, ChosenImage(Path(path).read_bytes()), before)
 
     outputs = [panel.chosen, panel.editor, panel.pointer, message]

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -12,14 +12,12 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import UInt8
 from numpy.typing import NDArray
-from torch import Tensor
 
 from isopix.analysis.attention import require_attention
 from isopix.analysis.likelihood import require_scores
 from isopix.core.device import DeviceLike
 from isopix.core.types import AnyNumber, Images
 from isopix.generate.mask import MaskLike
-from isopix.generate.sample import require
 from isopix.pretrained.images import DataLike, select_split
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import load_network, run_folder
@@ -82,7 +80,13 @@ class OpenedRun:
     def problem(self, ability: Ability) -> str:
         """Return in a line why the model cannot do something; empty if it can."""
         try:
-            _require(self, ability)
+            if ability == "complete":
+                self.model.require("complete")
+            elif ability == "attention":
+                require_attention(self.model.network)
+            else:
+                require_scores(self.loaded.model)
+                self.loaded.require_decoder(ability)
         except ValueError as error:
             return str(error)
         return ""
@@ -123,17 +127,6 @@ def _open(name: str, path: Path, data: DataLike | None, device: DeviceLike) -> O
     return OpenedRun(name, path, model, images, note)
 
 
-def _require(run: OpenedRun, ability: Ability) -> None:
-    checks: dict[Ability, Callable[[], None]] = {
-        "complete": lambda: require(run.loaded.model, "complete"),
-        "attention": lambda: require_attention(run.model.network),
-        "surprise": lambda: require_scores(run.loaded.model),
-    }
-    checks[ability]()
-    if ability != "attention":
-        run.loaded.require_decoder(ability)
-
-
 def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
     """Return the chosen image [1 3 H W] as one of the run's dataset. Raises ValueError for none."""
     if chosen is None:
@@ -146,18 +139,12 @@ def hidden_part(shape: str, layers: Sequence[NDArray[np.uint8]], size: tuple[int
 
     `layers` are RGBA pictures of the image at any scale. Raises ValueError if nothing is painted.
     """
-    if shape not in SHAPES:
-        raise ValueError(f"there is no shape '{shape}'; choose one of: {', '.join(SHAPES)}")
     if shape != PAINTED:
         return SHAPES[shape]
     painted = torch.zeros(size, dtype=torch.bool)
     for layer in layers:
-        painted |= _painted(layer, size)
+        alpha = torch.from_numpy(np.ascontiguousarray(layer[..., 3])).float()
+        painted |= F.adaptive_max_pool2d(alpha[None], size)[0] > 0
     if not painted.any():
         raise ValueError("nothing is painted yet: paint over a part of the image, or choose a shape to hide")
     return painted
-
-
-def _painted(layer: UInt8[np.ndarray, "rows cols 4"], size: tuple[int, int]) -> Tensor:
-    alpha = torch.from_numpy(np.ascontiguousarray(layer[..., 3])).float()
-    return F.adaptive_max_pool2d(alpha[None, None], size)[0, 0] > 0

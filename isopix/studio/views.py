@@ -12,7 +12,7 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from isopix.analysis.attention import QueryAttention, attention_from
+from isopix.analysis.attention import attention_from
 from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
@@ -180,11 +180,14 @@ def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[T
     with inference(run.model, "fp32"):
         found = attention_from(run.model.network, image, query, causal=causal)
     names = [f"layer {layer} {axis.name}".strip() for layer, axis in backbone.attention_axes()]
-    return [
-        Tile(_marked(pixels_of(image), row, col, side), "marked position"),
-        Tile(_map(run, image, found.rollout[0], found.uniform_rollout[0]), "rollout, all layers"),
-        *(_layer_tile(run, image, found, number, name) for number, name in enumerate(names)),
-    ]
+    weights = [found.rollout[0], *found.heads[0].mean(1)]
+    uniform = [found.uniform_rollout[0], *found.uniform_heads[0]]
+    marked = pixels_of(image).copy()
+    top, left = row // side * side, col // side * side
+    marked[top : top + side, left : left + side] = (255, 0, 64)
+    shown = zip(weights, uniform, ["rollout, all layers", *names], strict=True)
+    maps = [Tile(_map(run, image, each, reference), name) for each, reference, name in shown]
+    return [Tile(marked, "marked position"), *maps]
 
 
 def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], list[tuple[str, str]]]:
@@ -202,11 +205,6 @@ def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], list[tupl
     return [Tile(pixels_of(image), "original"), Tile(np.ascontiguousarray(drawn), caption)], rows
 
 
-def _layer_tile(run: OpenedRun, image: Images, found: QueryAttention, number: int, name: str) -> Tile:
-    weights, uniform = found.heads[0, number].mean(0), found.uniform_heads[0, number]
-    return Tile(_map(run, image, weights, uniform), name)
-
-
 def _map(run: OpenedRun, image: Images, weights: Tensor, uniform: Tensor) -> Pixels:
     """Return the weights in color, up to their maximum, over the image; gray where attention cannot go."""
     grid = run.model.network.backbone.grid
@@ -214,11 +212,3 @@ def _map(run: OpenedRun, image: Images, weights: Tensor, uniform: Tensor) -> Pix
     maps = rearrange(shown, "(h w) -> 1 h w", h=grid.rows).numpy()
     drawn = overlay_maps(image, maps, float(weights.max()) or 1.0)[0, ..., :3]
     return np.ascontiguousarray(drawn)
-
-
-def _marked(pixels: Pixels, row: int, col: int, side: int) -> Pixels:
-    """Return the image with the position of a pixel in red."""
-    marked = pixels.copy()
-    top, left = row // side * side, col // side * side
-    marked[top : top + side, left : left + side] = (255, 0, 64)
-    return marked

@@ -54,7 +54,7 @@ def convert_huggingface(
 
     Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
     """
-    from isopix.codecs.palette_file import read_palette
+    from isopix.codecs.palette_spec import read_palette
     from isopix.interop.imagegpt import read_imagegpt
 
     colors, grid = None if palette is None else read_palette(Path(palette)).colors, _grid(rows, cols)
@@ -82,7 +82,7 @@ def convert_openai(
 
     Example: isopix convert openai igpt-s/model.ckpt-1000000 runs/igpt-s --palette kmeans_centers.npy
     """
-    from isopix.codecs.palette_file import read_palette
+    from isopix.codecs.palette_spec import read_palette
     from isopix.interop.openai import read_checkpoint
 
     colors, grid = read_palette(Path(palette)).colors, _grid(rows, cols)

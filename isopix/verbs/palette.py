@@ -11,7 +11,7 @@ from isopix.core.verb import verb
 from isopix.verbs.options import Data, DataLike, Limit, Seed
 
 if TYPE_CHECKING:
-    from isopix.codecs.palette_file import PaletteFile
+    from isopix.codecs.palette_spec import PaletteFile
     from isopix.data.dataset import ImageDataset
 
 EXAMPLES = 10  # images in the figure of quantized images
@@ -49,7 +49,7 @@ def palette_fit(
     Example: isopix palette fit --data photos/ --colors 512 --out palette.npz
     """
     from isopix.codecs.kmeans import fit_palette
-    from isopix.codecs.palette_file import PaletteFile, check_palette_path, write_palette
+    from isopix.codecs.palette_spec import PaletteFile, check_palette_path, write_palette
 
     check_palette_path(out)
     images = _images(data, size, limit, seed)
@@ -68,7 +68,7 @@ def palette_import(file: Array, *, out: PaletteOut, value_range: ValueRange = No
 
     Example: isopix palette import clusters.npy --range -1 1 --out palette.npz
     """
-    from isopix.codecs.palette_file import check_palette_path, read_palette, write_palette
+    from isopix.codecs.palette_spec import check_palette_path, read_palette, write_palette
 
     check_palette_path(out)
     palette = read_palette(file, value_range)
@@ -90,7 +90,7 @@ def palette_show(
 
     Example: isopix palette show palette.npz --data photos/ --out figures/palette
     """
-    from isopix.codecs.palette_file import read_palette
+    from isopix.codecs.palette_spec import read_palette
 
     return _result(read_palette(file), None if data is None else _images(data, size, limit, seed), out)
 

@@ -60,7 +60,7 @@ def _measured(
     import math
     from dataclasses import replace
 
-    from isopix.codecs.palette_file import OPENAI_FINGERPRINT
+    from isopix.codecs.palette_spec import OPENAI_FINGERPRINT
     from isopix.recipes.igpt import published_loss
     from isopix.train.evaluator import evaluate_split
     from isopix.train.tasks import PretrainTask

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.codecs.palette_file import read_palette
+from isopix.codecs.palette_spec import read_palette
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.recipes import registry
 

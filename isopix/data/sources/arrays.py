@@ -40,7 +40,7 @@ def read_npz(path: Path, options: ReadOptions) -> Source:
     """Read the arrays x_train, y_train, likewise _validation and _test, and class_names; x_train is required.
 
     Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W], of which one is in memory
-    at a time; labels are integers [n]. Raises ValueError for any other content.
+    at a time; labels are integers [n].
     """
     with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
         names = [each for each in SPLIT_NAMES if each == "train" or f"x_{each}" in arrays]
@@ -91,8 +91,7 @@ def read_codes(path: Path, options: ReadOptions) -> Source:
 
     Codes are integers [n H*W] or [n H W], squares of the size of `options`; labels are integers [n] or
     one-hot [n C]. Each code becomes its color rounded to bytes, which a palette of these colors encodes as
-    the same code, but for colors that are nearly equal (`Palette.notes` counts them). Raises ValueError for
-    other content, other sizes and codes without a color.
+    the same code, but for colors that are nearly equal (`Palette.notes` counts them).
     """
     found = [path] if path.is_file() else sorted(path.glob(f"*{TRAIN}"))
     first = found[0]

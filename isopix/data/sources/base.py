@@ -102,21 +102,19 @@ def finetune_augmentation(source: str) -> AugmentationSpec | None:
 
 
 def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
-    """Return what reads the source with that name or at that path; nothing is read before it is called.
-
-    A name takes precedence over a folder of that name. Raises ValueError if the source is neither.
-    """
+    """Return what reads the source with that name, or else at that path; nothing is read before."""
     if source in DATASETS:
         return partial(DATASETS[source].read, options)
     path = Path(source).expanduser()
-    exists, hint = source and path.exists(), ""
-    is_run = (path / "recipe.json").is_file()
-    for name in reversed(FORMATS):
-        if exists and not is_run and READERS[name].claims(path):
-            return partial(READERS[name].read, path, options)
-    problem = f"{path} is {'a run folder' if is_run else 'not a dataset'}"
-    if not exists:
-        problem = f"no file or folder '{source}' exists, and no dataset has that name"
+    problem, hint = f"no file or folder '{source}' exists, and no dataset has that name", ""
+    if (path / "recipe.json").is_file():
+        problem = f"{path} is a run folder"
+    elif source and path.exists():
+        problem = f"{path} is not a dataset"
+        for reader in (READERS[name] for name in reversed(FORMATS)):
+            if reader.claims(path):
+                return partial(reader.read, path, options)
+    else:
         hint = did_you_mean(source, [*DATASETS, *similar_paths(path)])
     raise ValueError(f"{problem}; {hint}give {local_formats()}, or one of: {', '.join(DATASETS)}")
 
@@ -135,8 +133,7 @@ def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
     """Return a file as the training split, or the files with such names below a folder by split, whose name
     their own, or that of their folder, begins with.
 
-    If some name a split, the others are left out; if none does, all are train. Raises ValueError if some name
-    a split, and none is train.
+    If some name a split, the others are left out; if none does, all are train.
     """
     found: dict[SplitName, list[Path]] = {}
     unnamed: list[Path] = [path] if path.is_file() else []
@@ -189,7 +186,7 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     """Return the source with these class names, or, without any, with its labels as names.
 
     Unnamed labels above `MAX_INDEX` are identifiers: the distinct labels of all splits in ascending order
-    become the classes 0, 1, ... Raises ValueError if a label has no name, and for more than `MAX_CLASSES`.
+    become the classes 0, 1, ...
     """
     labeled = {name: split.labels for name, split in source.splits.items() if split.labels is not None}
     if not labeled:

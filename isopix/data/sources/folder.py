@@ -30,8 +30,7 @@ def read_folder(root: Path, options: ReadOptions) -> Source:
     """Read images at any depth below their class folder, by suffix; hidden files are ignored.
 
     The order is the first file of every class, then the second, and so on, so that the first n images cover
-    all classes. Raises ValueError if there is no image, if splits, classes and images cannot be
-    distinguished, or if a class is not in train.
+    all classes.
     """
     folders = _split_folders(root)
     names, classes = list[str](), list[str]()

@@ -61,9 +61,8 @@ def read_digits(options: ReadOptions) -> Source:
 def read_translated_digits(options: ReadOptions) -> Source:
     """Return the digits at random places of a black canvas of the size of `options`.
 
-    The digits are divided into training, validation and test first, always in the same way; then each
-    training digit is placed `placements` times, each validation and test digit half as often, at least once.
-    The groups of a split are the indices of its digits in scikit-learn's data.
+    The digits are always divided into training, validation and test in the same way; then each training digit
+    is placed `placements` times, the others half as often. Groups are indices in scikit-learn's data.
     """
     rows, cols = options.rows, options.cols
     if min(rows, cols) < SIDE:
@@ -107,10 +106,7 @@ def _placed(digits: NDArray[np.uint8], rows: int, cols: int, draw: torch.Generat
 
 
 def read_hub(name: str, options: ReadOptions) -> Source:
-    """Return a dataset of the Hugging Face Hub by its short name, which is kept in the cache of `datasets`.
-
-    Raises RuntimeError without the library or a reachable Hub.
-    """
+    """Return a dataset of the Hugging Face Hub, which is kept in the cache of `datasets`."""
     hub = HUB_DATASETS[name]
     files = {split: _download(name, hub.repository, word) for split, word in hub.splits.items()}
     splits, classes = splits_of({split: list(map(open_arrow, paths)) for split, paths in files.items()})

@@ -65,9 +65,7 @@ class Columns(NamedTuple):
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Source:
-    """Read one file as the training split, or a folder of files by the splits in their names or folders (see
-    `files_by_split`).
-    """
+    """Read one file as the training split, or a folder of files by split (see `files_by_split`)."""
     return _read(path, files_by_split(path, PARQUET_NAME), _parquet, options)
 
 

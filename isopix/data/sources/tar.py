@@ -37,12 +37,10 @@ Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the 
 
 
 def read_tar(path: Path, options: ReadOptions) -> Source:
-    """Read one tar file as the training split, or a folder of them by the splits in their names or folders
-    (see `files_by_split`).
+    """Read one tar file as the training split, or a folder of them by split (see `files_by_split`).
 
     A sample has one image, and a label in a .cls file (an integer) or in a .json file (`label` or `cls`, if
-    it is an integer). One without an image is an image that cannot be read. Raises ValueError if a file
-    cannot be read.
+    it is an integer). One without an image is an image that cannot be read.
     """
     root, files = path if path.is_dir() else path.parent, files_by_split(path, TAR_NAME)
     splits = {name: joined(list(map(_shard, shards)), str(path)) for name, shards in files.items()}

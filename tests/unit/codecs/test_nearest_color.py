@@ -9,7 +9,7 @@ from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.codecs import nearest_color, palette_file
+from isopix.codecs import nearest_color, palette_spec
 from isopix.codecs.nearest_color import MovingCenters
 from isopix.core.random import generator
 
@@ -82,7 +82,7 @@ def test_search_is_brute_force(colors: Tensor) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("which", ["openai", "spread", "tied"])
 def test_table_is_brute_force_on_all_colors(which: str, real_data: Path) -> None:
-    openai = palette_file.read_palette(real_data / "openai-kmeans-centers.npy").colors
+    openai = palette_spec.read_palette(real_data / "openai-kmeans-centers.npy").colors
     colors = {"openai": fixed(openai), "spread": spread(512), "tied": tied()}[which]
     table = nearest_color.lookup_table(colors)
     for index in torch.split(torch.arange(PIXELS), 2**20):

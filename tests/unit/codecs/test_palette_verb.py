@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from isopix.codecs import palette_file
+from isopix.codecs import palette_spec
 from isopix.codecs.results import PaletteResult
 from isopix.verbs.palette import palette_fit, palette_import, palette_show
 
@@ -17,7 +17,7 @@ def test_fit_writes_palette_figures_and_the_record_that_show_measures_again(tmp_
     figures = [f"p{part}.{suffix}" for part in ("", "-images") for suffix in ("json", "png", "svg")]
     assert {each.name for each in (tmp_path / "new").iterdir()} == {"p.npz", *figures}
     assert PaletteResult.read(tmp_path / "new" / "p.npz") == found
-    assert palette_file.read_palette(found.path).colors.tolist() == list(map(list, found.rgb))
+    assert palette_spec.read_palette(found.path).colors.tolist() == list(map(list, found.rgb))
     again = palette_show(tmp_path / "new" / "p.npz", data="digits", size=(8, 8), limit=50)
     assert (again.splits, again.fingerprint, again.path) == (found.splits, found.fingerprint, None)
     errors = json.loads((tmp_path / "new" / "p-images.json").read_text())["rmse_per_image"]

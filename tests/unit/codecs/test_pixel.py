@@ -10,8 +10,7 @@ from torch import Tensor
 from isopix.codecs import palette as palette_module
 from isopix.codecs.base import CodecSpec
 from isopix.codecs.palette import Palette
-from isopix.codecs.palette_file import read_palette
-from isopix.codecs.palette_spec import PaletteSpec
+from isopix.codecs.palette_spec import PaletteSpec, read_palette
 from isopix.codecs.patches import Bytes, BytesSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid

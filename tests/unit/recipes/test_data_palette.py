@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.codecs.palette_file import PaletteFile, write_palette
-from isopix.codecs.palette_spec import PaletteSpec
+from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
