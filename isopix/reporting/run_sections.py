@@ -76,7 +76,7 @@ def palette_section(run: RunRecord, path: str) -> Section | None:
         return Section("Palette", [Panel(notes=[note])]) if expected else None
     colors = run.weights.colors
     caption = f"All {len(colors):,} colors of the palette by hue and lightness."
-    tag = image_tag(_png(arrange_colors(colors, oklab(colors)).byte()), caption, scale=1.0)
+    tag = image_tag(_png(arrange_colors(colors).byte()), caption, scale=1.0)
     return Section("Palette", [Panel([Chart(tag, caption, "pixels palette")])])
 
 

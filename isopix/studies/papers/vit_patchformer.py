@@ -3,14 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isopix.recipes import patchformer, vit
-from isopix.recipes.published import (
-    FRACTIONS,
-    PATCHFORMER_TOP_1,
-    PATCHFORMER_TOP_5,
-    VIT_SELF_SUPERVISED,
-    Value,
-)
+from isopix.recipes import patchformer, published, vit
+from isopix.recipes.published import Value
 from isopix.recipes.recipe import Recipe
 from isopix.studies.papers.protocol import (
     Cell,
@@ -63,7 +57,7 @@ def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
     "vit.finetuning",
     "Fine-tuning on ImageNet at 384 pixels",
     units={ACCURACY: "%"},
-    published=VIT_SELF_SUPERVISED,
+    published=published.VIT_SELF_SUPERVISED,
     note="SGD with momentum 0.9, batch size 512, cosine decay, no weight decay, gradients clipped at norm 1, "
     "position embeddings interpolated to larger images; 1 % of the training images selects the learning "
     "rate, then all are trained on (appendix B.1.1). The paper pre-trains on JFT, and trains from scratch "
@@ -117,7 +111,7 @@ def _low_data_accuracy(method: str, labels_per_class: int) -> Read:
 
 
 BATCH_SIZES, PATCHFORMER_LRS = (16, 32, 64, 128, 256), (3e-5, 2e-4, 4e-4, 1e-3)  # section 2.2
-PERCENT = {f"{fraction} of the labels": "%" for fraction in FRACTIONS}
+PERCENT = {f"{fraction} of the labels": "%" for fraction in published.FRACTIONS}
 PATCHFORMER_NOTE = (
     "Every combination of batch size and learning rate is fine-tuned with these labels; the one with the "
     "highest validation accuracy is tested. Validation images are labeled too, and are not among the 1, 10 "
@@ -139,7 +133,7 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
     steps, every = setup.choose(tiny=(60, 20), small=(500, 50), paper=(50_000, 1000))
     grid = tuple((f"batch_size={size}", f"optimizer.lr={lr}") for size in batch_sizes for lr in lrs)
     cells: dict[str, Cell | str] = {}
-    for fraction in FRACTIONS:
+    for fraction in published.FRACTIONS:
         words = (f"steps={steps}", f"evaluate_every={every}", f"data.labels_per_class={fraction}")
         name = f"finetune-patchformer-{slug(data)}-{fraction.removesuffix('%')}-percent"
         trial = FineTune(name, network, setup.finetune_settings(data, *words), grid)
@@ -151,7 +145,7 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
     "patchformer.table1",
     "Top-1 accuracy with 1, 10 and 20 % of the labels",
     units=PERCENT,
-    published=PATCHFORMER_TOP_1,
+    published=published.PATCHFORMER_TOP_1,
     note=PATCHFORMER_NOTE,
 )
 def top_1(setup: Setup) -> Sequence[MeasuredRow]:
@@ -163,7 +157,7 @@ def top_1(setup: Setup) -> Sequence[MeasuredRow]:
     "patchformer.table2",
     "Top-5 accuracy with 1, 10 and 20 % of the labels",
     units=PERCENT,
-    published=PATCHFORMER_TOP_5,
+    published=published.PATCHFORMER_TOP_5,
     note=PATCHFORMER_NOTE,
 )
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:
