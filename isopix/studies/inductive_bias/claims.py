@@ -19,6 +19,7 @@ from isopix.studies.inductive_bias.contrasts import (
     NO_SLOPE,
     accuracy_difference,
     accuracy_regime,
+    at_fixed_loss,
     at_layers,
     best_of_others,
     difference,
@@ -29,9 +30,10 @@ from isopix.studies.inductive_bias.contrasts import (
     only_layer,
     prediction_regime,
     range_terms,
+    rank_correlation,
+    slope_on_loss,
 )
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
-from isopix.studies.inductive_bias.regression import at_fixed_loss, rank_correlation, slope_on_loss
 from isopix.studies.inductive_bias.results import Trial
 from isopix.studies.results import ClaimRecord
 

@@ -2,16 +2,21 @@
 
 from collections.abc import Callable, Sequence
 
-from isopix.plots.curves import ProbePoint, probe_points
+from pydantic import TypeAdapter
+
+from isopix.plots import curves
+from isopix.plots.curves import Bar, ProbePoint, probe_points
+from isopix.plots.style import Figure
+from isopix.probing.results import ProbeResult
 from isopix.recipes import published as pub
 from isopix.recipes.published import Value
-from isopix.studies.papers import igpt_figures
 from isopix.studies.papers.igpt_networks import igpt_finetune, igpt_network, igpt_probe, image_size_of
 from isopix.studies.papers.protocol import (
     Cell,
     MeasuredRow,
     Read,
     Record,
+    Records,
     accuracy_at,
     cells_of,
     low_data_error,
@@ -39,6 +44,49 @@ FINETUNE_NOTE = (
     "trained anew on train and validation together (sections 3.1, 3.4 and 4.5). The numbers of steps are our "
     "choice."
 )
+
+
+def draw_layers(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figure, str] | None:
+    """Draw probe accuracy by layer, a curve for each dataset (figure 2)."""
+    probes = {
+        row.data: TypeAdapter(ProbeResult).validate_python(records[cell.trial.name])
+        for row in rows
+        for cell in row.cells.values()
+        if isinstance(cell, Cell) and cell.trial.name in records
+    }
+    if not probes:
+        return None
+    caption = "Test accuracy by layer; bands: 95 % intervals; rings: best layers on validation images."
+    return curves.plot_probe_accuracy(probes), caption
+
+
+def draw_loss_and_accuracy(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figure, str] | None:
+    """Draw probe accuracy against validation loss, a line for each model (figure 3)."""
+    done = {row.method: records[row.network.name] for row in rows if row.network.name in records}
+    lines = {method: probe_points(record["log"]) for method, record in done.items()}
+    lines = {method: points for method, points in lines.items() if any(point.step for point in points)}
+    if not lines:
+        return None
+    caption = "Points: checkpoints of one model, with 95 % intervals; ring: last step; dashed: untrained."
+    return curves.plot_accuracy_vs_loss(lines, unit="pixel"), caption
+
+
+def draw_objectives(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figure, str] | None:
+    """Draw probe and fine-tuned accuracy for both objectives (figure 4)."""
+    bars: dict[str, list[Bar]] = {}
+    for row in rows:
+        values = row.values(records)
+        for single, vote in ((pub.PROBE, pub.PROBE_VOTE), (pub.FINETUNED, pub.FINETUNED_VOTE)):
+            number, voted = _fraction(values[single]), _fraction(values.get(vote))
+            if number is not None:
+                bars.setdefault(f"{row.method}, {row.data}", []).append(Bar(single, number, voted))
+    if not bars:
+        return None
+    return curves.plot_accuracy_bars(bars), "Test accuracy; outlined: majority vote of five masks per image."
+
+
+def _fraction(value: Value | str | None) -> float | None:
+    return value.number / 100 if isinstance(value, Value) else None
 
 
 @protocol(
@@ -168,7 +216,7 @@ def table4(setup: Setup) -> Sequence[MeasuredRow]:
     units={pub.BEST_LAYER: "%", pub.LAST_LAYER: "%", pub.DROP: "points"},
     published=pub.IGPT_FIGURE_2,
     note="The figure has no numbers in print; those of its text and of table 1 are shown.",
-    draw=igpt_figures.draw_layers,
+    draw=draw_layers,
 )
 def figure2(setup: Setup) -> Sequence[MeasuredRow]:
     """iGPT-L, probed at every layer."""
@@ -188,7 +236,7 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
     note="The figure has no numbers in print; those of its models on ImageNet are shown. Measured accuracies "
     "are of a smaller probe that runs in training, on validation images of the data of pre-training other "
     "than those that select its layer; losses are of validation images too.",
-    draw=igpt_figures.draw_loss_and_accuracy,
+    draw=draw_loss_and_accuracy,
 )
 def figure3(setup: Setup) -> Sequence[MeasuredRow]:
     """iGPT-S, M and L at five checkpoints."""
@@ -224,7 +272,7 @@ def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) ->
     units={pub.PROBE: "%", pub.PROBE_VOTE: "%", pub.FINETUNED: "%", pub.FINETUNED_VOTE: "%"},
     published=pub.IGPT_FIGURE_4,
     note=f"A single mask is the mean over five. {FINETUNE_NOTE}",
-    draw=igpt_figures.draw_objectives,
+    draw=draw_objectives,
 )
 def figure4(setup: Setup) -> Sequence[MeasuredRow]:
     """Probes and fine-tuning of iGPT-L with both objectives; BERT also with five masks per test image."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.studies.inductive_bias import regression
+from isopix.studies.inductive_bias import contrasts
 from isopix.studies.inductive_bias.evidence import StudyEvidence, correct_images
 from isopix.studies.inductive_bias.results import Trial
 from tests.unit.studies.inductive_bias.worlds import EFFECTS, probed, trial
@@ -34,17 +34,17 @@ def evidence(trials: Sequence[Trial]) -> StudyEvidence:
 
 
 def test_without_noise_the_encodings_worth_and_the_slope_are_found_exactly() -> None:
-    found = regression.at_fixed_loss(evidence(study(0)), "continuous", "pix2vec").estimate
+    found = contrasts.at_fixed_loss(evidence(study(0)), "continuous", "pix2vec").estimate
     assert found.mean == pytest.approx(5)
     assert found.half_width() < 1e-6
-    slope = regression.slope_on_loss(evidence(study(0))).estimate
+    slope = contrasts.slope_on_loss(evidence(study(0))).estimate
     assert slope.mean == pytest.approx(8)
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     held = []
     for seed in range(300):
-        found = regression.at_fixed_loss(evidence(study(0.03, seed)), "fourier", "pix2vec").estimate
+        found = contrasts.at_fixed_loss(evidence(study(0.03, seed)), "fourier", "pix2vec").estimate
         held.append(abs(found.mean - 2) <= found.half_width())
     assert 0.92 <= np.mean(held) <= 0.98
 
@@ -58,7 +58,7 @@ def test_a_slope_within_one_block_and_encoding_is_scipys() -> None:
     theirs = stats.linregress(
         [each.loss for each in own], [100 * each.probes["mean"].network.test_accuracy for each in own]
     )
-    found = regression.slope_on_loss(evidence(trials)).estimate
+    found = contrasts.slope_on_loss(evidence(trials)).estimate
     assert found.mean == pytest.approx(-theirs.slope)
     assert found.half_width() == pytest.approx(stats.t.ppf(0.975, 7) * theirs.stderr)
 
@@ -66,7 +66,7 @@ def test_a_slope_within_one_block_and_encoding_is_scipys() -> None:
 def test_test_images_add_their_error_by_the_weight_of_each_network() -> None:
     """Against the bootstrap over the images that all networks share."""
     trials = study(0.01, images=800)
-    found = regression.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate
+    found = contrasts.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate
     own, draw = trials[::2], np.random.default_rng(0)
     correct = np.array([correct_images(each.probes["mean"].network, 0) for each in own])
     design = np.array(
@@ -90,18 +90,18 @@ def test_test_images_add_their_error_by_the_weight_of_each_network() -> None:
 )
 def test_what_is_not_determined_is_not_told(kept: Callable[[Trial], bool]) -> None:
     trials = list(filter(kept, study(0.01)))
-    assert regression.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate is None
+    assert contrasts.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate is None
 
 
 def test_blocks_that_share_no_encoding_cannot_compare_encodings() -> None:
     pairs = {"conv": "pix2vec", "mixer": "continuous"}
     apart = [each for each in study(0.01) if pairs.get(each.block) == each.encoding]
-    assert regression.at_fixed_loss(evidence(apart), "continuous", "pix2vec").estimate is None
+    assert contrasts.at_fixed_loss(evidence(apart), "continuous", "pix2vec").estimate is None
 
 
 def test_the_rank_correlation_is_scipys_on_fishers_scale() -> None:
     trials = study(0.02)
-    found = regression.rank_correlation(evidence(trials), trials).estimate
+    found = contrasts.rank_correlation(evidence(trials), trials).estimate
     own = trials[::2]
     theirs = stats.spearmanr(
         [each.loss for each in own], [each.probes["mean"].network.test_accuracy for each in own]
@@ -111,4 +111,4 @@ def test_the_rank_correlation_is_scipys_on_fishers_scale() -> None:
 
 def test_few_networks_have_no_correlation() -> None:
     trials = study(0.02)[:8]
-    assert regression.rank_correlation(evidence(trials), trials).estimate is None
+    assert contrasts.rank_correlation(evidence(trials), trials).estimate is None
