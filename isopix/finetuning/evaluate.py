@@ -40,9 +40,8 @@ def evaluate_finetuned(
     """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing."""
     data.require_labels("evaluate")
     if tuple(data.classes) != tuple(classes):
-        others = sorted(set(classes) ^ set(data.classes)) or data.classes  # in another order
-        names = f"{', '.join(others[:5])}{' ...' if len(others) > 5 else ''}"
-        raise ValueError(f"dataset '{data.name}' has other classes than the run, or another order: {names}")
+        given, own = (f"{', '.join(each[:5])}{' ...' * (len(each) > 5)}" for each in (data.classes, classes))
+        raise ValueError(f"dataset '{data.name}' has the classes {given}; those of the run are {own}")
     test = data.test
     if not len(test) or test.labels is None:
         raise ValueError(f"dataset '{data.name}' has no test images to evaluate on")

@@ -30,7 +30,7 @@ def plot_palette(
     figure = style.new_figure(6.5 if counts is None else 6.9)
     panels = figure.subplot_mosaic(rows, height_ratios=[3.3, 2.9, 0.35][: len(rows)])
     lab = oklab(colors)
-    _tiles(panels["mosaic"], arrange_colors(colors, lab))
+    _tiles(panels["mosaic"], arrange_colors(colors))
     panels["mosaic"].set_title(title)
     lightness, green_red, blue_yellow = lab.unbind(1)
     chroma = lab[:, 1:].norm(dim=1)
@@ -77,10 +77,11 @@ def _tiles(axes: Axes, tiles: Float[Tensor, "rows cols 3"]) -> None:
     axes.set_axis_off()
 
 
-def arrange_colors(colors: PaletteColors, lab: Float[Tensor, "K 3"]) -> Float[Tensor, "rows cols 3"]:
+def arrange_colors(colors: PaletteColors) -> Float[Tensor, "rows cols 3"]:
     """Return columns of similar hue, grays first, each from light to dark; unused tiles are white."""
     rows = 1 if len(colors) <= MAX_SINGLE_ROW else round(math.sqrt(len(colors) / 2))
     cols = math.ceil(len(colors) / rows)
+    lab = oklab(colors)
     hue = torch.atan2(lab[:, 2], lab[:, 1])
     hue[lab[:, 1:].norm(dim=1) < GRAY_CHROMA] = -4.0  # before every angle
     order = torch.stack([hue, lab[:, 0]], dim=1).tolist()

@@ -117,19 +117,16 @@ class MinibatchProbe(ProbeMethod):
     floats_per_weight = 2  # weights and velocities
 
     @abc.abstractmethod
-    def rates(self) -> tuple[float, ...]:
+    def grid(self) -> Mapping[str, tuple[float, ...]]:
         """Return the learning rates to train with, in descending order."""
 
     @abc.abstractmethod
     def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:
         """Return the weights of each layer at each learning rate, and the steps of each layer."""
 
-    def grid(self) -> Mapping[str, tuple[float, ...]]:
-        return {LEARNING_RATE: self.rates()}
-
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
         width = problem.splits.train.features.shape[2]
-        floats = self.floats_per_weight * len(self.rates()) * len(problem.classes) * width
+        floats = self.floats_per_weight * len(self.grid()[LEARNING_RATE]) * len(problem.classes) * width
         return map(self._fit, problem.parts(MAX_BYTES // (4 * floats)))
 
     def _fit(self, problem: ProbeProblem) -> FittedProbe:
@@ -146,7 +143,7 @@ class MinibatchProbe(ProbeMethod):
         def predict_proba(features: Features) -> Probabilities:
             return kept.logits(standardizer(features))[:, :, 0].softmax(-1)
 
-        rates = torch.tensor(self.rates(), dtype=torch.float64)[selected].tolist()
+        rates = torch.tensor(self.grid()[LEARNING_RATE], dtype=torch.float64)[selected].tolist()
         objectives = kept.evaluate(train)[0][:, 0].tolist()
         return FittedProbe(
             accuracies.gather(1, selected[:, None])[:, 0],
@@ -191,8 +188,8 @@ class SgdProbe(MinibatchProbe):
         if not (self.lr_grid and falls and self.lr_grid[-1] > 0 and math.isfinite(self.lr_grid[0])):
             raise ValueError(f"lr_grid {self.lr_grid} must be positive numbers in descending order")
 
-    def rates(self) -> tuple[float, ...]:
-        return self.lr_grid
+    def grid(self) -> Mapping[str, tuple[float, ...]]:
+        return {LEARNING_RATE: self.lr_grid}
 
     def fixed(self, selected: Mapping[str, Number]) -> "SgdProbe":
         return replace(self, lr_grid=(selected[LEARNING_RATE],))
@@ -238,8 +235,8 @@ class AdamProbe(MinibatchProbe):
     def label(self) -> str:
         return "logistic regression (Adam)"
 
-    def rates(self) -> tuple[float, ...]:
-        return (self.lr,)
+    def grid(self) -> Mapping[str, tuple[float, ...]]:
+        return {LEARNING_RATE: (self.lr,)}
 
     def train(self, images: BatchReader) -> tuple[LinearClassifiers, list[int]]:
         problem = images.problem

@@ -244,28 +244,24 @@ class LowDataResult(Result):
     published: Mapping[str, Mapping[int, tuple[float, float]]] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
-        """Return the errors by method and number of labels, and the published ones."""
+        """Return the errors by method and number of labels, and published ones of as many labels."""
         first = next(iter(self.results.values()))
-        totals = [each.num_train_images for each in first]
         names = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]
         rows = [
             (_few_labels_title(method, found), *(mean_and_std(each.errors) for each in found))
             for method, found in self.results.items()
         ]
+        for name, known in self.published.items():
+            errors = [known.get(each.num_train_images) for each in first]
+            if any(errors):
+                texts = ("{:.1f}% ± {:.1f}%".format(*each) if each else "" for each in errors)
+                rows.append((f"{name}, published", *texts))
         chosen = self.measurement.selection if self.measurement else ""
         caption = (
             f"Test error on {self.data} ({first[0].num_test_images:,} images): "
             f"{mean_over_subsets(len(first[0].errors))}; {chosen}; pool {self.pool}"
         )
-        tables = [Table(caption, ("labels per class (total)", *names), rows)]
-        known = sorted({count for errors in self.published.values() for count in errors} & set(totals))
-        if known:
-            columns = ("labels per class (total)", *(names[totals.index(count)] for count in known))
-            rows = [
-                (name, *(_published(errors, n) for n in known)) for name, errors in self.published.items()
-            ]
-            tables.append(Table(f"Published test error on {self.data}", columns, rows))
-        return tables
+        return [Table(caption, ("labels per class (total)", *names), rows)]
 
 
 def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
@@ -280,7 +276,3 @@ def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
         return title
     low, high = min(layers), max(layers)
     return f"{title}, layer {low}" if low == high else f"{title}, layers {low} to {high}"
-
-
-def _published(errors: Mapping[int, tuple[float, float]], count: int) -> str:
-    return "{:.1f}% ± {:.1f}%".format(*errors[count]) if count in errors else ""

@@ -48,11 +48,9 @@ def data_section(run: RunRecord) -> Section | None:
         " the model, before augmentation and codec."
     )
     tag = image_tag(png_bytes(picture), f"Training images. {caption}")
-    counts = {
-        **dict(zip(data.classes, data.counts, strict=True)),
-        "all": map(sum, zip(*data.counts, strict=True)),
-    }
-    rows = [(name, *map("{:,}".format, each)) for name, each in counts.items()]
+    sums = map(sum, zip(*data.counts, strict=True))
+    counts = [*zip(data.classes, data.counts, strict=True), ("all", sums)]
+    rows = [(name, *map("{:,}".format, each)) for name, each in counts]
     title = f"Images of {len(data.classes):,} classes"
     tables = [Table(title, ["class", "training", "validation", "test"], rows)] if len(rows) > 2 else []
     return Section("Data", [Panel([Chart(tag, caption, "pixels")], tables)])
@@ -78,7 +76,7 @@ def palette_section(run: RunRecord, path: str) -> Section | None:
         return Section("Palette", [Panel(notes=[note])]) if expected else None
     colors = run.weights.colors
     caption = f"All {len(colors):,} colors of the palette by hue and lightness."
-    tag = image_tag(_png(arrange_colors(colors, oklab(colors)).byte()), caption, scale=1.0)
+    tag = image_tag(_png(arrange_colors(colors).byte()), caption, scale=1.0)
     return Section("Palette", [Panel([Chart(tag, caption, "pixels palette")])])
 
 

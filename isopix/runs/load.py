@@ -117,15 +117,11 @@ class LoadedRun:
     def finetuned(self, path: Path | str | None = None) -> FineTuneModel:
         """Return the network with its class head. Raises ValueError, naming `path`, if it has none."""
         settings, name = self.recipe.finetune, "this model" if path is None else f"run {path}"
-        if settings is None:
+        if settings is None or self.class_head is None:
             finetune = command_line("finetune", path or "RUN", "--out", "OUT")
-            raise ValueError(f"{name} is not fine-tuned and has no class head; to fine-tune it: {finetune}")
-        if not settings.has_class_loss:
             raise ValueError(
-                f"{name} was trained on codes alone (generative_weight=inf) and has no class head"
+                f"{name} is not fine-tuned on classes and has no class head; to do so: {finetune}"
             )
-        if self.class_head is None:
-            raise ValueError(f"{name} has no class head: classifier.safetensors is missing")
         model = FineTuneModel(self.model, self.recipe.model.width, len(self.classes), settings)
         model.head = self.class_head
         return model

@@ -79,14 +79,11 @@ class TrainingLog:
         """Return a warning if the last validation loss is above that of the initial weights."""
         if record.get("split") != "validation" or record["step"] != self.steps or "loss_nats" not in record:
             return ""
-        before = [each for each in self.read() if each.get("split") == "validation" and each["step"] == 0]
-        losses = [each["loss_nats"] for each in before if "loss_nats" in each]
-        if not losses or record["loss_nats"] <= losses[0]:
-            return ""
-        return (
-            f"the validation loss of {record['loss_nats']:.4f} nats is above that of the initial weights, "
-            f"{losses[0]:.4f} nats; try a lower optimizer.lr"
+        first, last = validation_losses(self.read())[0], record["loss_nats"]
+        text = (
+            f"the validation loss of {last:.4f} nats is above that of the initial weights, {first:.4f} nats"
         )
+        return f"{text}; try a lower optimizer.lr" if last > first else ""
 
     def total(self, name: str) -> float:
         """Return the `seconds` or `energy_joules` of training so far."""
@@ -101,16 +98,16 @@ class TrainingLog:
             if int(path.stem.removeprefix("step-")) > step:
                 path.unlink()
         self._detector: DivergenceDetector | None = None
-        self._last: tuple[int, float] | None = None
         for record in self.read():
             self._watch(record)
 
     def check_end(self) -> None:
         """Raise DivergedError if training has ended with a loss more than twice as high as at its start."""
-        if self._detector is not None and self._last is not None:
-            step, loss = self._last
-            if loss > 2 * abs(self._detector.initial_loss):
-                raise DivergedError(step, loss, self._detector.lowest)
+        detector = self._detector
+        if detector is not None and detector.recent:
+            step, loss = detector.recent[-1]
+            if loss > 2 * abs(detector.initial_loss):
+                raise DivergedError(step, loss, detector.lowest)
 
     def sync(self) -> None:
         """Flush all lines to the disk."""
@@ -129,7 +126,6 @@ class TrainingLog:
         if self._detector is None:
             self._detector = DivergenceDetector(self.steps, initial_loss=record[name])
         if record["kind"] == "train":
-            self._last = record["step"], record[name]
             self._detector.update(record["step"], record[name])
             if self._detector.diverged:
                 since = self._detector.high_since or record["step"]
@@ -196,7 +192,18 @@ def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) 
     """
     if step == 0:
         return initially
-    return recipe.predicts_codes and (initially or _is_below_unigram(read_log(run.log)))
+    if initially or not recipe.predicts_codes:
+        return recipe.predicts_codes
+    records = read_log(run.log)
+    losses, unigram = validation_losses(records), unigram_nats(records)
+    return bool(losses) and unigram is not None and losses[-1] < unigram
+
+
+def validation_losses(records: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the validation losses of the codes in a log."""
+    return [
+        each["loss_nats"] for each in records if each.get("split") == "validation" and "loss_nats" in each
+    ]
 
 
 def unigram_nats(records: Sequence[Mapping[str, Any]]) -> float | None:
@@ -207,12 +214,3 @@ def unigram_nats(records: Sequence[Mapping[str, Any]]) -> float | None:
         if each["kind"] == "baselines" and each["held_out"] == "validation"
     )
     return next(found, None)
-
-
-def _is_below_unigram(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the last validation loss of the codes is below the unigram baseline; False if unknown."""
-    losses = [
-        each["loss_nats"] for each in records if each.get("split") == "validation" and "loss_nats" in each
-    ]
-    baseline = unigram_nats(records)
-    return bool(losses) and baseline is not None and losses[-1] < baseline

@@ -1,10 +1,11 @@
 """Compare fine-tuned runs: paired differences of test accuracy over seeds and draws of the labels."""
 
 import glob
-from collections.abc import Mapping, Sequence
-from itertools import product, takewhile
+import os
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ import torch
 from isopix.core.measurement import Measurement
 from isopix.core.overrides import flatten
 from isopix.core.stats import crossed_mean
-from isopix.core.text import command_line
+from isopix.core.text import command_line, count_of
 from isopix.data.measurement import described_differences
 from isopix.runs.image_lists import ClassifiedImages, load_test_images
 from isopix.runs.state import read_environment
@@ -20,6 +21,8 @@ from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.results import Comparison, LabelDraw
+
+T = TypeVar("T")
 
 VARIED = ("train.seed", "data.seed", "data.subset", "data.source")  # a source is compared by its fingerprint
 TESTED = {"accuracy", "images"}  # in the log record of the test images
@@ -55,10 +58,13 @@ class RunGroup(NamedTuple):
     def draws(self) -> list[LabelDraw]:
         return sorted({draw for _, draw in self.runs})
 
-    @property
-    def cells(self) -> list[list[FinishedRun]]:
-        """The runs by seed (rows) and draw (columns)."""
-        return [[self.runs[seed, draw] for draw in self.draws] for seed in self.seeds]
+    def table(self, value: Callable[[FinishedRun], T]) -> tuple[tuple[T, ...], ...]:
+        """Return a value of each run, by seed (rows) and draw (columns)."""
+        return tuple(tuple(value(self.runs[seed, draw]) for draw in self.draws) for seed in self.seeds)
+
+    def __str__(self) -> str:
+        draws = ", ".join(f"{draw.data_seed}.{draw.subset}" for draw in self.draws)
+        return f"seeds {', '.join(map(str, self.seeds))} and draws (data.seed.subset) {draws}"
 
 
 def compare_with(group: Sequence[str], baseline: Sequence[str]) -> Comparison:
@@ -68,15 +74,20 @@ def compare_with(group: Sequence[str], baseline: Sequence[str]) -> Comparison:
     Raises ValueError if a run is not finished, if settings differ within a group, and unless each run has a
     counterpart with the same seed, labels, validation and test images.
     """
-    name, runs = _title(group), find_runs(group)
-    if not baseline:
-        return compare_groups(*split_by_origin(name, runs))
-    return compare_groups(read_group(name, runs), read_group(_title(baseline), find_runs(baseline)))
+    name, runs = _title(group), list(map(read_finished_run, find_runs(group)))
+    if baseline:
+        others = list(map(read_finished_run, find_runs(baseline)))
+        return compare_groups(gather(name, runs), gather(_title(baseline), others))
+    tuned, scratch = ([run for run in runs if (run.pretrained is None) is other] for other in (False, True))
+    if not tuned or not scratch:
+        missing = "from scratch" if tuned else "of a pre-trained network"
+        raise ValueError(f"{name} has no fine-tuned run {missing}; give a baseline to compare with")
+    return compare_groups(gather("fine-tuned", tuned), gather("from scratch", scratch))
 
 
 def groups_of(places: Sequence[str]) -> list[list[str]]:
     """Return a group for each folder of runs and each pattern; run folders are one group."""
-    runs = [place for place in places if is_run(place)]
+    runs = [place for place in places if _is_run(Path(place))]
     return [*filter(None, [runs]), *([place] for place in places if place not in runs)]
 
 
@@ -89,7 +100,7 @@ def find_runs(places: Sequence[str]) -> list[Path]:
     for place in places:
         path = Path(place)
         near = path.iterdir() if path.is_dir() else map(Path, glob.glob(place))  # noqa: PTH207
-        runs = [path] if is_run(place) else sorted(each for each in near if is_run(str(each)))
+        runs = [path] if _is_run(path) else sorted(filter(_is_run, near))
         if not runs:
             raise ValueError(f"no run in {place}; give run folders, a folder of them or a pattern")
         tuned = [each for each in runs if read_json(RunFolder(each).recipe).get("finetune") is not None]
@@ -99,24 +110,21 @@ def find_runs(places: Sequence[str]) -> list[Path]:
     return found
 
 
-def is_run(place: str) -> bool:
-    """Return whether a path is a run folder, and not a folder of runs or a pattern."""
-    return RunFolder(Path(place)).recipe.is_file()
+def _is_run(path: Path) -> bool:
+    return RunFolder(path).recipe.is_file()
 
 
-def read_group(name: str, paths: Sequence[Path]) -> RunGroup:
-    """Read finished runs. Raises ValueError for runs without a test accuracy, for two of the same seed and
-    draw, for different settings, and where a seed lacks a draw that another one has.
+def gather(name: str, found: Sequence[FinishedRun]) -> RunGroup:
+    """Return a group of runs. Raises ValueError for two of the same seed and draw, for different settings,
+    and where a seed lacks a draw that another one has.
     """
     runs: dict[tuple[int, LabelDraw], FinishedRun] = {}
-    for run in map(read_finished_run, paths):
+    for run in found:
         other = runs.setdefault((run.seed, run.draw), run)
         if other is not run:
             raise ValueError(f"{other.path} and {run.path} have the same seed and labels; give one of them")
-        first = next(iter(runs.values()))
-        different = _differences(run.settings, first.settings)
-        if different:
-            raise ValueError(f"{run.path} and {first.path} differ in {_listed(different)}")
+        if different := _differences(run.settings, found[0].settings):
+            raise ValueError(f"{run.path} and {found[0].path} differ in {_listed(different)}")
     group = RunGroup(name, runs)
     missing = [key for key in product(group.seeds, group.draws) if key not in runs]
     if missing:
@@ -126,19 +134,6 @@ def read_group(name: str, paths: Sequence[Path]) -> RunGroup:
             f"data.seed={draw.data_seed} data.subset={draw.subset}"
         )
     return group
-
-
-def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGroup]:
-    """Return the runs that started from a pre-trained network, and those from scratch.
-
-    Raises ValueError without one of them, and what `read_group` raises.
-    """
-    origins = {path: read_environment(RunFolder(path)).pretrained is not None for path in paths}
-    tuned, scratch = ([path for path in paths if origins[path] is wanted] for wanted in (True, False))
-    if not tuned or not scratch:
-        missing = "from scratch" if tuned else "of a pre-trained network"
-        raise ValueError(f"{name} has no fine-tuned run {missing}; give a baseline to compare with")
-    return read_group("fine-tuned", tuned), read_group("from scratch", scratch)
 
 
 def read_finished_run(path: Path) -> FinishedRun:
@@ -169,34 +164,25 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
     """
     if group.runs.keys() != baseline.runs.keys():
         raise ValueError(
-            f"{group.name} and {baseline.name} are not paired: they have {_design(group)}, and "
-            f"{_design(baseline)}"
+            f"{group.name} and {baseline.name} are not paired: they have {group}, and {baseline}"
         )
     for key, run in group.runs.items():
         _check_pair(run, baseline.runs[key])
-    accuracies, others = (_accuracies(each) for each in (group, baseline))
+    accuracies, others = (each.table(lambda run: run.accuracy) for each in (group, baseline))
     images, groups = _paired_images(group, baseline)
     return Comparison(
         group=group.name,
         baseline=baseline.name,
         seeds=tuple(group.seeds),
         draws=tuple(group.draws),
-        num_images=group.cells[0][0].num_images,
-        accuracies=tuple(map(tuple, accuracies.tolist())),
-        baseline_accuracies=tuple(map(tuple, others.tolist())),
-        difference=crossed_mean(accuracies - others, images, groups).as_record(),
-        measurements=_measurements(group),
-        baseline_measurements=_measurements(baseline),
+        num_images=next(iter(group.runs.values())).num_images,
+        accuracies=accuracies,
+        baseline_accuracies=others,
+        difference=crossed_mean(np.array(accuracies) - np.array(others), images, groups).as_record(),
+        measurements=group.table(lambda run: run.measurement),
+        baseline_measurements=baseline.table(lambda run: run.measurement),
         notes=tuple(_notes(group, baseline, paired_images=images is not None)),
     )
-
-
-def _measurements(group: RunGroup) -> tuple[tuple[Measurement, ...], ...]:
-    return tuple(tuple(run.measurement for run in row) for row in group.cells)
-
-
-def _accuracies(group: RunGroup) -> np.ndarray:
-    return np.array([[run.accuracy for run in row] for row in group.cells])
 
 
 def _check_pair(run: FinishedRun, other: FinishedRun) -> None:
@@ -212,7 +198,9 @@ def _paired_images(group: RunGroup, baseline: RunGroup) -> tuple[np.ndarray | No
     """Return 1, 0 or -1 for each seed, draw and test image, and the group of each image; None unless all runs
     have the same images.
     """
-    found = [run.images for each in (group, baseline) for row in each.cells for run in row]
+    found = [
+        images for each in (group, baseline) for row in each.table(lambda run: run.images) for images in row
+    ]
     known = [images for images in found if images is not None]
     if len(known) < len(found) or not all(torch.equal(known[0].hashes, each.hashes) for each in known):
         return None, None
@@ -224,15 +212,16 @@ def _paired_images(group: RunGroup, baseline: RunGroup) -> tuple[np.ndarray | No
 
 def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[str]:
     """Say what differs between the groups beside their initial weights, and what the interval leaves out."""
-    first, other = group.cells[0][0], baseline.cells[0][0]
-    different = _differences(first.settings, other.settings)
-    pairs = [(run.measurement, baseline.runs[key].measurement) for key, run in group.runs.items()]
-    different += dict.fromkeys(text for pair in pairs for text in described_differences(*pair))
+    pairs = [(run, baseline.runs[key]) for key, run in group.runs.items()]
+    run, other = pairs[0]
+    different = _differences(run.settings, other.settings)
+    measured = (described_differences(one.measurement, two.measurement) for one, two in pairs)
+    different += dict.fromkeys(text for texts in measured for text in texts)
     notes = [f"{group.name} and {baseline.name} differ in {_listed(different)}"] if different else []
     for each in (group, baseline):
         origins = {run.pretrained for run in each.runs.values()} - {None}
         if 0 < len(origins) < len(each.seeds):
-            networks = f"{len(origins)} pre-trained network{'s' * (len(origins) > 1)}"
+            networks = count_of(len(origins), "pre-trained network")
             notes.append(f"{each.name}: {networks} for {len(each.seeds)} seeds")
     for what, levels in (("seed", group.seeds), ("draw of the labels", group.draws)):
         if len(levels) == 1:
@@ -243,12 +232,8 @@ def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[
 
 
 def _differences(settings: Mapping[str, Any], others: Mapping[str, Any]) -> list[str]:
-    names = sorted(settings.keys() | others.keys())
-    return [
-        f"{name} ({settings.get(name)}, {others.get(name)})"
-        for name in names
-        if settings.get(name) != others.get(name)
-    ]
+    pairs = {name: (settings.get(name), others.get(name)) for name in sorted(settings.keys() | others.keys())}
+    return [f"{name} ({own}, {other})" for name, (own, other) in pairs.items() if own != other]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -256,13 +241,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_LISTED]) + more
 
 
-def _design(group: RunGroup) -> str:
-    draws = ", ".join(f"{draw.data_seed}.{draw.subset}" for draw in group.draws)
-    return f"seeds {', '.join(map(str, group.seeds))} and draws (data.seed.subset) {draws}"
-
-
 def _title(group: Sequence[str]) -> str:
     """Return the name of a folder or pattern, or what the names of several have in common."""
     names = [Path(each).name for each in group]
-    common = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    return "".join(letters[0] for letters in common).rstrip("-_.* ") or names[0]
+    return os.path.commonprefix(names).rstrip("-_.* ") or names[0]  # noqa: RUF071  of letters

@@ -23,17 +23,11 @@ Positions = Annotated[
 ]
 Renormalize = Annotated[
     bool,
-    Parameter(
-        help="Exclude attention to a class token from distances; otherwise it counts as distance 0, as in "
-        "much published code."
-    ),
+    Parameter(help="Exclude attention to a class token from distances; otherwise it counts as distance 0."),
 ]
 Only = Annotated[
     tuple[str, ...],
-    Parameter(
-        negative="",
-        help="Name of an analysis to run, such as attention_distance; repeatable. Default: all.",
-    ),
+    Parameter(negative="", help="Analysis to run, such as attention_distance; repeatable. Default: all."),
 ]
 
 

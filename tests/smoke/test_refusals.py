@@ -114,10 +114,7 @@ REFUSED = {
     ),
     f"{NEW} --data ar": f"folder ar is a run folder; as a dataset give {SOURCES}",
     "finetune ar --out r --data flat": NO_CLASSES,
-    "evaluate tuned --data photos": (
-        "dataset 'photos' has other classes than the run: it lacks 0, 1, 2, 3, 4 ... and the run does "
-        "not know cats, dogs"
-    ),
+    "evaluate tuned --data photos": "has the classes cats, dogs; those of the run are 0, 1, 2, 3, 4 ...",
     # What a model cannot do.
     "sample bert": (
         "this model (objective: masked) cannot sample images; "
@@ -125,7 +122,7 @@ REFUSED = {
     ),
     "complete ar --rows 0": "--rows must be between 1 and 7 for this model; got 0",
     "complete ar --rows 8": "--rows must be between 1 and 7 for this model; got 8",
-    "evaluate ar": "is not fine-tuned and has no class head; to fine-tune it: isopix finetune ar --out OUT",
+    "evaluate ar": "is not fine-tuned on classes and has no class head; to do so: isopix finetune ar --out",
     "evaluate tuned --mask-ensemble -1": "--mask-ensemble is -1; allowed: 0 or more",
     "probe ar --mask-ensemble 5": "mask-ensemble is 5, but an autoregressive model masks nothing; allowed: 0",
     "probe ar --concat -1": "--concat is -1; allowed: 0 or more",

@@ -64,10 +64,8 @@ def study_figures(
     """Yield every figure that the trials and examples allow, in the paper's order, then those of inductive
     biases and of claims.
     """
-    shown, pools = (
-        _comparable(examples),
-        [_results(trials, pool) for pool in trials[0].probes] if trials else [],
-    )
+    shown = _comparable(examples)
+    pools = [_results(trials, pool) for pool in trials[0].probes] if trials else []
     if shown:
         yield _reconstructions(shown)
     yield from _encodings()
@@ -83,9 +81,7 @@ def study_figures(
         yield _biases(shown, trials)
         yield _receptive_fields(shown)
     if rows := claim_rows(claims):
-        caption = (
-            "Contrasts of the claims with 95 % intervals; each is positive if its claim (letter) is true."
-        )
+        caption = "Contrasts of the claims with 95 % intervals, each positive if its claim (letter) is true."
         yield PageFigure("claims", caption, plot_forest(rows), _row_numbers(rows))
 
 
@@ -149,13 +145,15 @@ def _comparable(examples: Sequence[Example]) -> list[Example]:
 def _results(trials: Sequence[Trial], pool: Pool) -> PoolResults:
     """Return the means of networks, and of baselines that are the same for all networks."""
     probes = [trial.probes[pool] for trial in trials]
-    components = [each.pixel_components for each in probes if each.pixel_components is not None]
-    baselines = {RAW_PIXELS: mean(each.raw_pixels.test_accuracy for each in probes)}
-    if components:
-        baselines[PIXEL_COMPONENTS] = mean(each.test_accuracy for each in components)
-    baselines["chance"] = mean(each.majority for each in probes)
-    before = group_trials(trials, pool, untrained=True)
-    return PoolResults(pool, group_trials(trials, pool), before, baselines)
+    shared = {
+        RAW_PIXELS: [each.raw_pixels.test_accuracy for each in probes],
+        PIXEL_COMPONENTS: [each.pixel_components.test_accuracy for each in probes if each.pixel_components],
+        "chance": [each.majority for each in probes],
+    }
+    baselines = {name: mean(found) for name, found in shared.items() if found}
+    return PoolResults(
+        pool, group_trials(trials, pool), group_trials(trials, pool, untrained=True), baselines
+    )
 
 
 def _reconstructions(networks: Sequence[Example]) -> PageFigure:
@@ -204,15 +202,11 @@ def _biases(networks: Sequence[Example], trials: Sequence[Trial]) -> PageFigure:
     means, stds = dict[str, list[dict[str, float]]](), dict[str, list[dict[str, float]]]()
     for each in networks:
         own = [t.measurements for t in trials if t.architecture == (each.block, "pix2vec", each.depth)]
-        layers = [
-            {name: mean_std([measured[name][layer] for measured in own]) for name in BIASES}
-            for layer in range(each.depth + 1)
-        ]
-        means[each.block] = [
-            {"layer": i, **{name: value.mean for name, value in layer.items()}}
-            for i, layer in enumerate(layers)
-        ]
-        stds[each.block] = [{name: value.std for name, value in layer.items()} for layer in layers]
+        means[each.block], stds[each.block] = [], []
+        for layer in range(each.depth + 1):
+            found = {name: mean_std([measured[name][layer] for measured in own]) for name in BIASES}
+            means[each.block].append({"layer": layer, **{name: value.mean for name, value in found.items()}})
+            stds[each.block].append({name: value.std for name, value in found.items()})
     rows, cols = ((side + 1) // 2 for side in networks[0].receptive_field.fractions.shape)
     uniform = uniform_receptive_field(Grid(rows, cols)).mean_distance
     several = len({trial.seed for trial in trials}) > 1
@@ -222,9 +216,7 @@ def _biases(networks: Sequence[Example], trials: Sequence[Trial]) -> PageFigure:
 
 def _receptive_fields(networks: Sequence[Example]) -> PageFigure:
     fields = {each.block: each.receptive_field for each in networks}
-    caption = (
-        "Where a change of the center pixel shows after the last block; gray offsets were never sampled."
-    )
+    caption = "Where a change of the center pixel shows after the last block; gray: offsets never sampled."
     numbers = {block: each.fractions.tolist() for block, each in fields.items()}
     return PageFigure("receptive_fields", caption, plot_receptive_fields(fields), numbers)
 

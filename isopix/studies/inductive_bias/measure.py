@@ -38,6 +38,7 @@ from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, Poo
 RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 EXAMPLE_IMAGES = 6
+PICTURES = ("original", "pixel_mask", "target", "prediction")
 CONFIG = ProbeConfig(num_resamples=1)  # no gain is computed
 
 
@@ -95,31 +96,27 @@ def save_example(path: Path, loaded: LoadedRun, images: Images) -> None:
     encoding = embedding_similarity(loaded.network.backbone.stem.value_table()[0])
     field = _biases(loaded.network, images, seed=0).receptive_field[-1]
     assert field.samples is not None, "it was measured"
+    arrays = {
+        **{name: getattr(found, name).numpy() for name in PICTURES},
+        "exact": found.accuracy,
+        "similarity": encoding.similarity.astype(np.float16),
+        "distance_preservation": encoding.distance_preservation,
+        "effective_rank": encoding.effective_rank,
+        "receptive_field": field.fractions[None].astype(np.float32),
+        "receptive_field_samples": field.samples,
+    }
     buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        original=found.original.numpy(),
-        pixel_mask=found.pixel_mask.numpy(),
-        target=found.target.numpy(),
-        prediction=found.prediction.numpy(),
-        exact=np.array(found.accuracy),
-        similarity=encoding.similarity.astype(np.float16),
-        distance_preservation=np.array(encoding.distance_preservation),
-        effective_rank=np.array(encoding.effective_rank),
-        receptive_field=field.fractions[None].astype(np.float32),
-        receptive_field_samples=field.samples,
-    )
+    np.savez_compressed(buffer, **arrays)
     replace_file(path, buffer.getvalue())
 
 
 def read_example(path: Path, architecture: Architecture) -> Example:
     """Read what `save_example` wrote."""
     arrays = read_arrays(path)
-    pictures = ("original", "pixel_mask", "target", "prediction")
     return Example(
         architecture[0],
         architecture[2],
-        **{name: torch.from_numpy(arrays[name]) for name in pictures},
+        **{name: torch.from_numpy(arrays[name]) for name in PICTURES},
         exact=float(arrays["exact"]),
         encoding=LevelSimilarity(
             arrays["similarity"].astype(np.float64),
@@ -164,13 +161,12 @@ def _read_pools(loaded: LoadedRun, network: Network, data: ImageDataset) -> dict
         return extract_features(network, images, pool=STUDY_POOLS, precision=precision)
 
     together = _splits(data, read)
-    ends = accumulate(pooled_width(pool, loaded.recipe.grid, width) for pool in STUDY_POOLS)
-    columns = [slice(*pair) for pair in pairwise([0, *ends])]
+    ends = accumulate((pooled_width(pool, loaded.recipe.grid, width) for pool in STUDY_POOLS), initial=0)
 
     def select(columns: slice) -> FeatureSplits:
         return together.map(lambda split: split.map(lambda features: features[..., columns]))
 
-    return {pool: select(each) for pool, each in zip(STUDY_POOLS, columns, strict=True)}
+    return {pool: select(slice(*pair)) for pool, pair in zip(STUDY_POOLS, pairwise(ends), strict=True)}
 
 
 def _probe(

@@ -161,11 +161,6 @@ class StudyResult(Result):
     claims: Mapping[Pool, tuple[ClaimRecord, ...]]
     trials: Mapping[str, TrialResult]
 
-    @property
-    def failed(self) -> dict[str, TrialResult]:
-        """The trials that failed."""
-        return {name: trial for name, trial in self.trials.items() if trial.status == "failed"}
-
     def verdict_counts(self, pool: Pool) -> str:
         """Return how many claims hold under a pool, as `pool mean: holds 3, not decided 7`."""
         counts = Counter(claim.verdict for claim in self.claims[pool])
@@ -179,23 +174,18 @@ class StudyResult(Result):
     @property
     def failure(self) -> str:
         """How many trials failed, and why the first did."""
-        if not self.failed:
-            return ""
-        name, first = next(iter(self.failed.items()))
-        count = f"{len(self.failed)} of {len(self.trials)} trials failed; the same command retries them"
-        return f"{count}; {name}: {first.reason}"
+        failed = [f"{name}: {each.reason}" for name, each in self.trials.items() if each.status == "failed"]
+        count = f"{len(failed)} of {len(self.trials)} trials failed; the same command retries them"
+        return f"{count}; {failed[0]}" if failed else ""
 
     def _networks(self) -> Table:
         caption = (
             "Networks, mean ± standard deviation over seeds: validation loss (nats per masked sub-pixel), "
             "test accuracy (%) of the layer chosen on validation images, and of the untrained network"
         )
-        columns = ["network", "loss"]
-        for pool in POOL_DESCRIPTIONS:
-            columns += [f"accuracy, {pool}", "untrained"]
-        return Table(
-            caption, [*columns, "best layers", "learning rate", "time", "done"], self._rows(_network_row)
-        )
+        pools = [title for pool in STUDY_POOLS for title in (f"accuracy, {pool}", "untrained")]
+        columns = ["network", "loss", *pools, "best layers", "learning rate", "time", "done"]
+        return Table(caption, columns, self._rows(_network_row))
 
     def _biases(self) -> Table:
         caption = (
@@ -226,7 +216,7 @@ def _network_row(trials: Sequence[TrialResult]) -> list[str]:
     done = [each.trial for each in trials if each.trial]
     count = f"{len(done)} of {len(trials)}"
     if not done:
-        return [*[MISSING] * (4 + 2 * len(POOL_DESCRIPTIONS)), count]
+        return [*[MISSING] * (4 + 2 * len(STUDY_POOLS)), count]
     accuracies = [
         _spread([100 * getattr(trial.probes[pool], name).test_accuracy for trial in done], 1)
         for pool in done[0].probes

@@ -3,24 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from isopix.plots.curves import ProbePoint, probe_points
-from isopix.recipes import published
-from isopix.recipes.published import (
-    ACCURACY,
-    BEST_LAYER,
-    DROP,
-    FEATURES,
-    FINETUNED,
-    FINETUNED_VOTE,
-    IR,
-    LAST_LAYER,
-    LOSS,
-    NUM_LABELS,
-    PARAMETERS,
-    PROBE,
-    PROBE_VOTE,
-    STEPS,
-    Value,
-)
+from isopix.recipes import published as pub
+from isopix.recipes.published import Value
 from isopix.studies.papers import igpt_figures
 from isopix.studies.papers.igpt_networks import igpt_finetune, igpt_network, igpt_probe, image_size_of
 from isopix.studies.papers.protocol import (
@@ -41,7 +25,7 @@ NUM_MASKS = 5  # whose predictions are combined (section 4.6)
 CONCAT = 5  # layers around the best one (section 4.4)
 # Checkpoints of figure 3, as multiples of the interval of probes in training; None is the last step.
 CHECKPOINTS = {"1/16": 1, "1/8": 2, "1/4": 4, "1/2": 8, "all": None}
-PERCENT = {ACCURACY: "%"}
+PERCENT = {pub.ACCURACY: "%"}
 BEST, LAST = accuracy_at("network.best.test_accuracy"), accuracy_at("network.layers.-1.test_accuracy")
 REFIT = accuracy_at("refit.test_accuracy")
 TUNED = accuracy_at("metrics.accuracy")
@@ -61,12 +45,12 @@ FINETUNE_NOTE = (
     "igpt.table1",
     "Linear probes on CIFAR-10, CIFAR-100 and STL-10",
     units=PERCENT,
-    published=published.IGPT_TABLE_1,
+    published=pub.IGPT_TABLE_1,
     note=REFIT_NOTE,
 )
 def table1(setup: Setup) -> Sequence[MeasuredRow]:
     """iGPT-L, probed by L-BFGS."""
-    return _probes(setup, {ACCURACY: REFIT})
+    return _probes(setup, {pub.ACCURACY: REFIT})
 
 
 def _probes(setup: Setup, reads: dict[str, Read]) -> list[MeasuredRow]:
@@ -82,8 +66,8 @@ def _probes(setup: Setup, reads: dict[str, Read]) -> list[MeasuredRow]:
 @protocol(
     "igpt.table2",
     "Linear probes on ImageNet",
-    units={IR: "", PARAMETERS: "", FEATURES: "", ACCURACY: "%"},
-    published=published.IGPT_TABLE_2,
+    units={pub.IR: "", pub.PARAMETERS: "", pub.FEATURES: "", pub.ACCURACY: "%"},
+    published=pub.IGPT_TABLE_2,
     note="SGD with momentum 0.9 and cosine decay, learning rates 30, 10, 3, ... (section 3.4). Five layers "
     "are concatenated around the best one.",
 )
@@ -96,12 +80,12 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
         joined = {"concat": CONCAT} if name == "igpt-xl" else {}
         trial = igpt_probe(setup, network, data, f"iterations={iterations}", method="sgd", **joined)
         own, width = network_cost(network.recipe).parameters / 1e6, network.recipe.model.width
-        sizes = {IR: image_size_of(network), PARAMETERS: f"{own:,.2f}"}
-        cells: dict[str, Cell | str] = {**sizes, FEATURES: f"{width:,}", ACCURACY: Cell(trial, BEST)}
+        sizes = {pub.IR: image_size_of(network), pub.PARAMETERS: f"{own:,.2f}"}
+        cells: dict[str, Cell | str] = {**sizes, pub.FEATURES: f"{width:,}", pub.ACCURACY: Cell(trial, BEST)}
         rows.append(MeasuredRow(method, data, network, cells))
         if joined:
             concatenated = Cell(trial, accuracy_at("network.concat.score.test_accuracy"))
-            cells = {**sizes, FEATURES: f"{CONCAT * width:,}", ACCURACY: concatenated}
+            cells = {**sizes, pub.FEATURES: f"{CONCAT * width:,}", pub.ACCURACY: concatenated}
             rows.append(MeasuredRow(f"{method}, {CONCAT} layers", data, network, cells))
     return rows
 
@@ -110,14 +94,14 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
     "igpt.table3",
     "Fine-tuning on CIFAR-10 and CIFAR-100",
     units=PERCENT,
-    published=published.IGPT_TABLE_3,
+    published=pub.IGPT_TABLE_3,
     note=FINETUNE_NOTE,
 )
 def table3(setup: Setup) -> Sequence[MeasuredRow]:
     """iGPT-L, all weights."""
     large = igpt_network(setup, "igpt-l")
     return [
-        MeasuredRow("iGPT-L", data, large, {ACCURACY: Cell(igpt_finetune(setup, large, data), TUNED)})
+        MeasuredRow("iGPT-L", data, large, {pub.ACCURACY: Cell(igpt_finetune(setup, large, data), TUNED)})
         for data in setup.datasets("cifar10", "cifar100")
     ]
 
@@ -125,8 +109,8 @@ def table3(setup: Setup) -> Sequence[MeasuredRow]:
 @protocol(
     "igpt.imagenet-finetuning",
     "Fine-tuning on ImageNet (section 4.5)",
-    units={IR: "", ACCURACY: "%"},
-    published=published.IGPT_IMAGENET_FINETUNING,
+    units={pub.IR: "", pub.ACCURACY: "%"},
+    published=pub.IGPT_IMAGENET_FINETUNING,
     note=f"{FINETUNE_NOTE} From scratch: the classification loss alone, with dropout 0.1 (the rate is our "
     "choice).",
 )
@@ -143,7 +127,7 @@ def imagenet_finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     }
     return [
         MeasuredRow(
-            method, data, each.network, {IR: image_size_of(each.network), ACCURACY: Cell(each, TUNED)}
+            method, data, each.network, {pub.IR: image_size_of(each.network), pub.ACCURACY: Cell(each, TUNED)}
         )
         for method, each in trials.items()
     ]
@@ -152,8 +136,8 @@ def imagenet_finetuning(setup: Setup) -> Sequence[MeasuredRow]:
 @protocol(
     "igpt.table4",
     "Error with 40, 250 and 4,000 labels of CIFAR-10",
-    units={f"{count:,} labels": "%" for count in NUM_LABELS},
-    published=published.IGPT_TABLE_4,
+    units={f"{count:,} labels": "%" for count in pub.NUM_LABELS},
+    published=pub.IGPT_TABLE_4,
     note="Logistic regression on the features of one layer: mean and standard deviation over five random "
     "subsets with equally many images of each class, without augmentation (section 4.7). Layer and L2 "
     "penalty are selected on all validation images. The columns are labels of ten classes.",
@@ -162,7 +146,7 @@ def table4(setup: Setup) -> Sequence[MeasuredRow]:
     """Linear probes with few labels, and fine-tuning with the fewest."""
     (data,), large = setup.datasets("cifar10"), igpt_network(setup, "igpt-l")
     where, name = setup.probe_data(large, data), f"low-data-{large.name}-{slug(data)}"
-    labels = {f"{count:,} labels": count // 10 for count in NUM_LABELS}  # of each class
+    labels = {f"{count:,} labels": count // 10 for count in pub.NUM_LABELS}  # of each class
     few = Measure(name, large, "low-data", where, {"labels": [*labels.values()], "subsets": SUBSETS})
     fewest, count = next(iter(labels.items()))
     steps = setup.choose(tiny=50, small=200, paper=1000)
@@ -181,8 +165,8 @@ def table4(setup: Setup) -> Sequence[MeasuredRow]:
 @protocol(
     "igpt.figure2",
     "Probe accuracy by layer",
-    units={BEST_LAYER: "%", LAST_LAYER: "%", DROP: "points"},
-    published=published.IGPT_FIGURE_2,
+    units={pub.BEST_LAYER: "%", pub.LAST_LAYER: "%", pub.DROP: "points"},
+    published=pub.IGPT_FIGURE_2,
     note="The figure has no numbers in print; those of its text and of table 1 are shown.",
     draw=igpt_figures.draw_layers,
 )
@@ -193,14 +177,14 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
         best, last = BEST(record), LAST(record)
         return None if best is None or last is None else Value(best.number - last.number)
 
-    return _probes(setup, {BEST_LAYER: BEST, LAST_LAYER: LAST, DROP: drop})
+    return _probes(setup, {pub.BEST_LAYER: BEST, pub.LAST_LAYER: LAST, pub.DROP: drop})
 
 
 @protocol(
     "igpt.figure3",
     "Probe accuracy against validation loss during pre-training",
-    units={STEPS: "", LOSS: "nats", ACCURACY: "%"},
-    published=published.IGPT_FIGURE_3,
+    units={pub.STEPS: "", pub.LOSS: "nats", pub.ACCURACY: "%"},
+    published=pub.IGPT_FIGURE_3,
     note="The figure has no numbers in print; those of its models on ImageNet are shown. Measured accuracies "
     "are of a smaller probe that runs in training, on validation images of the data of pre-training other "
     "than those that select its layer; losses are of validation images too.",
@@ -213,11 +197,11 @@ def figure3(setup: Setup) -> Sequence[MeasuredRow]:
         network = igpt_network(setup, name)
         for part, multiple in CHECKPOINTS.items():
             reads = {
-                LOSS: at_checkpoint(multiple, lambda point: point.loss),
-                ACCURACY: at_checkpoint(multiple, lambda point: 100 * point.accuracy),
+                pub.LOSS: at_checkpoint(multiple, lambda point: point.loss),
+                pub.ACCURACY: at_checkpoint(multiple, lambda point: 100 * point.accuracy),
             }
             method, data = f"iGPT-{name[-1].upper()}", network.recipe.data.source
-            rows.append(MeasuredRow(method, data, network, {STEPS: part, **cells_of(network, reads)}))
+            rows.append(MeasuredRow(method, data, network, {pub.STEPS: part, **cells_of(network, reads)}))
     return rows
 
 
@@ -237,8 +221,8 @@ def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) ->
 @protocol(
     "igpt.figure4",
     "Autoregressive and BERT pre-training",
-    units={PROBE: "%", PROBE_VOTE: "%", FINETUNED: "%", FINETUNED_VOTE: "%"},
-    published=published.IGPT_FIGURE_4,
+    units={pub.PROBE: "%", pub.PROBE_VOTE: "%", pub.FINETUNED: "%", pub.FINETUNED_VOTE: "%"},
+    published=pub.IGPT_FIGURE_4,
     note=f"A single mask is the mean over five. {FINETUNE_NOTE}",
     draw=igpt_figures.draw_objectives,
 )
@@ -251,11 +235,13 @@ def figure4(setup: Setup) -> Sequence[MeasuredRow]:
             igpt_probe(setup, large, data, refit_on_validation=True),
             igpt_finetune(setup, large, data),
         )
-        cells: dict[str, Cell | str] = {PROBE: Cell(probe, BEST), FINETUNED: Cell(tuned, TUNED)}
+        cells: dict[str, Cell | str] = {pub.PROBE: Cell(probe, BEST), pub.FINETUNED: Cell(tuned, TUNED)}
         rows.append(MeasuredRow("autoregressive", data, large, cells))
         probe = igpt_probe(setup, bert, data, mask_ensemble=NUM_MASKS)
         tuned = igpt_finetune(setup, bert, data, masks=NUM_MASKS)
-        cells = cells_of(probe, {PROBE: accuracy_at("network.best.ensemble.single_mask"), PROBE_VOTE: BEST})
-        cells |= cells_of(tuned, {FINETUNED: of_one, FINETUNED_VOTE: TUNED})
+        cells = cells_of(
+            probe, {pub.PROBE: accuracy_at("network.best.ensemble.single_mask"), pub.PROBE_VOTE: BEST}
+        )
+        cells |= cells_of(tuned, {pub.FINETUNED: of_one, pub.FINETUNED_VOTE: TUNED})
         rows.append(MeasuredRow("BERT", data, bert, cells))
     return rows

@@ -3,14 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isopix.recipes import patchformer, vit
-from isopix.recipes.published import (
-    FRACTIONS,
-    PATCHFORMER_TOP_1,
-    PATCHFORMER_TOP_5,
-    VIT_SELF_SUPERVISED,
-    Value,
-)
+from isopix.recipes import patchformer, published, vit
+from isopix.recipes.published import Value
 from isopix.recipes.recipe import Recipe
 from isopix.studies.papers.protocol import (
     Cell,
@@ -36,13 +30,12 @@ SETTINGS = (
 )
 
 
-def _tiny() -> Recipe:
-    recipe = vit.tiny()
-    return recipe.updated(data=replace(recipe.data, rows=32, cols=32), steps=300, evaluate_images=450)
+def _tiny(recipe: Recipe, side: int) -> Recipe:
+    return recipe.updated(data=replace(recipe.data, rows=side, cols=side), steps=300, evaluate_images=450)
 
 
 def _recipe(setup: Setup) -> Recipe:
-    return setup.choose(tiny=_tiny(), small=vit.tiny(), paper=vit.b16())
+    return setup.choose(tiny=_tiny(vit.tiny(), 32), small=vit.tiny(), paper=vit.b16())
 
 
 def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
@@ -63,7 +56,7 @@ def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
     "vit.finetuning",
     "Fine-tuning on ImageNet at 384 pixels",
     units={ACCURACY: "%"},
-    published=VIT_SELF_SUPERVISED,
+    published=published.VIT_SELF_SUPERVISED,
     note="SGD with momentum 0.9, batch size 512, cosine decay, no weight decay, gradients clipped at norm 1, "
     "position embeddings interpolated to larger images; 1 % of the training images selects the learning "
     "rate, then all are trained on (appendix B.1.1). The paper pre-trains on JFT, and trains from scratch "
@@ -117,7 +110,7 @@ def _low_data_accuracy(method: str, labels_per_class: int) -> Read:
 
 
 BATCH_SIZES, PATCHFORMER_LRS = (16, 32, 64, 128, 256), (3e-5, 2e-4, 4e-4, 1e-3)  # section 2.2
-PERCENT = {f"{fraction} of the labels": "%" for fraction in FRACTIONS}
+PERCENT = {f"{fraction} of the labels": "%" for fraction in published.FRACTIONS}
 PATCHFORMER_NOTE = (
     "Every combination of batch size and learning rate is fine-tuned with these labels; the one with the "
     "highest validation accuracy is tested. Validation images are labeled too, and are not among the 1, 10 "
@@ -125,13 +118,9 @@ PATCHFORMER_NOTE = (
 )
 
 
-def _tiny_patchformer() -> Recipe:
-    recipe = patchformer.tiny()
-    return recipe.updated(data=replace(recipe.data, rows=64, cols=64), steps=300, evaluate_images=450)
-
-
 def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
-    recipe = setup.choose(tiny=_tiny_patchformer(), small=patchformer.tiny(), paper=patchformer.base())
+    small = patchformer.tiny()
+    recipe = setup.choose(tiny=_tiny(small, 64), small=small, paper=patchformer.base())
     network, (data,) = setup.network("patchformer", recipe), setup.datasets("imagenet-1k")
     batch_sizes, lrs = setup.choose(
         tiny=((16, 64), (4e-4, 1e-3)), small=((16, 64), PATCHFORMER_LRS), paper=(BATCH_SIZES, PATCHFORMER_LRS)
@@ -139,7 +128,7 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
     steps, every = setup.choose(tiny=(60, 20), small=(500, 50), paper=(50_000, 1000))
     grid = tuple((f"batch_size={size}", f"optimizer.lr={lr}") for size in batch_sizes for lr in lrs)
     cells: dict[str, Cell | str] = {}
-    for fraction in FRACTIONS:
+    for fraction in published.FRACTIONS:
         words = (f"steps={steps}", f"evaluate_every={every}", f"data.labels_per_class={fraction}")
         name = f"finetune-patchformer-{slug(data)}-{fraction.removesuffix('%')}-percent"
         trial = FineTune(name, network, setup.finetune_settings(data, *words), grid)
@@ -151,7 +140,7 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
     "patchformer.table1",
     "Top-1 accuracy with 1, 10 and 20 % of the labels",
     units=PERCENT,
-    published=PATCHFORMER_TOP_1,
+    published=published.PATCHFORMER_TOP_1,
     note=PATCHFORMER_NOTE,
 )
 def top_1(setup: Setup) -> Sequence[MeasuredRow]:
@@ -163,7 +152,7 @@ def top_1(setup: Setup) -> Sequence[MeasuredRow]:
     "patchformer.table2",
     "Top-5 accuracy with 1, 10 and 20 % of the labels",
     units=PERCENT,
-    published=PATCHFORMER_TOP_5,
+    published=published.PATCHFORMER_TOP_5,
     note=PATCHFORMER_NOTE,
 )
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:

@@ -14,7 +14,7 @@ def colors(count: int) -> torch.Tensor:
 @pytest.mark.parametrize("count", [1, 17, 33, 512])
 def test_every_color_has_one_tile(count: int) -> None:
     palette = colors(count)
-    tiles = plots.arrange_colors(palette, plots.oklab(palette)).flatten(0, 1).tolist()
+    tiles = plots.arrange_colors(palette).flatten(0, 1).tolist()
     for color in palette.tolist():
         tiles.remove(color)
     assert all(tile == [255, 255, 255] for tile in tiles)
@@ -22,7 +22,7 @@ def test_every_color_has_one_tile(count: int) -> None:
 
 def test_columns_run_from_light_to_dark() -> None:
     palette = colors(512)
-    tiles = plots.arrange_colors(palette, plots.oklab(palette))
+    tiles = plots.arrange_colors(palette)
     lightness = plots.oklab(tiles.flatten(0, 1))[:, 0].view(tiles.shape[:2])
     assert (lightness.diff(dim=0) <= 0).all()
 

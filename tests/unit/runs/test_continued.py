@@ -73,13 +73,6 @@ def test_test_images_that_the_first_run_has_trained_on_are_left_out(first: Path,
     assert notes[0].startswith(f"{copies} of 1,497 test images")
 
 
-def test_images_may_have_another_size(first: Path) -> None:
-    recipe, initial = prepare_pretrain(None, ["data.size=12"], weights=first)
-    assert recipe.grid.positions == 144
-    assert initial is not None
-    assert initial.network.codec.grid == recipe.grid
-
-
 @pytest.mark.parametrize(
     ("recipe", "words", "message"),
     [

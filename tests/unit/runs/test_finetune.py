@@ -19,13 +19,7 @@ from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")
 SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
-QUICK = [
-    "steps=12",
-    "evaluate_every=2",
-    "data.augment=none",
-    "lr=0.01",
-    "data.limit=200",
-]
+QUICK = ["steps=12", "evaluate_every=2", "data.augment=none", "lr=0.01", "data.limit=200"]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, S
 from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.resume import resume_run
 from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
@@ -40,13 +39,9 @@ def finetuned(source: Path, out: Path, *words: str) -> list[Any]:
         ("igpt.s", "imagenet-1k", ScaleCrop(flip=0.0)),
         ("igpt.l", "/data/imagenet", ScaleCrop(flip=0.0)),
         ("igpt.s", "cifar10", PadCropFlip()),
-        ("igpt.s", "digits", NoAugmentation()),
-        ("igpt.tiny", "cifar100", PadCropFlip()),
         ("igpt.tiny", "/data/cifar", PadCropFlip()),
-        ("igpt.tiny_bert", "translated-digits", NoAugmentation()),
         ("igpt.digits", "digits", NoAugmentation()),
         ("igpt.digits", "/data/glyphs", NoAugmentation()),
-        ("isotropic.conv-pix2vec-3", "cifar10", PadCropFlip()),
         ("patchformer.base", "imagenet-1k", ScaleCrop(flip=0.0)),
         ("patchformer.tiny", "/data/photos", PadCropFlip()),
         ("vit.b16", "imagenet-1k", ScaleCrop(flip=0.5)),
@@ -92,17 +87,6 @@ def test_an_abandoned_decoder_is_valid_once_its_validation_loss_is_below_the_uni
     assert losses[0] > unigram > losses[60], "else the test shows nothing"
     steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 60)]
     assert [each.state.decoder_valid for each in steps] == [False, True]
-
-
-def test_a_resumed_run_remembers_that_its_decoder_was_abandoned(abandoned: Path, tmp_path: Path) -> None:
-    recipe, initial = prepare_finetune(
-        str(abandoned), [*QUICK, *JOINT, "steps=62", "lr=0.02", "evaluate_every=31"]
-    )
-    out, steps = tmp_path / "two", iter(range(1, 62))
-    stops = RunObserver(stop=lambda: next(steps) == 61)
-    assert not train_recipe(recipe, out, device=CPU, observer=stops, initial=initial).finished
-    resume_run(out, device=CPU, observer=RunObserver())
-    assert load_run(out, device=CPU).state.origin.decoder_valid is False
 
 
 def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: Path) -> None:

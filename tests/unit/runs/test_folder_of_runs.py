@@ -1,13 +1,10 @@
 """A folder of several runs: one process at a time, always the same settings, no rest of a mistake."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs
-from isopix.storage import atomic
 
 GIVEN = {"train": {"steps": 4, "lr": 0.1}, "data": {"workers": 2}, "pretrained": None}
 
@@ -67,26 +64,3 @@ def test_a_mistake_before_the_first_run_leaves_no_folder(tmp_path: Path, error: 
     with pytest.raises(error), folder_of_runs(out, GIVEN, "search"):
         raise error
     assert "one" in names(out)
-
-
-def test_killed_at_any_write_the_same_call_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is on the disk before each rename, and after it, is enough to go on with."""
-    out, kept = tmp_path / "out", list[Path]()
-    rename = Path.rename
-
-    def keep(path: Path, target: Path) -> Path:
-        for step in (lambda: path, lambda: rename(path, target)):
-            step()
-            kept.append(shutil.copytree(out, tmp_path / f"kept-{len(kept)}"))
-        return target
-
-    monkeypatch.setattr(atomic.Path, "rename", keep)
-    work(out, "one")
-    monkeypatch.undo()
-    assert len(kept) == 2
-    for left in kept:
-        temporary = next(left.glob(".tmp-*"), None)
-        if temporary is not None:  # of a process that has ended
-            temporary.rename(left / temporary.name.replace(str(os.getpid()), "999999999"))
-        work(left, "one")
-        assert {"one", FOLDER_LOCK, SETTINGS} <= names(left)

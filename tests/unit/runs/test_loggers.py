@@ -17,7 +17,6 @@ from isopix.runs.pretrain import train_recipe
 from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.train_step import TrainStep
 
 WORDS = ["depth=1", "width=16", "steps=6", "batch_size=4", "checkpoint_every=3", "data.limit=64"]
 WORDS += ["evaluate_images=8", "num_test_images=8", "evaluate_every=2", "log_every=1"]
@@ -152,29 +151,6 @@ def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path: Pa
         if each["kind"] == "train"
     ]
     assert scalars(out)["train/loss_nats"] == logged
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_rollback_does_not_repeat_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    package = FakePackage(monkeypatch, name) if name != "tensorboard" else pytest.importorskip(name)
-    gradients, calls = TrainStep._add_gradients, iter(range(100))
-
-    def spoil(self, images):
-        losses = gradients(self, images)
-        if next(calls) == 4:  # step 5, after the checkpoint of step 3
-            next(p for p in self.task.module.parameters() if p.grad is not None).grad.fill_(torch.nan)
-        return losses
-
-    monkeypatch.setattr(TrainStep, "_add_gradients", spoil)
-    pretrain(tmp_path / "run", name, words=("on_nonfinite=rollback",))
-    assert next(calls) >= 7, "nothing was rolled back"
-    if name == "tensorboard":
-        drawn = scalars(tmp_path / "run")["train/loss_nats"]
-        records = [each for each in read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"]
-        assert drawn == [(each["step"], pytest.approx(each["loss_nats"], rel=1e-5)) for each in records]
-        assert [step for step, _ in drawn] == STEPS
-    else:
-        assert package.steps("train/loss_nats") == STEPS
 
 
 def test_a_logger_that_fails_is_switched_off_with_one_note(tmp_path: Path, package: FakePackage) -> None:

@@ -211,15 +211,6 @@ def test_a_search_for_fine_tuning_selects_by_validation_accuracy_and_resumes(tmp
         isopix.search_lr(tmp_path / "pre", *words[:-1], **arguments)
 
 
-def test_a_fine_tuning_trial_at_chance_level_has_failed(tmp_path: Path) -> None:
-    words, arguments = [*SMALL, "steps=2", "generative_weight=0"], {"max_lr": 1e-9, "min_lr": 1e-9}
-    found = isopix.search_lr(
-        "igpt.digits", *words, out=tmp_path / "lr", finetune=True, device="cpu", **arguments
-    )
-    assert [trial.status for trial in found.trials] == ["failed"]
-    assert "not above chance level" in found.trials[0].reason
-
-
 @pytest.mark.parametrize(("share", "status"), [(0.995, "failed"), (0.985, "completed")])
 def test_a_trial_near_the_uniform_loss_has_failed_whatever_the_frequencies(
     tmp_path: Path, share: float, status: str

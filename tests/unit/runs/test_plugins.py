@@ -15,7 +15,7 @@ from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint, log
+from isopix.storage import log
 from isopix.storage.provenance import with_provenance
 from tests.registry import restored_registry
 
@@ -64,17 +64,6 @@ def my_recipe(tmp_path: Path) -> Recipe:
     load_plugin(write(tmp_path / "norms.py", EVALUATOR))
     listed = "train.evaluators=[{kind: weight_norm, every: 2, scale: 2.0}]"
     return registry.resolve("igpt.digits", assignments=[*WORDS, listed]).recipe
-
-
-def test_a_run_and_its_checkpoints_record_the_plugins(tmp_path: Path) -> None:
-    recipe = my_recipe(tmp_path)
-    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
-    [recorded] = json.loads((tmp_path / "run" / "environment.json").read_text())["plugins"]
-    assert recorded["path"] == str(tmp_path / "norms.py")
-    assert recorded["parts"] == ["evaluator weight_norm"]
-    newest = checkpoint.load_latest(tmp_path / "run" / "checkpoints").checkpoint
-    assert newest is not None
-    assert newest.records["environment"]["plugins"] == [recorded]
 
 
 def test_without_its_plugin_a_run_is_neither_loaded_nor_resumed(

@@ -127,19 +127,6 @@ def test_without_a_baseline_pre_trained_runs_are_compared_with_those_from_scratc
     assert (pattern[0].group, pattern[0].baseline) == ("fine-tuned", "from scratch")
 
 
-def test_the_order_of_runs_does_not_matter(runs: Path) -> None:
-    tuned, scratch = (sorted(runs.glob(f"{name}-*")) for name in ("tuned", "scratch"))
-    [one] = isopix.compare(*tuned, baseline=scratch).comparisons
-    [other] = isopix.compare(*tuned[::-1], baseline=scratch).comparisons
-    assert one == other
-
-
-def test_several_groups_have_one_baseline(runs: Path) -> None:
-    found = isopix.compare(f"{runs}/tuned-*", f"{runs}/scratch-*", baseline=f"{runs}/scratch-*").comparisons
-    assert [each.group for each in found] == ["tuned", "scratch"]
-    assert found[1].difference["mean"] == found[1].difference["half_width"] == 0
-
-
 def test_what_an_interval_leaves_out_is_a_note(runs: Path) -> None:
     [one] = isopix.compare(f"{runs}/tuned-0-*", baseline=f"{runs}/scratch-0-*").comparisons
     assert one.difference["seeds"] is None
@@ -160,33 +147,19 @@ def test_settings_that_differ_and_shared_networks_are_notes(tmp_path: Path, corr
     assert "a: 1 pre-trained network for 2 seeds" in found.notes
 
 
-BY_60 = "step chosen on 60 validation images"
-RECORDS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "equal": ({}, []),
-    "labels": ({"labels_seen": 1437}, ["a and b differ in labels seen in training (1,437; 50)"]),
-    "unknown labels": ({"labels_seen": None}, ["a and b differ in labels seen in training (unknown; 50)"]),
-    "images": ({"images_hash": "other"}, ["a and b differ in images"]),
-    "classes": ({"classes": {"test": 9}}, ["a and b differ in classes"]),
-    "selection": ({"selection": ""}, [f"a and b differ in selection (none; {BY_60})"]),
-    "draws": ({"seeds": {"data.seed": 3}, "data": "the same images"}, []),
-}
-
-
-@pytest.mark.parametrize(("changes", "notes"), RECORDS.values(), ids=list(RECORDS))
-def test_records_that_differ_in_what_matters_are_notes(
-    tmp_path: Path, correct: np.ndarray, changes: dict[str, Any], notes: list[str]
-) -> None:
-    """Those of one pair are enough; the other pair of runs has the same records."""
-    record = measurement(labels_seen=50, selection=BY_60)
+def test_records_that_differ_in_what_matters_are_notes(tmp_path: Path, correct: np.ndarray) -> None:
+    """Those of one pair are enough; other draws of the same images are no difference."""
+    record = measurement(labels_seen=50, selection="step chosen on 60 validation images")
+    changed = replace(record, labels_seen=1437, seeds={"data.seed": 3}, data="the same images")
     for seed in range(2):
-        of_a = replace(record, **changes) if seed else record
+        of_a = changed if seed else record
         write_run(tmp_path / "a" / f"{seed}", correct[0, seed, 0], seed=seed, subset=0, measured=of_a)
         write_run(tmp_path / "b" / f"{seed}", correct[1, seed, 0], seed=seed, subset=0, measured=record)
     [found] = isopix.compare(tmp_path / "a", baseline=tmp_path / "b", out=tmp_path / "out.json").comparisons
-    assert [note for note in found.notes if "differ" in note] == notes
+    differ = [note for note in found.notes if "differ" in note]
+    assert differ == ["a and b differ in labels seen in training (1,437; 50)"]
     [saved] = json.loads((tmp_path / "out.json").read_text())["comparisons"]
-    assert saved["baseline_measurements"] == [[record.to_dict()]] * 2
-    assert saved["measurements"] == [[record.to_dict()], [replace(record, **changes).to_dict()]]
+    assert saved["measurements"] == [[record.to_dict()], [changed.to_dict()]]
 
 
 Change = Callable[[Path, np.ndarray], None]
@@ -200,16 +173,12 @@ def replace_run(path: Path, correct: np.ndarray, **changes: Any) -> None:
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
-    "another dataset or other labels": (
+    "other labels": (
         lambda path, correct: replace_run(path, correct, data="other"),
         "tuned-1-2 and .*scratch-1-2 have different images, splits or labels",
     ),
     "other test images": (
         lambda path, correct: replace_run(path, correct, hashes=np.arange(NUM_IMAGES) + 1),
-        "were evaluated on different test images",
-    ),
-    "fewer test images": (
-        lambda path, correct: replace_run(path, correct[:-1]),
         "were evaluated on different test images",
     ),
     "other settings in a group": (

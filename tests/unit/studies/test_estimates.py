@@ -29,7 +29,6 @@ def test_the_interval_holds_the_truth_at_least_as_often_as_it_says(
     draw, held = np.random.default_rng(0), []
     for _ in range(600):
         found = crossed_estimate(drawn(draw, shape, *spread))
-        assert found is not None
         held.append(abs(found.mean) <= found.half_width())
     assert np.mean(held) >= 0.95 - 2 * math.sqrt(0.95 * 0.05 / 600)
 
@@ -37,15 +36,10 @@ def test_the_interval_holds_the_truth_at_least_as_often_as_it_says(
 def test_one_column_is_students_test() -> None:
     values = np.array([[1.0], [2.5], [0.5], [3.0]])
     found = crossed_estimate(values)
-    assert found is not None
     theirs = stats.ttest_1samp(values[:, 0], 0.2)
     assert found._replace(mean=found.mean - 0.2).p_value() == pytest.approx(theirs.pvalue)
     low, high = theirs.confidence_interval()
     assert (found.mean - found.half_width(), found.mean + found.half_width()) == pytest.approx((low, high))
-
-
-def test_one_seed_has_no_error() -> None:
-    assert crossed_estimate(np.ones((1, 9))) is None
 
 
 def test_test_images_add_their_own_error() -> None:
@@ -53,7 +47,6 @@ def test_test_images_add_their_own_error() -> None:
     draw = np.random.default_rng(0)
     images = draw.integers(-1, 2, size=4000).astype(float)
     found = crossed_estimate(np.full((2, 1), images.mean()), images)
-    assert found is not None
     resampled = [draw.choice(images, len(images)).mean() for _ in range(2000)]
     assert found.standard_error == pytest.approx(np.std(resampled), rel=0.05)
 
@@ -63,22 +56,18 @@ def test_images_of_a_group_count_as_one() -> None:
     repeated, groups = np.repeat(own, 4), np.repeat(np.arange(300), 4)
     one = crossed_estimate(np.full((2, 1), own.mean()), own)
     many = crossed_estimate(np.full((2, 1), own.mean()), repeated, groups)
-    assert one is not None
-    assert many is not None
     assert many.half_width() == pytest.approx(one.half_width())
 
 
 def test_pooled_noise_narrows_the_interval_of_few_seeds() -> None:
     values = np.array([[2.9], [3.1], [3.0]])
     found = crossed_estimate(values, noise=Noise(0.25, 40))
-    assert found is not None
     assert found.half_width() == pytest.approx(stats.t.ppf(0.975, 40) * 0.5 / math.sqrt(3))
 
 
 def test_noise_of_other_networks_never_hides_that_of_these() -> None:
     values = np.array([[-9.0], [0.0], [9.0]])
     found = crossed_estimate(values, noise=Noise(0.25, 40))
-    assert found is not None
     assert found.standard_error == pytest.approx(9 / math.sqrt(3))
 
 
@@ -87,13 +76,11 @@ def test_the_seeds_that_are_needed_give_the_power(effect: float) -> None:
     """Simulated anew with as many seeds as were asked for: 80 % of the intervals lie above zero."""
     noise = Noise(9.0, 100)
     found = crossed_estimate(np.array([[-0.1], [0.1], [0.0]]), noise=noise)
-    assert found is not None
     words = found.needed(effect).split()
     assert words[1:] == ["seeds"]
     draw, decided = np.random.default_rng(2), []
     for _ in range(500):
         again = crossed_estimate(effect + draw.normal(0, 3.0, (int(words[0]), 1)), noise=noise)
-        assert again is not None
         decided.append(again.mean > again.half_width())
     assert 0.75 < np.mean(decided) < 0.97
 
@@ -122,30 +109,16 @@ def test_depths_of_one_encoding_do_not_count_as_independent() -> None:
     """Six kinds of three encodings whose depths agree: Student's interval of three means."""
     values = np.tile(np.repeat([0.1, 0.3, 0.08], 2), (4, 1))
     found = crossed_estimate(values, encodings=["a", "a", "b", "b", "c", "c"])
-    assert found is not None
     kinds = {each.name: each for each in found.sources}["kinds"]
     half = stats.t.ppf(0.975, 2) * stats.sem([0.1, 0.3, 0.08])
     assert kinds.freedom == 2
     assert found.half_width() == pytest.approx(half)
 
 
-@pytest.mark.parametrize("own", [0.0, 2.0])
-def test_the_interval_holds_the_truth_where_only_encodings_differ(own: float) -> None:
-    draw, held = np.random.default_rng(0), []
-    for _ in range(600):
-        encodings = np.repeat(draw.normal(size=3), 3)
-        values = encodings + own * draw.normal(size=9) + 0.1 * draw.normal(size=(5, 9))
-        found = crossed_estimate(values, encodings=[name for name in "abc" for _ in range(3)])
-        assert found is not None
-        held.append(abs(found.mean) <= found.half_width())
-    assert np.mean(held) >= 0.95 - 2 * math.sqrt(0.95 * 0.05 / 600)
-
-
 def test_encodings_are_the_source_where_their_interval_is_wider_though_their_error_is_smaller() -> None:
     """Three encodings are known with two degrees of freedom, and nine kinds with eight."""
     means = np.add.outer([0.0, 1.0, 2.0], [-2.2, 0.0, 2.2]).ravel()
     found = crossed_estimate(np.tile(means, (2, 1)), encodings=list(np.repeat(["a", "b", "c"], 3)))
-    assert found is not None
     (kinds,) = [each for each in found.sources if each.name == "kinds"]
     assert kinds.freedom == 2
     assert kinds.standard_error < np.std(means, ddof=1) / 3

@@ -7,7 +7,6 @@ import torch
 
 from isopix.cli import launch as rank_errors
 from isopix.runs.pretrain import new_run
-from isopix.train.config import TrainConfig
 from isopix.train.parallel import OneDevice, agree, first_rank_first, full, shard_like
 
 
@@ -42,20 +41,6 @@ def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() ->
         names.add(one.name("dropout"))
     assert len(names) == 3
     assert "dropout" in names
-
-
-@pytest.mark.parametrize(
-    ("batch", "accumulate", "count", "told"),
-    [
-        (16, 1, 3, "batch_size 16 is not a multiple of 3 processes"),
-        (12, 2, 4, "batch_size 12 is not a multiple of 4 processes x accumulate 2"),
-    ],
-)
-def test_a_batch_that_cannot_be_shared_is_refused(batch: int, accumulate: int, count: int, told: str) -> None:
-    config = TrainConfig(batch_size=batch, accumulate=accumulate)
-    config.check_ranks(1)
-    with pytest.raises(ValueError, match=f"^{told}$"):
-        config.check_ranks(count)
 
 
 def test_one_process_agrees_with_itself() -> None:

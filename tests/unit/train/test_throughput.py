@@ -44,16 +44,6 @@ def test_the_energy_of_all_processors_is_counted_without_their_parts(powercap: P
     assert counter() == pytest.approx(2.5 + 2 + 3)
 
 
-def test_without_counters_there_is_none(powercap: Path) -> None:
-    assert energy.energy_counter(CPU) is None
-    zone(powercap, "0:0", "core", 1)
-    assert energy.energy_counter(CPU) is None
-    zone(powercap, "0", "package-0", 1)
-    zone(powercap, "1", "package-1", 1).unlink()  # as one that may not be read
-    assert energy.energy_counter(CPU) is None
-    assert energy.energy_counter(torch.device("mps")) is None
-
-
 class DriverError(Exception):
     """An error of the driver."""
 

@@ -14,18 +14,6 @@ from tests.laws import cases
 from tests.unit.train.runs import RECIPE, RHYTHM, Run
 
 
-def test_every_step_has_masks_of_its_own() -> None:
-    run = Run(RECIPE.updated(steps=4))
-    model = run.task.module
-    for step, batch in enumerate(run.task.batches):
-        images, _ = run.batches.batch(step)
-        expected = model.make_batch(images, generator(RECIPE.train.seed, "problem", step))
-        assert torch.equal(batch.inputs, model.network.inputs_of(images))
-        assert torch.equal(batch.mask, expected.mask)
-    masks = [batch.mask for batch in run.task.batches]
-    assert not any(torch.equal(one, other) for i, one in enumerate(masks) for other in masks[i + 1 :])
-
-
 def test_the_learning_rate_logged_and_used_is_the_schedules() -> None:
     run = Run(RECIPE.updated(checkpoint_every=1))
     factors = [

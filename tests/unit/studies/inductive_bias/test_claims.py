@@ -10,14 +10,21 @@ from scipy import stats
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
 from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, NOT_BELOW, accuracy_difference
 from isopix.studies.inductive_bias.evidence import StudyEvidence
-from tests.unit.studies.inductive_bias.true_claims import RANK, STEP, WORLDS, blocks, flat, mixers
-from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, World, pool_probes, probed, world
+from tests.unit.studies.inductive_bias.worlds import (
+    CELLS,
+    EFFECTS,
+    RANK,
+    STEP,
+    WORLDS,
+    World,
+    blocks,
+    flat,
+    probed,
+    trial,
+    world,
+)
 
 LETTERS = [claim.letter for claim in CLAIMS]
-
-
-def test_there_are_ten_claims() -> None:
-    assert list("abcdefghij") == LETTERS
 
 
 @pytest.mark.parametrize("letter", LETTERS)
@@ -39,11 +46,7 @@ def test_without_differences_nothing_is_refuted() -> None:
 @pytest.mark.parametrize("letter", "abcdefgh")
 def test_networks_no_better_than_their_baselines_cannot_show_accuracies(letter: str) -> None:
     """Only claim b is of all networks: one that has learned is enough."""
-    made = WORLDS[letter](1)
-    raised = [
-        replace(each, probes={"mean": pool_probes(each.probes["mean"].network, 0.99)}) for each in made.trials
-    ]
-    assert World(raised).verdicts()[letter] == "cannot be judged"
+    assert WORLDS[letter](1).with_baselines(0.99).verdicts()[letter] == "cannot be judged"
 
 
 @pytest.mark.parametrize(
@@ -51,56 +54,34 @@ def test_networks_no_better_than_their_baselines_cannot_show_accuracies(letter: 
 )
 def test_networks_that_predict_frequencies_cannot_show_losses(letter: str, unit: str) -> None:
     made = WORLDS[letter](1)
-    assert made.verdicts()[letter] == "holds"
-    lowest = min(each.loss for each in made.trials)
-    made.trials = [
-        replace(each, measurements={**each.measurements, "unigram": lowest - 0.1}) for each in made.trials
-    ]
+    unigram = {"unigram": min(each.loss for each in made.trials) - 0.1}
+    made.trials = [replace(each, measurements={**each.measurements, **unigram}) for each in made.trials]
     found = [each for each in made.results()[letter].contrasts if each.unit == unit]
     assert {(each.verdict, each.regime) for each in found} == {("cannot be judged", NOT_BELOW)}
 
 
 @pytest.mark.parametrize("letter", "bcde")
 def test_a_claim_about_all_networks_is_not_judged_by_one_block(letter: str) -> None:
-    made = WORLDS[letter](1)
-    made.trials = [each for each in made.trials if each.block == "conv"]
-    result = made.results()[letter]
+    result = WORLDS[letter](1).only(lambda trial: trial.block == "conv").results()[letter]
     assert result.verdict != "holds"
     assert "no mixer and no transformer-1 was trained" in {each.regime for each in result.contrasts}
 
 
 def test_networks_of_one_depth_are_judged_by_their_own_baselines() -> None:
     """Mixers of one and three blocks are far above theirs; those of six, of which claim g speaks, are not."""
-    made = WORLDS["g"](1)
-    made.trials = [
-        replace(each, probes={"mean": pool_probes(each.probes["mean"].network, 0.99)})
-        if each.depth == 6
-        else each
-        for each in made.trials
-    ]
-    result = made.results()["g"]
-    assert {each.regime for each in result.contrasts} == {NOT_ABOVE}
+    made = WORLDS["g"](1).with_baselines(0.99, lambda trial: trial.depth == 6)
+    assert {each.regime for each in made.results()["g"].contrasts} == {NOT_ABOVE}
 
 
-def test_a_block_that_has_learned_can_be_compared_with_one_that_has_not() -> None:
-    made = blocks(1)
-    raised = [
-        replace(each, probes={"mean": pool_probes(each.probes["mean"].network, 0.54)}) for each in made.trials
-    ]
-    first, second = [each for each in World(raised).results()["a"].contrasts if each.unit == "points"]
-    assert (first.verdict, second.verdict) == ("holds", "holds")
-    higher = [
-        replace(each, probes={"mean": pool_probes(each.probes["mean"].network, 0.57)}) for each in made.trials
-    ]
-    first, second = [each for each in World(higher).results()["a"].contrasts if each.unit == "points"]
-    assert (first.verdict, second.verdict) == ("holds", "cannot be judged")
+@pytest.mark.parametrize(("baseline", "second"), [(0.54, "holds"), (0.57, "cannot be judged")])
+def test_a_block_that_has_learned_can_be_compared_with_one_that_has_not(baseline: float, second: str) -> None:
+    found = blocks(1).with_baselines(baseline).results()["a"].contrasts
+    assert [each.verdict for each in found if each.unit == "points"] == ["holds", second]
 
 
 @pytest.mark.parametrize("letter", LETTERS)
 def test_one_seed_decides_nothing(letter: str) -> None:
-    made = WORLDS[letter](1)
-    made.trials = [each for each in made.trials if each.seed == 0]
-    result = made.results()[letter]
+    result = WORLDS[letter](1).only(lambda trial: trial.seed == 0).results()[letter]
     assert result.verdict in ("not decided", "cannot be judged")
     assert not [each.verdict for each in result.contrasts if each.verdict in ("holds", "does not hold")]
 
@@ -111,8 +92,7 @@ def test_one_seed_decides_nothing(letter: str) -> None:
 )
 def test_missing_networks_leave_a_claim_open(missing: str, letters: str) -> None:
     for letter in letters:
-        made = WORLDS[letter](1)
-        made.trials = [trial for trial in made.trials if missing not in trial.architecture]
+        made = WORLDS[letter](1).only(lambda trial: missing not in trial.architecture)
         result = made.results()[letter]
         assert result.verdict in ("not decided", "cannot be judged")
         assert "needs networks that are missing" in {each.needed for each in result.contrasts}
@@ -148,19 +128,12 @@ def test_test_images_that_are_shared_widen_every_interval() -> None:
     """Two networks of fixed accuracies on 200 images: seeds agree, and yet 3 points may be chance."""
     few = world(lambda a: flat(0.5 + 0.03 * (a[0] == "conv"), a[2]), images=200, noise=0.0)
     shared = [
-        replace(
-            each,
-            probes={
-                "mean": pool_probes(
-                    probed(each.probes["mean"].network.test_accuracies, images=200, seed=len(each.block))
-                )
-            },
-        )
+        trial(each.architecture, each.seed, 4.0, probed(own, images=200, seed=len(each.block)))
         for each in few.trials
+        for own in [each.probes["mean"].network.test_accuracies]
     ]
     contrast = World(shared).results()["a"].contrasts[1]
     estimate = accuracy_difference(StudyEvidence(shared, "mean"), ("conv", "mixer")).estimate
-    assert estimate is not None
     images = {each.name: each.standard_error for each in estimate.sources}["images"]
     assert images == pytest.approx(100 * math.sqrt(2 * 0.25 / 200), rel=0.1)
     assert contrast.verdict == "not decided"
@@ -175,13 +148,7 @@ def test_test_images_choose_no_layer_and_no_network() -> None:
             network = probed(test, [0.0, 0.1, 0.1, 0.1, 0.5, 0.1, 0.1])
             if cell[2] == 1:
                 network = probed([0.2 + 0.1 * (cell[1] == "pix2vec")] * 2, [0.6, 0.6])
-            made.trials.append(
-                replace(
-                    world(lambda a: [0.5, 0.5], cells=[cell], seeds=1).trials[0],
-                    seed=seed,
-                    probes={"mean": pool_probes(network)},
-                )
-            )
+            made.trials.append(trial(cell, seed, 4.0, network))
     last, first = made.results()["f"].contrasts
     assert last.values == pytest.approx([30, 29.9, 29.8])
     assert first.values == pytest.approx([10, 10, 10])
@@ -193,26 +160,16 @@ def test_the_best_of_more_networks_is_not_better_by_that_alone() -> None:
     differences = []
     for number in range(60):
         draw = np.random.default_rng(number)
-        made = world(lambda a: flat(0.5, a[2]), noise=0.0)
         noisy = [
-            replace(
-                each,
-                loss=4 + draw.normal(),
-                probes={"mean": pool_probes(probed(flat(0.5 + 0.05 * draw.normal(), each.depth)))},
-            )
-            for each in made.trials
+            trial(cell, seed, 4 + draw.normal(), probed(flat(0.5 + 0.05 * draw.normal(), cell[2])))
+            for seed in range(4)
+            for cell in CELLS
         ]
         loss, accuracy = World(noisy).results()["d"].contrasts
         differences.append((loss.mean, accuracy.mean))
     means = np.array(differences).mean(0)
     errors = np.array(differences).std(0) / math.sqrt(60)
     assert (np.abs(means) < 3 * errors).all()
-
-
-def test_where_the_papers_depth_is_missing_the_deepest_stands_for_it_and_is_named() -> None:
-    made = mixers(1)
-    made.trials = [trial for trial in made.trials if trial.depth <= 3]
-    assert "mixer-3" in made.results()["g"].contrasts[0].text
 
 
 def test_a_correlation_is_shown_within_each_block_and_judged_over_all() -> None:
@@ -223,22 +180,9 @@ def test_a_correlation_is_shown_within_each_block_and_judged_over_all() -> None:
         noise=0.001,
     )
     overall, *within = made.results()["b"].contrasts
-    losses, accuracies = (
-        np.array(
-            [
-                [
-                    (each.loss, each.probes["mean"].network.test_accuracy)
-                    for each in made.trials
-                    if each.seed == seed
-                ]
-                for seed in range(4)
-            ]
-        )
-        .mean(0)
-        .T
-    )
+    numbers = [(each.loss, each.probes["mean"].network.test_accuracy) for each in made.trials]
+    losses, accuracies = np.reshape(numbers, (4, -1, 2)).mean(0).T  # over seeds
     assert overall.mean == pytest.approx(-stats.spearmanr(losses, accuracies).statistic)
-    assert overall.interval is not None
     assert -1 < overall.interval[0] < overall.mean < overall.interval[1] < 1
     assert overall.verdict == "holds"
     assert [each.counted for each in within] == [False] * 3
@@ -248,10 +192,8 @@ def test_a_correlation_is_shown_within_each_block_and_judged_over_all() -> None:
 def test_the_pool_decides_which_probes_are_read() -> None:
     made = blocks(1)
     both = [
-        replace(each, probes={**each.probes, "grid4": blocks(-1).trials[index].probes["mean"]})
-        for index, each in enumerate(made.trials)
+        replace(each, probes={**each.probes, "grid4": other.probes["mean"]})
+        for each, other in zip(made.trials, blocks(-1).trials, strict=True)
     ]
-    found = {
-        pool: evaluate_claims(StudyEvidence(both, pool, EFFECTS))[0].verdict for pool in ("mean", "grid4")
-    }
-    assert found == {"mean": "holds", "grid4": "does not hold"}
+    verdicts = [evaluate_claims(StudyEvidence(both, pool, EFFECTS))[0].verdict for pool in ("mean", "grid4")]
+    assert verdicts == ["holds", "does not hold"]

@@ -10,7 +10,7 @@ from PIL import Image
 
 from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.studies.inductive_bias.grid import SCALES, Study, StudyPlan, plan_study
-from isopix.studies.inductive_bias.trial import network_name, run_trial
+from isopix.studies.inductive_bias.trial import run_trial
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
 
@@ -28,14 +28,8 @@ def test_every_scale_is_a_part_of_the_grid_with_all_encodings_of_what_it_has(sca
         assert all((block, encoding, depth) in architectures for encoding in ENCODINGS)
 
 
-def test_patterns_choose_architectures_by_name() -> None:
-    chosen = plan("conv-*-1,mixer-pix2vec-*").architectures
-    names = ["conv-pix2vec-1", "conv-fourier-1", "conv-continuous-1", "mixer-pix2vec-1", "mixer-pix2vec-3"]
-    assert list(map(network_name, chosen)) == names
-
-
 def test_trials_are_ordered_by_seed_and_cost_and_settings_reach_every_recipe() -> None:
-    specs = Study(Path("nowhere"), plan("conv-pix2vec-*", 2, "lr=0.003")).specs
+    specs = Study(Path("nowhere"), plan("conv-pix2vec-3,conv-p*-1", 2, "lr=0.003")).specs
     assert [(spec.name, spec.recipe.train.seed) for spec in specs] == [
         ("conv-pix2vec-3-seed-0", 0),
         ("conv-pix2vec-1-seed-0", 0),

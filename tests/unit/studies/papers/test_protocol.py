@@ -1,13 +1,18 @@
-"""Every protocol fills every cell, and its trials are in an order in which they can run."""
+"""Every protocol fills every cell, from trials in an order in which they can run, with published settings."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from isopix.studies.papers import igpt, vit_patchformer  # noqa: F401  registers the protocols
+from isopix.recipes.published import Value
+from isopix.studies.papers import igpt, vit_patchformer
+from isopix.studies.papers.igpt_networks import igpt_network
 from isopix.studies.papers.protocol import PROTOCOLS, find_protocol
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.setup import Setup
+from isopix.studies.papers.trials import FineTune
+from isopix.train.optim import SGD, AdamW, WarmupCosineSchedule
 from tests.unit.studies.papers.fakes import FakeVerbs
 
 
@@ -35,3 +40,107 @@ def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: P
 def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"unknown protocol 'igpt.tabel4'; did you mean 'igpt.table4'\?"):
         find_protocol("igpt.tabel4")
+
+
+PAPER = Setup("paper")
+
+
+@pytest.mark.parametrize("name", ["igpt-s", "igpt-m", "igpt-l", "igpt-l-48", "igpt-xl", "igpt-l-bert"])
+def test_learning_rates_of_pre_training_are_those_of_table_5(name: str) -> None:
+    rates = {"igpt-s": 0.003, "igpt-m": 0.003, "igpt-l": 0.001, "igpt-l-48": 0.01, "igpt-xl": 0.0003}
+    recipe = igpt_network(PAPER, name).recipe
+    assert recipe.train.optimizer.lr == (rates | {"igpt-l-bert": 0.001})[name]
+    assert recipe.data.rows == {"igpt-l-48": 48, "igpt-xl": 64}.get(name, 32)
+    assert recipe.data.source == "imagenet-1k"
+
+
+def test_probes_of_table_2_are_by_sgd_for_a_million_iterations() -> None:
+    trials = [
+        cell.trial for row in igpt.table2(PAPER) for cell in row.cells.values() if hasattr(cell, "trial")
+    ]
+    assert all(trial.verb == "probe" for trial in trials)
+    assert {(trial.options["method"], trial.settings) for trial in trials} == {
+        ("sgd", ("iterations=1000000",))
+    }
+    assert [trial.options.get("concat") for trial in trials] == [None] * 4 + [5, 5]
+
+
+def test_fine_tuning_searches_rates_downwards_and_refits() -> None:
+    (cell,) = igpt.table3(PAPER)[0].cells.values()
+    trial = cell.trial
+    assert isinstance(trial, FineTune)
+    assert trial.grid[:3] == (("optimizer.lr=0.001",), ("optimizer.lr=0.0003",), ("optimizer.lr=0.0001",))
+    assert (trial.sequential, trial.refit) == (True, True)
+    recipe = trial.trainings()[0]
+    assert (recipe.train.batch_size, recipe.train.optimizer.beta2, recipe.train.evaluators) == (128, 0.95, ())
+    assert recipe.finetune.generative_weight == 1.0
+
+
+def test_five_subsets_of_4_25_and_400_images_per_class() -> None:
+    (trial, *_) = [cell.trial for row in igpt.table4(PAPER) for cell in row.cells.values()]
+    assert trial.verb == "low-data"
+    assert (trial.options["labels"], trial.options["subsets"]) == ([4, 25, 400], 5)
+
+
+def test_checkpoints_of_figure_3_are_read_from_the_log() -> None:
+    """Probes every 65,500 of a million steps: 65K, 131K, 262K, 524K and the last."""
+    (probe,) = igpt_network(PAPER, "igpt-s").recipe.train.evaluators
+    steps = [*range(0, 1_000_000, probe.every), 1_000_000]
+    log = [
+        {"step": step, "loss_nats": 3.0 - step / 1e6, "probe_accuracy": step / 2e6, "probe_low": 0.0}
+        | {"probe_high": 1.0}
+        for step in steps
+    ]
+    losses = [igpt.at_checkpoint(each, lambda point: point.loss) for each in igpt.CHECKPOINTS.values()]
+    found = [read({"log": log}) for read in losses]
+    assert found == [Value(3.0 - each / 1e6) for each in (65_500, 131_000, 262_000, 524_000, 1_000_000)]
+    assert losses[0]({"log": []}) is None
+
+
+def test_fine_tuning_is_as_published() -> None:
+    """SGD, momentum 0.9, batch size 512, cosine decay, gradient norm 1, 384 pixels, and the classes alone."""
+    trial = next(
+        cell.trial for row in vit_patchformer.finetuning(Setup("paper")) for cell in row.cells.values()
+    )
+    assert isinstance(trial, FineTune)
+    assert [words[0] for words in trial.grid] == [f"optimizer.lr={lr}" for lr in (0.003, 0.01, 0.03, 0.06)]
+    recipe = trial.trainings()[0]
+    assert recipe.train.optimizer == SGD(lr=0.003, momentum=0.9)
+    assert recipe.train.schedule == WarmupCosineSchedule(warmup_epochs=0.0)
+    assert (recipe.train.max_grad_norm, recipe.train.batch_size, recipe.train.steps) == (1.0, 512, 20_000)
+    assert (recipe.data.rows, recipe.data.cols, recipe.data.source) == (384, 384, "imagenet-1k")
+    assert (recipe.finetune.generative_weight, recipe.finetune.pool) == (0.0, "first")
+    assert recipe.finetune.patience is None
+    assert trial.refit
+
+
+def test_few_shot_reads_the_class_token_after_the_last_block() -> None:
+    trial = next(
+        cell.trial for row in vit_patchformer.few_shot(Setup("paper")) for cell in row.cells.values()
+    )
+    options = trial.options
+    assert (options["method"], options["layer"], options["pool"]) == ("ridge", 12, "first")
+
+
+def test_every_batch_size_and_rate_is_tried_with_every_fraction_of_the_labels() -> None:
+    """Section 2.2: batch sizes {16, 32, 64, 128, 256}, learning rates {3e-5, 2e-4, 4e-4, 1e-3}."""
+    (row,) = vit_patchformer.top_1(Setup("paper"))
+    tried = set()
+    for cell in row.cells.values():
+        (fraction,) = (word for word in cell.trial.settings if word.startswith("data.labels_per_class="))
+        for size, lr in cell.trial.grid:
+            tried.add((fraction[22:], int(size[11:]), float(lr[13:])))
+    fractions, sizes = ("1%", "10%", "20%"), (16, 32, 64, 128, 256)
+    assert tried == set(product(fractions, sizes, (3e-5, 2e-4, 4e-4, 1e-3)))
+    trial = row.cells["1% of the labels"].trial
+    recipe = trial.network.finetune_recipe((*trial.settings, *trial.grid[0]))
+    assert (recipe.data.labels_per_class, recipe.train.batch_size) == ("1%", 16)
+    assert recipe.train.optimizer == AdamW(lr=3e-5)
+    assert (recipe.finetune.mask_ratio, recipe.finetune.label_smoothing) == (0.1, 0.01)
+
+
+def test_both_tables_share_their_trials() -> None:
+    first, second = (rows(Setup("paper")) for rows in (vit_patchformer.top_1, vit_patchformer.top_5))
+    assert [each.name for row in first for each in row.trials()] == [
+        each.name for row in second for each in row.trials()
+    ]

@@ -1,5 +1,6 @@
 """A folder of trials continues where it was stopped, and refuses another setup."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ def run_all(path: Path, commands: FakeVerbs) -> list[str]:
 def measured(path: Path) -> list[Any]:
     with Reproduction.create(path, SETUP) as found:
         result = write_table(TABLE, found)
-    assert result.path is not None
     assert ReproductionResult.read(result.path) == result
     return [row.text("accuracy", "%") for row in result.rows if row.measured]
 
@@ -93,21 +93,11 @@ def test_a_measured_row_names_its_scale_model_and_data(tmp_path: Path) -> None:
     assert "7 steps of 64 images of translated-digits" in found.rows[-1].model
     text = (tmp_path / "out" / "igpt.table4" / "table.md").read_text()
     assert "| Mean Teacher | cifar10 |  | 32.3 ± 2.3 | 9.2 ± 0.2 |" in text
-    assert found.path is not None
     for shown in (found.statement, text, found.path.read_text()):
         assert "not a reproduction of the published numbers" in shown
     published = table(tmp_path / "paper", Setup("paper"))
     assert "not a reproduction" not in published.statement
     assert [row.method for row in published.rows].count("iGPT-L") == 2
-
-
-def test_published_numbers_keep_their_decimals() -> None:
-    def text(value: float, unit: str, *, measured: bool) -> str:
-        return TableRow("", "", "", {"x": TableCell(value)}, measured=measured).text("x", unit)
-
-    assert text(64.03, "%", measured=False) == "64.03"
-    assert text(64.03, "%", measured=True) == "64.0"
-    assert text(2.08951, "nats", measured=True) == "2.0895"
 
 
 def test_a_failure_ends_the_command(tmp_path: Path) -> None:
@@ -116,3 +106,9 @@ def test_a_failure_ends_the_command(tmp_path: Path) -> None:
         failure = write_table(TABLE, found).failure
     assert failure.startswith("failed: probe-igpt-l-translated-digits")
     assert "out of memory" in failure
+
+
+def test_published_numbers_keep_their_decimals() -> None:
+    row = TableRow("", "", "", {"x": TableCell(2.08951)})
+    assert (row.text("x", "nats"), replace(row, measured=True).text("x", "nats")) == ("2.08951", "2.0895")
+    assert replace(row, measured=True).text("x", "%") == "2.1"
