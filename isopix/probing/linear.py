@@ -110,25 +110,19 @@ class L2PenalizedProbe(ProbeMethod):
         )
 
 
-@register("lbfgs")
+@register("lbfgs", "logistic regression (L-BFGS)")
 class LbfgsProbe(L2PenalizedProbe):
     """Multinomial logistic regression by L-BFGS (iGPT section 3.4, CIFAR and STL-10)."""
-
-    def label(self) -> str:
-        return "logistic regression (L-BFGS)"
 
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
         return fit_logistic(features, targets, l2, num_classes=num_classes)
 
 
-@register("ridge")
+@register("ridge", "ridge regression")
 class RidgeProbe(L2PenalizedProbe):
     """Least squares to one-hot targets in closed form; its outputs estimate the probabilities of the classes,
     but may lie outside 0..1.
     """
-
-    def label(self) -> str:
-        return "ridge regression"
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits
