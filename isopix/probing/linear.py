@@ -93,8 +93,8 @@ class L2PenalizedProbe(ProbeMethod):
         if self.l2_extra and len(edge):
             others, reached = select(edge, self.l2_extra)
             better = torch.nonzero(reached > accuracy[edge]).flatten()
-            fits.assign(edge[better], others.select(better))
-            accuracy[edge[better]] = reached[better]
+            for mine, theirs in zip((accuracy, *fits), (reached, *others), strict=True):
+                mine[edge[better]] = theirs[better]
         _check_convergence(fits, splits.first_layer)
 
         def predict_proba(features: Features) -> Probabilities:
