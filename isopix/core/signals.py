@@ -139,23 +139,18 @@ class Interrupted(KeyboardInterrupt, Generic[T]):
 
 
 def exit_code(stopped: KeyboardInterrupt) -> int:
-    """Return 75 for a batch system's first signal and for work that was saved, and 128 + the number of Ctrl-C
-    and of a second signal.
-    """
-    if isinstance(stopped, Interrupted):
-        return STOPPED
-    number = stopped.signal if isinstance(stopped, StopSignal) else signal.SIGINT
-    by_system = isinstance(stopped, StopSignal) and not stopped.at_once and number is not signal.SIGINT
-    return STOPPED if by_system else 128 + number
+    """Return 75 for a batch system's first signal, and 128 + the number of Ctrl-C and of a second signal."""
+    if not isinstance(stopped, StopSignal):
+        return 128 + signal.SIGINT
+    by_system = not stopped.at_once and stopped.signal is not signal.SIGINT
+    return STOPPED if by_system else 128 + stopped.signal
 
 
 def stop_message(stopped: KeyboardInterrupt) -> str:
     """Return the error message of a stop signal."""
-    if str(stopped):
-        return str(stopped)
-    if exit_code(stopped) == STOPPED and isinstance(stopped, StopSignal):
-        return f"stopped by {stopped.signal.name}; the same command starts again"
-    return "interrupted"
+    if str(stopped) or not isinstance(stopped, StopSignal) or exit_code(stopped) != STOPPED:
+        return str(stopped) or "interrupted"
+    return f"stopped by {stopped.signal.name}; the same command starts again"
 
 
 def _announce(number: signal.Signals) -> None:

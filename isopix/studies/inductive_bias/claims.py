@@ -70,8 +70,7 @@ def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
 @_claim("a", "figure 4", "Convolutions beat mixers, and mixers by far transformers, in loss and in accuracy.")
 def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     pairs = [("conv", "mixer"), ("mixer", "transformer-1")]
-    found = {trial.block for trial in evidence.trials}
-    pairs += [("mixer", block) for block in sorted(found - set(MAIN_BLOCKS))]
+    pairs += [("mixer", block) for block in sorted({*evidence.blocks} - {*MAIN_BLOCKS})]
     for better, worse in pairs:
         losses = difference(evidence, (worse, better), lambda trial: trial.loss)
         text, predicted = f"loss({worse}) − loss({better})", prediction_regime(evidence, (better, worse))
@@ -83,12 +82,10 @@ def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
 
 @_claim("b", "section 5.1", "The lower the loss, the better the probe, over all networks.")
 def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
-    text, found = (
-        "negative rank correlation of loss and accuracy",
-        rank_correlation(evidence, evidence.trials),
-    )
+    found = rank_correlation(evidence, evidence.trials)
+    text = "negative rank correlation of loss and accuracy"
     yield replace(make_contrast(evidence, text, "", found, *_all_accuracies(evidence)), fisher=True)
-    for block in dict.fromkeys(trial.block for trial in evidence.trials):
+    for block in evidence.blocks:
         own = [trial for trial in evidence.trials if trial.block == block]
         within = make_contrast(evidence, f"the same within {block}", "", rank_correlation(evidence, own))
         yield replace(within, fisher=True, counted=False)
@@ -158,7 +155,7 @@ def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
 
 @_claim("f", "figure 6", "In convolutions the middle layers have the best probe accuracy.")
 def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
-    kinds = [trial.kind for trial in evidence.trials if trial.block == "conv" and trial.depth > 1]
+    kinds = [kind for kind in evidence.kinds("conv") if kind[1] > 1]
 
     def above(end: int) -> Callable[[int, Any], list[Term] | None]:
         def terms(trial: Trial) -> list[Term]:

@@ -167,8 +167,7 @@ def _above_baselines(evidence: StudyEvidence, block: str, depth: int | None) -> 
             baseline = trial.probes[evidence.pool].baselines.get(name)
             return None if baseline is None else [Term(1, evidence.probes(trial)), Term(-1, baseline)]
 
-        kinds = [trial.kind for trial in own]
-        return evidence.mean_accuracy(kinds, evidence.of_blocks([block], terms))
+        return evidence.mean_accuracy((trial.kind for trial in own), evidence.of_blocks([block], terms))
 
     return bool(names) and all(_clearly_positive(gain(name)) for name in names)
 

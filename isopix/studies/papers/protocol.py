@@ -21,6 +21,10 @@ class Cell(NamedTuple):
     trial: ProtocolTrial
     read: Read
 
+    def value(self, records: Records) -> Value | None:
+        """Return its number; None where the trial is not done or has no such number."""
+        return self.read(records[self.trial.name]) if self.trial.name in records else None
+
 
 class MeasuredRow(NamedTuple):
     """A row of a table: numbers by column, or text that needs no measurement; `network` is the model."""
@@ -32,7 +36,10 @@ class MeasuredRow(NamedTuple):
 
     def values(self, records: Records) -> dict[str, Value | str | None]:
         """Return the value of each cell; None where the trial is not done or has no such number."""
-        return {column: _value(cell, records) for column, cell in self.cells.items()}
+        return {
+            column: cell if isinstance(cell, str) else cell.value(records)
+            for column, cell in self.cells.items()
+        }
 
     def trials(self) -> Iterator[ProtocolTrial]:
         """Iterate over the trials of the cells, and those that they need, in an order to run them in."""
@@ -44,12 +51,6 @@ class MeasuredRow(NamedTuple):
 def cells_of(trial: ProtocolTrial, reads: Mapping[str, Read]) -> dict[str, Cell | str]:
     """Return cells, by column, that are read from the record of one trial."""
     return {column: Cell(trial, read) for column, read in reads.items()}
-
-
-def _value(cell: Cell | str, records: Records) -> Value | str | None:
-    if isinstance(cell, str):
-        return cell
-    return cell.read(records[cell.trial.name]) if cell.trial.name in records else None
 
 
 def accuracy_at(path: str) -> Read:

@@ -30,13 +30,12 @@ SETTINGS = (
 )
 
 
-def _tiny() -> Recipe:
-    recipe = vit.tiny()
-    return recipe.updated(data=replace(recipe.data, rows=32, cols=32), steps=300, evaluate_images=450)
+def _tiny(recipe: Recipe, side: int) -> Recipe:
+    return recipe.updated(data=replace(recipe.data, rows=side, cols=side), steps=300, evaluate_images=450)
 
 
 def _recipe(setup: Setup) -> Recipe:
-    return setup.choose(tiny=_tiny(), small=vit.tiny(), paper=vit.b16())
+    return setup.choose(tiny=_tiny(vit.tiny(), 32), small=vit.tiny(), paper=vit.b16())
 
 
 def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
@@ -119,13 +118,9 @@ PATCHFORMER_NOTE = (
 )
 
 
-def _tiny_patchformer() -> Recipe:
-    recipe = patchformer.tiny()
-    return recipe.updated(data=replace(recipe.data, rows=64, cols=64), steps=300, evaluate_images=450)
-
-
 def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
-    recipe = setup.choose(tiny=_tiny_patchformer(), small=patchformer.tiny(), paper=patchformer.base())
+    small = patchformer.tiny()
+    recipe = setup.choose(tiny=_tiny(small, 64), small=small, paper=patchformer.base())
     network, (data,) = setup.network("patchformer", recipe), setup.datasets("imagenet-1k")
     batch_sizes, lrs = setup.choose(
         tiny=((16, 64), (4e-4, 1e-3)), small=((16, 64), PATCHFORMER_LRS), paper=(BATCH_SIZES, PATCHFORMER_LRS)

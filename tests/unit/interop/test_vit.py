@@ -75,13 +75,6 @@ def test_other_models_are_refused(
     assert message in refusal(read, source)
 
 
-def test_the_image_processor_is_needed_and_the_kind_of_model_is_checked(tmp_path: Path) -> None:
-    source = huggingface_folder(tmp_path / "a")
-    (source / "preprocessor_config.json").unlink()
-    assert "preprocessor_config.json is missing" in refusal(read_huggingface_vit, source)
-    assert "it must be vit_mae" in refusal(read_mae, huggingface_folder(tmp_path / "b"))
-
-
 def test_names_in_memory_are_those_in_files(tmp_path: Path) -> None:
     """transformers 5 renames its tensors when it saves them; a state dict has the other names."""
     reference = read_huggingface_vit(huggingface_folder(tmp_path / "a"))

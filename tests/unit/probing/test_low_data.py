@@ -84,6 +84,9 @@ def test_cross_validation_selects_as_scikit_learn_does_on_the_same_folds() -> No
     l2 = max(l2 for (own, l2), each in accuracies.items() if each == best and own == layer)
     [found] = by_folds(SPLITS, [torch.arange(30)])
     assert (found.layer, found.selected[L2_PENALTY]) == (layer, l2)
+    equal = LbfgsProbe(l2_grid=(1.0, 1.0001))
+    [found] = probe_subsets(SPLITS, [torch.arange(30)], equal, select="cross-validation", device=CPU)
+    assert found.selected[L2_PENALTY] == 1.0001
 
 
 def test_a_subset_chooses_for_itself_and_without_validation_images() -> None:

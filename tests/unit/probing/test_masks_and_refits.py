@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
-from isopix.probing.base import ProbeMethod
+from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import refit_on_validation, vote
 from isopix.probing.results import LayerScore
@@ -76,6 +76,23 @@ def test_only_a_most_frequent_prediction_wins_and_ties_are_broken_evenly() -> No
     counts = vote(tied, generator(0, "test")).bincount(minlength=6).tolist()
     assert counts[0] + counts[2] == 4000
     assert abs(counts[0] - 2000) < 4 * 1000**0.5  # four standard deviations
+
+
+def test_confident_predictions_outweigh_uncertain_ones_in_the_mean_alone() -> None:
+    class Given(ProbeMethod):
+        """Features that are probabilities."""
+
+        kind = "given"
+
+        def fit_layers(self, problem):
+            yield FittedProbe(torch.ones(1), lambda features: features)
+
+    train = FeatureSplit(torch.eye(2)[None], torch.arange(2))
+    given = torch.tensor([[0.55, 0.45], [0.55, 0.45], [0.0, 1.0]])
+    test, *others = (FeatureSplit(each[None, None], torch.tensor([1])) for each in given)
+    splits = FeatureSplits(train, train, test, tuple(others))
+    score = run(splits, Given(), replace(CONFIG, mask_ensemble=3)).best
+    assert (score.test_accuracy, score.ensemble) == (0, EnsembleAccuracy(pytest.approx(1 / 3), 1))
 
 
 def best_and_refit(

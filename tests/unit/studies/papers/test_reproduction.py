@@ -1,5 +1,6 @@
 """A folder of trials continues where it was stopped, and refuses another setup."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from isopix.studies.papers import igpt  # noqa: F401  registers its protocols
 from isopix.studies.papers.protocol import find_protocol
 from isopix.studies.papers.reproduction import Reproduction, write_table
-from isopix.studies.papers.results import ReproductionResult
+from isopix.studies.papers.results import ReproductionResult, TableCell, TableRow
 from isopix.studies.papers.setup import Setup
 from tests.unit.studies.papers.fakes import FakeVerbs
 
@@ -105,3 +106,9 @@ def test_a_failure_ends_the_command(tmp_path: Path) -> None:
         failure = write_table(TABLE, found).failure
     assert failure.startswith("failed: probe-igpt-l-translated-digits")
     assert "out of memory" in failure
+
+
+def test_published_numbers_keep_their_decimals() -> None:
+    row = TableRow("", "", "", {"x": TableCell(2.08951)})
+    assert (row.text("x", "nats"), replace(row, measured=True).text("x", "nats")) == ("2.08951", "2.0895")
+    assert replace(row, measured=True).text("x", "%") == "2.1"
