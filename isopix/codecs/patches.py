@@ -37,14 +37,11 @@ class PatchSpec(StatelessCodecSpec):
         return f"each {self.patch_size} × {self.patch_size} patch"
 
 
-@register("bytes")
+@register("bytes", "RGB bytes")
 class BytesSpec(StatelessCodecSpec):
     """The three channels of each pixel, unchanged."""
 
     patch_size = 1
-
-    def label(self) -> str:
-        return "RGB bytes"
 
     def unit(self) -> str:
         return "sub-pixel"

@@ -165,12 +165,11 @@ def _quadrature(*half_widths: float | None) -> float | None:
 
 
 class Correlation(NamedTuple):
-    """A correlation coefficient, its 95 % confidence interval, and the number of points."""
+    """A correlation coefficient and its 95 % confidence interval."""
 
     rho: float
     low: float
     high: float
-    num_points: int
 
 
 def spearman(x: Values, y: Values) -> Correlation | None:
@@ -185,7 +184,7 @@ def spearman(x: Values, y: Values) -> Correlation | None:
     limit = 1 - 6 / (count * (count**2 - 1))
     center = math.atanh(min(limit, max(-limit, rho)))
     half_width = Z_95 * math.sqrt((1 + rho**2 / 2) / (count - 3))
-    return Correlation(rho, math.tanh(center - half_width), math.tanh(center + half_width), count)
+    return Correlation(rho, math.tanh(center - half_width), math.tanh(center + half_width))
 
 
 def rankdata(values: Values | Int[np.ndarray, " n"]) -> Values:

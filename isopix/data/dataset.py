@@ -170,8 +170,7 @@ def load_dataset(
         splits, left_out, notes = distinct_splits(splits, source.name)
     splits = _limited(splits, config)
     membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
-    if config.count_or_fraction_per_class is not None:
-        splits["train"] = _few_labels(splits["train"], config)
+    if config.labels_per_class is not None:
         membership += f" {config.labels_per_class} {config.subset}"
     return ImageDataset(
         name=printable(source.name)[:MAX_NAME],
@@ -229,14 +228,6 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
     return path
 
 
-def _few_labels(train: Split, config: DataConfig) -> Split:
-    per_class = config.count_or_fraction_per_class
-    if train.labels is None or per_class is None:
-        raise ValueError(f"labels_per_class needs labels; dataset '{config.source}' has none in train")
-    draw = generator(config.seed, "subset", config.subset)
-    return train.select(balanced_subset(train.labels, per_class, draw))
-
-
 def _whole_splits(
     cached: CachedSource, config: DataConfig, holdout: float, *, exact: bool
 ) -> dict[SplitName, Split]:
@@ -253,9 +244,15 @@ def _whole_splits(
 
 
 def _limited(whole: Mapping[SplitName, Split], config: DataConfig) -> dict[SplitName, Split]:
-    """Return the images of each split that the settings keep; validation is added to train if asked for."""
+    """Return the images of each split that the settings keep, or add from validation to train."""
     splits = {name: split.balanced_sample(config.limit, config.seed) for name, split in whole.items()}
     if config.train_on_validation:
         splits["train"] = splits["train"].concat(splits["validation"])
         splits["validation"] = splits["validation"].select(torch.arange(0))
+    if (per_class := config.count_or_fraction_per_class) is not None:
+        labels = splits["train"].labels
+        if labels is None:
+            raise ValueError(f"labels_per_class needs labels; dataset '{config.source}' has none in train")
+        draw = generator(config.seed, "subset", config.subset)
+        splits["train"] = splits["train"].select(balanced_subset(labels, per_class, draw))
     return splits

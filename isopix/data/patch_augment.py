@@ -37,7 +37,7 @@ class NoPatchAugment(PatchAugmentSpec):
         return images
 
 
-@register("random")
+@register("random", "per-patch random crop, color jitter, flip, posterize, grayscale")
 class RandomPatchAugment(PatchAugmentSpec):
     """Each patch independently, in this order: a random crop of `crop` of its side, resized back; random
     brightness, contrast, saturation and hue; a horizontal flip with probability `flip`; posterization to
@@ -75,9 +75,6 @@ class RandomPatchAugment(PatchAugmentSpec):
         rows = images.shape[2] // patch_size
         pixels = rearrange(pixels, "(b h w) c p q -> b c (h p) (w q)", b=len(images), h=rows)
         return pixels.round().clamp(0, 255).to(torch.uint8)
-
-    def label(self) -> str:
-        return "per-patch random crop, color jitter, flip, posterize, grayscale"
 
 
 def random_resized_crop(pixels: Patches, size: int, y: PerPatch, x: PerPatch) -> Patches:

@@ -85,7 +85,7 @@ class EncodedFile:
             ) from error
 
 
-ImageFile = UInt8[Tensor, " bytes"] | EncodedFile
+ImageFile = UInt8[Tensor, " _"] | EncodedFile
 
 
 @dataclass(frozen=True)

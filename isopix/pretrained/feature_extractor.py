@@ -72,11 +72,8 @@ class FeatureExtractor(nn.Module):
 
     @checked
     def preprocess(self, images: ImagesLike) -> Images:
-        """Return images as the model reads them, uint8 [B 3 H W]: of another size than the model's, cropped
-        at their center and resized as the images of its run, with their pixels. A JPEG that is given as PIL
-        image may differ slightly from its file, which is decoded at a smaller size if it is large.
-
-        Raises ValueError for what is no image, and for one that cannot be read.
+        """Return images as the model reads them, uint8 [B 3 H W]. A JPEG given as PIL image may differ
+        slightly from its file, which is decoded at a smaller size if it is large.
         """
         return as_images(images, self.loaded)
 

@@ -221,14 +221,13 @@ def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining
 
 
 def results_folder(out: Path | None, default: Path | None) -> Path | None:
-    """Return the folder for results, before anything is computed; None for a model without a run folder.
-
-    Raises ValueError if it cannot be written.
+    """Return the folder for results; None for a model without a run folder. Raises ValueError, before
+    anything is computed, if it cannot be written.
     """
     path = out or default
+    if path is not None and path.is_file():
+        raise ValueError(f"out {path} is a file; results are several files: give a folder")
     if path is not None:
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"out {path} is a file; results are several files: give a folder")
         require_writable(path)
     return path
 

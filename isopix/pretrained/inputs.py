@@ -32,12 +32,9 @@ CHANNELS = (1, 3, 4)  # gray, RGB, RGBA
 
 
 def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
-    """Return uint8 images [B 3 H W] of the model's resolution: those given as arrays or tensors of that size
-    as they are, all others cropped at their center and resized as the images of the run, and codes decoded.
-
-    Images are uint8 [B C H W], [B H W C], [C H W], [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files
-    (paths, or their bytes), or lists of these; codes are other integers, [B N] or [B N Q]. Raises ValueError
-    for anything else, for an image that cannot be read, and for codes outside the vocabulary.
+    """Return uint8 images [B 3 H W] of the model's resolution, of what `PretrainedModel` takes: arrays and
+    tensors of that size as they are, all others cropped and resized, codes decoded. Raises ValueError for
+    anything else, for an image that cannot be read, and for codes outside the vocabulary.
     """
     codec = loaded.network.codec
     if isinstance(given, Tensor | np.ndarray):
@@ -58,9 +55,7 @@ def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
 
 
 def as_mask(values: ArrayLike, images: Images, codec: Codec) -> Mask:
-    """Return a mask of these images as bool [B N #Q], True where masked. Raises ValueError for anything but
-    bool [B N] or [B N Q].
-    """
+    """Return a mask of these images as [B N #Q]. Raises ValueError for anything but bool [B N] or [B N Q]."""
     tensor, shape = _as_tensor(values), (len(images), codec.grid.positions)
     if tensor.dtype != torch.bool or tensor.shape not in (shape, (*shape, 1), (*shape, codec.num_codes)):
         given = f"{tensor.dtype} of shape {list(tensor.shape)}"

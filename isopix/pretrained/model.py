@@ -52,9 +52,10 @@ class PretrainedModel(FeatureExtractor):
     else the mean over positions. The module starts in evaluation mode with gradients enabled; freeze it with
     `requires_grad_`.
 
-    All methods take images as `preprocess` does: uint8 arrays or tensors [B 3 H W], [B H W 3], [3 H W],
-    [H W 3] or [H W], PIL images, paths or lists of these; or integer codes [B N] or [B N Q]. Arrays of the
-    model's size are taken as they are, all other images are cropped and resized as those of its run.
+    All methods take images as `preprocess` does: uint8 arrays or tensors [B C H W], [B H W C], [C H W],
+    [H W C] or [H W] of 1, 3 or 4 channels, PIL images, files (paths, or their bytes), or lists of these; or
+    other integers as codes, [B N] or [B N Q]. Arrays of the model's size are taken as they are, all other
+    images are cropped at their center and resized as those of its run.
 
     `forward`, `forward_features`, `forward_intermediates`, `forward_head` and `class_logits` compute with
     gradients; all others without, and return CPU tensors; random draws are a function of `seed`. They raise
@@ -74,10 +75,8 @@ class PretrainedModel(FeatureExtractor):
     def logits(
         self, images: ImagesLike, *, mask: ArrayLike | None = None, batch_size: Count = BATCH_SIZE
     ) -> Logits:
-        """Return the logits [B N Q K] of every position; those of an autoregressive model at position i
-        depend on the positions before i only.
-
-        `mask`, bool [B N] or [B N Q] and True where masked, is for masked models.
+        """Return the logits [B N Q K] of every position; those of an autoregressive model depend on earlier
+        positions only. `mask`, bool [B N] or [B N Q] and True where masked, is for masked models.
         """
         self.loaded.require_decoder("logits")
         if mask is not None and not self.loaded.recipe.objective.masks_input:
@@ -101,11 +100,9 @@ class PretrainedModel(FeatureExtractor):
     def predict(
         self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
     ) -> NDArray[Any]:
-        """Return the name of the most likely class of each image, an array of strings [B], by a fine-tuned
-        model.
-
-        `mask_ensemble` is the number of masks per image whose predictions are combined by majority vote, as
-        by `isopix.evaluate`; 0 masks nothing, None is the model's own setting.
+        """Return the name of the most likely class of each image, an array of strings [B], by the majority
+        vote of predictions under `mask_ensemble` random masks, as `isopix.evaluate`; 0 masks nothing, None is
+        the setting of fine-tuning.
         """
         logits = self._ensemble(images, mask_ensemble, seed)
         return np.array(self.classes)[majority_vote(logits.argmax(-1), seed=seed).numpy()]
@@ -114,9 +111,7 @@ class PretrainedModel(FeatureExtractor):
     def predict_proba(
         self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
     ) -> Float[Tensor, "B C"]:
-        """Return the probability of each of the `classes` by a fine-tuned model, the mean over masks as
-        `predict` takes them.
-        """
+        """Return the probability of each of the `classes`, the mean over masks as `predict` takes them."""
         return self._ensemble(images, mask_ensemble, seed).softmax(-1).mean(0)
 
     def _ensemble(self, images: ImagesLike, mask_ensemble: int | None, seed: int) -> EnsembleLogits:
@@ -129,10 +124,8 @@ class PretrainedModel(FeatureExtractor):
     def nll(
         self, images: ImagesLike, *, seed: int = 0, batch_size: Count = BATCH_SIZE
     ) -> Float[Tensor, " B"]:
-        """Return the mean negative log-likelihood per predicted code of each image, in nats.
-
-        An autoregressive model predicts all codes. A masked model predicts the codes masked at random by
-        `seed`, as in training, so that its values are estimates.
+        """Return the mean negative log-likelihood per predicted code of each image, in nats: of all codes, or
+        of a masked model of those masked at random by `seed`, as in training, so that it is an estimate.
         """
         self.loaded.require_decoder("nll")
         inputs = require_images(self.preprocess(images)).to(self.network.device)
@@ -233,9 +226,7 @@ class PretrainedModel(FeatureExtractor):
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights (safetensors), recipe, palette and a hash of each file to a folder that `isopix.load`
-        reads.
-
-        Raises ValueError if it is a file or a folder that is not empty, RuntimeError if the disk is full.
+        reads. Raises ValueError if it is a file or not empty, RuntimeError if the disk is full.
         """
         loaded, target = self.loaded, Path(folder).resolve()  # a link stays, and its target is written
         if target.is_file() or (target.exists() and any(target.iterdir())):
@@ -256,9 +247,8 @@ class PretrainedModel(FeatureExtractor):
         checkpoint.save_checkpoint(target, tensors, records)
 
     def publish(self, name: str, *, card: str = "", private: bool = False) -> str:
-        """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL.
-
-        Raises ValueError for an invalid name, RuntimeError if the upload fails.
+        """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL. Raises
+        ValueError for an invalid name, RuntimeError if the upload fails.
         """
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"

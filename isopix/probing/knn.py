@@ -19,7 +19,7 @@ NUM_NEIGHBORS = 20  # Discrimination, section 3.4; they use 200, too many for so
 BATCH_SIZE = 1024  # images that are compared with all training images at once
 
 
-@register("knn")
+@register("knn", "k-nearest neighbors")
 class KnnProbe(ProbeMethod):
     """Each of the nearest k training images votes with weight exp(cosine / temperature), on standardized
     features (Wu et al. 2018, section 3.4); validation selects k.
@@ -29,9 +29,6 @@ class KnnProbe(ProbeMethod):
     """Numbers of neighbors k to select from."""
     temperature: PositiveNumber = TEMPERATURE
     """Temperature of the votes."""
-
-    def label(self) -> str:
-        return "k-nearest neighbors"
 
     def __post_init__(self) -> None:
         super().__post_init__()

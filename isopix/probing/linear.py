@@ -93,8 +93,8 @@ class L2PenalizedProbe(ProbeMethod):
         if self.l2_extra and len(edge):
             others, reached = select(edge, self.l2_extra)
             better = torch.nonzero(reached > accuracy[edge]).flatten()
-            fits.assign(edge[better], others.select(better))
-            accuracy[edge[better]] = reached[better]
+            for mine, theirs in zip((accuracy, *fits), (reached, *others), strict=True):
+                mine[edge[better]] = theirs[better]
         _check_convergence(fits, splits.first_layer)
 
         def predict_proba(features: Features) -> Probabilities:
@@ -110,25 +110,19 @@ class L2PenalizedProbe(ProbeMethod):
         )
 
 
-@register("lbfgs")
+@register("lbfgs", "logistic regression (L-BFGS)")
 class LbfgsProbe(L2PenalizedProbe):
     """Multinomial logistic regression by L-BFGS (iGPT section 3.4, CIFAR and STL-10)."""
-
-    def label(self) -> str:
-        return "logistic regression (L-BFGS)"
 
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
         return fit_logistic(features, targets, l2, num_classes=num_classes)
 
 
-@register("ridge")
+@register("ridge", "ridge regression")
 class RidgeProbe(L2PenalizedProbe):
     """Least squares to one-hot targets in closed form; its outputs estimate the probabilities of the classes,
     but may lie outside 0..1.
     """
-
-    def label(self) -> str:
-        return "ridge regression"
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits

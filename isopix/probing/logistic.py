@@ -50,14 +50,6 @@ class LinearFits(NamedTuple):
         rows = torch.arange(len(columns), device=columns.device)[:, None]
         return LinearFits(*(each[rows, columns] for each in self))
 
-    def select(self, layers: Int[Tensor, " E"]) -> "LinearFits":
-        return LinearFits(*(each[layers] for each in self))
-
-    def assign(self, layers: Int[Tensor, " E"], other: "LinearFits") -> None:
-        """Replace the fits of these layers."""
-        for mine, theirs in zip(self, other, strict=True):
-            mine[layers] = theirs
-
     def logits(self, features: Features) -> Float[Tensor, "F S B K"]:
         return torch.stack(list(self._by_layer(features)))
 

@@ -160,7 +160,7 @@ def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
     return rises.long().argmax(1)  # the first of equals
 
 
-@register("sgd")
+@register("sgd", "logistic regression (SGD)")
 class SgdProbe(MinibatchProbe):
     """Logistic regression by SGD with momentum and cosine decay to zero; learning rates are tried in
     descending order until the final validation loss rises (iGPT section 3.4, ImageNet; a million iterations
@@ -178,9 +178,6 @@ class SgdProbe(MinibatchProbe):
     """Momentum."""
     lr_grid: tuple[float, ...] = LR_GRID
     """Learning rates to try, in this order."""
-
-    def label(self) -> str:
-        return "logistic regression (SGD)"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,7 +206,7 @@ class SgdProbe(MinibatchProbe):
         return weights, [self.iterations] * len(weights.matrix)
 
 
-@register("adam")
+@register("adam", "logistic regression (Adam)")
 class AdamProbe(MinibatchProbe):
     """Logistic regression without a penalty, by Adam: one epoch of linear warmup to `lr`, then cosine decay
     over `epochs` or until convergence (Cazenavette and Lucey 2021, section 4.2).
@@ -231,9 +228,6 @@ class AdamProbe(MinibatchProbe):
     """Epochs without progress before a layer has converged."""
 
     floats_per_weight = 4  # weights, gradients and both moments
-
-    def label(self) -> str:
-        return "logistic regression (Adam)"
 
     def grid(self) -> Mapping[str, tuple[float, ...]]:
         return {LEARNING_RATE: (self.lr,)}

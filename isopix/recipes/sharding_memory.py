@@ -53,13 +53,13 @@ def training_work(recipe: Recipe) -> TrainingWork:
 
 def sharding_units(network: Network) -> tuple[tuple[Shape, ...], ...]:
     """Return the shapes of the weights that FSDP gathers together: those of no block, and each block's."""
-    names = {each: name for name, each in network.named_modules() if isinstance(each, Block)}
-    owners = sorted(names.values(), key=len, reverse=True)
-    own: dict[str, list[Shape]] = {"": [], **{name: [] for name in names.values()}}
-    for name, parameter in network.named_parameters():
-        owner = next((each for each in owners if name.startswith(f"{each}.")), "")
-        own[owner].append(tuple(parameter.shape))
-    return tuple(map(tuple, own.values()))
+    units, seen = list[tuple[Shape, ...]](), set[nn.Parameter]()
+    blocks = [each for each in network.modules() if isinstance(each, Block)]
+    for module in reversed([network, *blocks]):  # those inside of others first
+        own = [each for each in module.parameters() if each not in seen]
+        units.insert(0, tuple(tuple(each.shape) for each in own))
+        seen.update(own)
+    return tuple(units)
 
 
 @cache

@@ -85,7 +85,7 @@ class EvaluatorSpec(Part, noun="evaluator"):
         """
 
 
-@register("held_out_loss")
+@register("held_out_loss", "evaluation")
 class HeldOutLoss(EvaluatorSpec):
     """The metrics of the task, each a mean over validation images."""
 
@@ -93,9 +93,6 @@ class HeldOutLoss(EvaluatorSpec):
 
     num_images: int | None = 1024
     """Validation images; null: all."""
-
-    def label(self) -> str:
-        return "evaluation"
 
     def measurement(self, data: ImageDataset) -> Measurement:
         return measurement_of(data, "validation", data.validation.sample(self.num_images))

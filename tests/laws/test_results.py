@@ -16,7 +16,7 @@ from isopix.cli.main import main
 from isopix.storage.result import Result
 from isopix.verbs import VERBS
 from tests.smoke.conftest import known_throughput, quick_figures, quick_probes
-from tests.unit.interop import bundles, variables
+from tests.unit.interop import bundles
 
 __all__ = ["known_throughput", "quick_figures", "quick_probes"]
 
@@ -85,7 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
         np.save("levels.npy", levels)
-        network = variables.draw(depth=1, width=16, heads=2, colors=27, positions=16)
+        network = bundles.variables(depth=1, width=16, heads=2, colors=27, positions=16)
         bundles.write(Path("model.ckpt-1"), network)
         for words in ["palette import levels.npy --range -1 1 --out levels.npz", *RUNS]:
             patch.setattr(sys, "argv", ["isopix", *words.split()])

@@ -14,8 +14,7 @@ import torch
 import isopix as package
 from isopix.recipes import igpt
 from isopix.recipes.published import PublishedTestLoss
-from tests.smoke.conftest import QUICK, Run
-from tests.smoke.test_bad_input import refused
+from tests.smoke.conftest import QUICK, Run, refused
 from tests.unit.interop import bundles, models
 from tests.unit.interop.models import HEAD
 

@@ -44,8 +44,8 @@ def test_a_truncated_checkpoint(isopix: Run) -> None:
         with file.open("r+b") as opened:
             opened.truncate(100)
     message = (
-        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, the manifest has {size}: "
-        "truncated; no checkpoint in r/checkpoints is intact"
+        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, manifest.json has {size}; "
+        "no checkpoint in r/checkpoints is intact"
     )
     refused(isopix("sample", "r"), message)
 

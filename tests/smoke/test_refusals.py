@@ -24,9 +24,7 @@ OPTIONS = (
     "--no-compile, --seed, --nearest, --device, --plugin, --json"
 )
 BLOCK = "kind, norm, heads, attention_bias, qkv_bias, dropout, attention_dropout, mlp"
-NO_CLASSES = (
-    "dataset 'flat' has none in train, validation, test: in a folder, put the images of each class in"
-)
+NO_CLASSES = "dataset 'flat' has none in train, validation, test: in a folder, put images of each class in"
 NEW = "pretrain igpt.digits --out r"
 CHECKPOINT = "ar/checkpoints/step-00000002"
 READERS = (
@@ -108,11 +106,11 @@ REFUSED = {
     f"{NEW} --data phtos": "did you mean 'photos'?",
     "data show phtos": "did you mean 'photos'?",
     "data shwo digits": "did you mean 'show'?",
-    f"{NEW} --data=": f"data: source is empty; give {SOURCES}",
+    f"{NEW} --data=": "no file or folder '' " + NO_DATA.format(""),
     f"{NEW} --data nothing": (
         "folder nothing has no images; allowed suffixes: .jpg .jpeg .png .webp .bmp .gif .tif .tiff"
     ),
-    f"{NEW} --data ar": f"folder ar is a run folder; as a dataset give {SOURCES}",
+    f"{NEW} --data ar": f"ar is a run folder; give {SOURCES}",
     "finetune ar --out r --data flat": NO_CLASSES,
     "evaluate tuned --data photos": "has the classes cats, dogs; those of the run are 0, 1, 2, 3, 4 ...",
     # What a model cannot do.
@@ -130,7 +128,7 @@ REFUSED = {
     "probe ar --layer best": "--layer is 'best'; it must be an integer",
     "probe ar --layer 7": "--layer 7 does not exist; layers are 0 to 1",
     "probe ar --method svm": "--method is 'svm'; allowed: adam, knn, lbfgs, ridge, sgd",
-    "probe cats": "two classes or more; those of dataset 'single' are all of class cats",
+    "probe cats": "needs training images of two classes; those of dataset 'single' are all of cats",
     "low-data ar --finetune-steps -3": "--finetune-steps is -3; allowed: 0 or more",
     "low-data ar batch_size=4 --labels 1": (
         "'batch_size=4' is a fine-tuning setting; it needs --finetune-steps above 0"

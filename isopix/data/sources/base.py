@@ -120,8 +120,8 @@ def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
 
 
 def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
-    """Return the files with such names in a folder and in its sub-folders, one level deep."""
-    found = list[Path]()
+    """Return the files with such names in a folder and in its sub-folders, one level deep; or one file."""
+    found = [folder] if folder.is_file() and name.fullmatch(folder.name) else []
     for place, folders, names in os.walk(folder, followlinks=True):
         found += [Path(place, each) for each in names if name.fullmatch(each)]
         if place != os.fspath(folder):
@@ -136,7 +136,7 @@ def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
     If some name a split, the others are left out; if none does, all are train.
     """
     found: dict[SplitName, list[Path]] = {}
-    unnamed: list[Path] = [path] if path.is_file() else []
+    unnamed: list[Path] = []
     for file in files_below(path, name):
         words = [SPLIT_PREFIX.match(piece) for piece in file.relative_to(path).parts]
         word = next((match[1] for match in words if match), None)

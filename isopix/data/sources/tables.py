@@ -251,9 +251,5 @@ def _is_arrow(path: Path) -> bool:
     return is_saved or (bool(_cached(path)) and not has_images(path))
 
 
-def _is_parquet(path: Path) -> bool:
-    return bool(PARQUET_NAME.fullmatch(path.name) if path.is_file() else files_below(path, PARQUET_NAME))
-
-
-READERS["parquet"] = Reader(_is_parquet, read_parquet)
+READERS["parquet"] = Reader(lambda path: bool(files_below(path, PARQUET_NAME)), read_parquet)
 READERS["arrow"] = Reader(_is_arrow, read_arrow)

@@ -144,9 +144,7 @@ def _label(archive: tarfile.TarFile, parts: Parts) -> int | None:
 
 
 def _claims(path: Path) -> bool:
-    if path.is_dir():
-        return bool(files_below(path, TAR_NAME)) and not has_images(path)
-    return TAR_NAME.fullmatch(path.name) is not None
+    return bool(files_below(path, TAR_NAME)) and (path.is_file() or not has_images(path))
 
 
 READERS["tar"] = Reader(_claims, read_tar)

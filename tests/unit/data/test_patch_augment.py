@@ -112,20 +112,6 @@ def test_a_crop_is_taken_at_a_whole_place_and_enlarged() -> None:
     assert torch.equal(random_resized_crop(ramp, 8, lots(0.5, 0.5), lots(0.5, 0.5)), ramp)
 
 
-def test_hue_turns_colors_as_a_color_wheel_does() -> None:
-    """A third of a turn takes red to near green's hue, or blue's, and leaves brightness; gray has none."""
-    red = torch.tensor([150.0, 90, 90]).view(1, 3, 1, 1).expand(2, 3, 1, 1)
-    turned = color_jitter(red, lots(0, 0), lots(1, 1), lots(1, 1), lots(1 / 3, -1 / 3))[..., 0, 0]
-    hues = [colorsys.rgb_to_hsv(*(each / 255).tolist())[0] for each in turned]
-    assert sorted(hues) == pytest.approx([1 / 3, 2 / 3], abs=0.06)
-    luma = torch.tensor([0.299, 0.587, 0.114])
-    torch.testing.assert_close(turned @ luma, red[:, :, 0, 0] @ luma, atol=0.1, rtol=0)
-    gray = torch.full((1, 3, 2, 2), 99.0)
-    torch.testing.assert_close(
-        color_jitter(gray, lots(0), lots(1), lots(1.5), lots(0.2)), gray, atol=0.1, rtol=0
-    )
-
-
 def test_brightness_contrast_and_saturation_by_their_definitions() -> None:
     pixels = 60 + 100 * torch.rand(1, 3, 4, 4, generator=generator(0, "pixels"))
     mean = pixels.mean((2, 3), keepdim=True)

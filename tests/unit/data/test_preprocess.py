@@ -103,11 +103,6 @@ def test_no_crop_changes_the_aspect_ratio(
     assert (right - left) / cols == pytest.approx((bottom - top) / rows)
 
 
-def test_random_crops_reach_both_ends() -> None:
-    lefts = {crop_box(7, 4, 8, 8, CropPosition(0.0, across / 100))[0] for across in range(100)}
-    assert lefts == {0, 1, 2, 3}
-
-
 def test_an_image_that_fits_is_not_changed() -> None:
     image = _noise(48, 32)
     for resample in ("area", "bilinear", "bicubic"):
@@ -136,17 +131,6 @@ def test_full_resolution_images_shrink_by_their_shorter_side_and_never_grow(
     size: tuple[int, int], shape: tuple[int, int, int]
 ) -> None:
     assert resize_shorter_side(_noise(*size), 50).shape == shape
-
-
-def test_a_fraction_of_the_center_is_resizing_and_then_cropping() -> None:
-    """timm's crop_pct: the shorter side to 20 pixels, then 16 of them."""
-    image = _noise(9, 7).resize((90, 70), Image.Resampling.BICUBIC)
-    whole = image.resize((round(90 * 20 / 70), 20), Image.Resampling.BICUBIC)
-    left = (whole.width - 16) // 2
-    reference = to_chw(whole.crop((left, 2, left + 16, 18))).astype(int)
-    found = _resized(image, 16, 16, resample="bicubic", crop_fraction=0.8)
-    assert np.abs(found - reference).mean() < 4
-    assert crop_box(90, 70, 16, 16, None, fraction=0.8) == (17, 7, 73, 63)
 
 
 @pytest.mark.parametrize(

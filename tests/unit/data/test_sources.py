@@ -194,23 +194,10 @@ def test_identifiers_become_classes_that_keep_them_as_names() -> None:
     source = _labeled({"train": [99_999, 10_017, 2**40, 10_017], "test": [2**40, 3]})
     assert source.classes == ("3", "10017", "99999", str(2**40))
     assert list(map(labels_of, source.splits.values())) == [[2, 1, 3, 1], [3, 0]]
+    assert _labeled({"train": [0, 2, 2]}).classes == ("0", "1", "2")
+    assert labels_of(_labeled({"train": [1, 0]}, ["cat", "dog"]).splits["train"]) == [1, 0]
     numbers = "labels of dataset 'set' are 4 different numbers from 3 to 1099511627776"
     assert source.label_note.startswith(numbers)
-
-
-@pytest.mark.parametrize(
-    ("labels", "names", "classes"),
-    [
-        ([0, 2, 2], (), ("0", "1", "2")),
-        ([1, 0], ("cat", "dog", "owl"), ("cat", "dog", "owl")),
-        (range(21_843), (), tuple(map(str, range(21_843)))),
-    ],
-)
-def test_small_and_named_labels_are_class_indices_as_they_are(
-    labels: list[int], names: tuple[str, ...], classes: tuple[str, ...]
-) -> None:
-    source = _labeled({"train": labels}, names)
-    assert (source.classes, labels_of(source.splits["train"]), source.label_note) == (classes, [*labels], "")
 
 
 def test_labels_that_cannot_be_classes_are_missing_or_refused() -> None:

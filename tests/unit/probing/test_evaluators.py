@@ -28,9 +28,10 @@ from tests.unit.probing.cases import run as run_probe
 CPU = torch.device("cpu")
 WORDS = [
     *("depth=1", "width=16", "steps=12", "batch_size=16", "log_every=1", "evaluate_every=5"),
-    *("evaluate_images=40", "checkpoint_every=4", "data.limit=90", "probe_every=5"),
+    *("evaluate_images=40", "checkpoint_every=4", "data.limit=90"),
 ]
-RECIPE = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
+PROBED = [*WORDS, "probe_every=5", "knn_images=60"]
+RECIPE, ALONE = (registry.resolve("igpt.digits_bert", assignments=each).recipe for each in (PROBED, WORDS))
 
 
 def run(recipe: Recipe, out: Path) -> RunFolder:
@@ -75,13 +76,14 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return run(RECIPE, tmp_path_factory.mktemp("probed") / "run")
 
 
-def test_it_runs_before_the_first_step_every_so_many_and_after_the_last(probed: RunFolder) -> None:
+def test_they_run_before_the_first_step_every_so_many_and_after_the_last(probed: RunFolder) -> None:
     assert probed_steps(probed) == [0, 5, 10, 12]
+    assert all(0.1 < record["knn_accuracy"] <= 1 for record in validations(probed))
     assert list(files(probed)) == [f"step-{step:08d}.json" for step in (0, 5, 10, 12)]
 
 
 def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path) -> None:
-    alone = run(RECIPE.updated(probe_every=0), tmp_path / "run")
+    alone = run(ALONE, tmp_path / "run")
     ours, theirs = state(probed), state(alone)
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -149,27 +151,7 @@ def test_the_test_images_are_not_used(probed: RunFolder, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
-    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
+    recipe = registry.resolve("igpt.digits", assignments=[*PROBED, change]).recipe
     with pytest.raises(ValueError, match="probe_every needs two or more validation images"):
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     assert not (tmp_path / "run").exists()
-
-
-KNN_WORDS = [
-    *("depth=2", "width=16", "steps=4", "batch_size=8", "evaluate_every=2", "evaluate_images=20"),
-    *("num_test_images=8", "data.limit=200"),
-]
-
-
-def knn_run(out: Path, *settings: str) -> RunFolder:
-    return run(registry.resolve("igpt.digits", assignments=[*KNN_WORDS, *settings]).recipe, out)
-
-
-def test_every_evaluation_has_knn_accuracy_and_the_weights_are_the_same_bits(tmp_path: Path) -> None:
-    with_knn, without = knn_run(tmp_path / "a", "knn_images=100"), knn_run(tmp_path / "b")
-    found = [each["knn_accuracy"] for each in validations(with_knn)]
-    assert len(found) == 3
-    assert all(0.1 < each <= 1 for each in found)
-    assert not any("knn_accuracy" in each for each in validations(without))
-    ours, theirs = (load_run(each.path, device=CPU).network.tensors() for each in (with_knn, without))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)

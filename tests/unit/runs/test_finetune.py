@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import isopix
 from isopix.core.types import Grid
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.positions import interpolate_pos_embed
@@ -50,13 +51,16 @@ def test_it_starts_from_the_weights_of_the_run(pretrained: Path, tmp_path: Path)
 
 
 def test_the_best_weights_are_saved_and_tested_once(pretrained: Path, tmp_path: Path) -> None:
-    records = finetuned(pretrained, tmp_path / "ft")
+    records = finetuned(pretrained, tmp_path / "ft", "lr=0.1", "mask_at_eval=false")
     seen = accuracies(records, "validation")
     step = max(seen, key=lambda each: (seen[each], -each))
+    assert 0 < step < 12, "else the test shows nothing"
     assert checkpoint.load_checkpoint(tmp_path / "ft/best").records["state"]["step"] == step
     assert load_run(tmp_path / "ft", device=CPU).step == step
     tested = [each for each in records if each.get("split") == "test"]
     assert [(each["step"], each["last_step"]) for each in tested] == [(step, 12)]
+    found = isopix.evaluate(tmp_path / "ft", device="cpu").metrics
+    assert found.cross_entropy == pytest.approx(tested[0]["class_nats"], rel=1e-5)
 
 
 def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Path, tmp_path: Path) -> None:

@@ -26,10 +26,9 @@ def test_neither_folder_nor_hub_name_is_refused(name: str, monkeypatch: pytest.M
 
 def test_a_missing_folder_like_a_hub_name_is_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     class RepositoryNotFoundError(Exception):
-        """Of this name in huggingface_hub."""
+        """Of this name in huggingface_hub; that for a model which needs a log-in is derived from it."""
 
-    class GatedRepoError(RepositoryNotFoundError):
-        """A model that exists, and that needs a log-in."""
+    class GatedRepoError(RepositoryNotFoundError): ...
 
     def fail(*_: object, **__: object) -> None:
         raise GatedRepoError("401 Client Error. (Request ID: 1)")

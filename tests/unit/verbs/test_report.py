@@ -1,9 +1,12 @@
 """`isopix report` writes one page and its summary; `isopix demo` trains side by side, and resumes."""
 
+import signal
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from isopix.core.signals import Interrupted, StopRequest
 from isopix.probing.config import ProbeConfig
 from isopix.reporting.results import ReportResult
 from isopix.verbs import demo as demo_verb
@@ -70,3 +73,12 @@ def test_a_training_of_a_demo_that_fails_says_why(tmp_path: Path) -> None:
         demo_verb.train_side_by_side(
             {tmp_path / "a": ["pretrain", "nothing", "--out", str(tmp_path / "a")]}, 1, "cpu"
         )
+
+
+def test_a_stopped_demo_is_saved_and_exits_as_a_stopped_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = nullcontext(StopRequest(signal.SIGINT))
+    monkeypatch.setattr("isopix.core.signals.stop_requested", lambda: request)
+    with pytest.raises(Interrupted, match="stopped and saved"):  # exit code 75
+        demo_verb.train_side_by_side({tmp_path / "a": ["recipe", "list"]}, 1, "cpu")
