@@ -119,13 +119,6 @@ def test_a_file_hides_its_white_or_its_transparent_pixels(tmp_path: Path) -> Non
     assert picture(saved(tmp_path / "erased.png", erased)) == picture(gray)
 
 
-def test_a_file_with_plus_in_its_name_and_one_joined_by_plus(tmp_path: Path) -> None:
-    path = saved(tmp_path / "a+b.png", array((0, 0)).numpy().astype(np.uint8) * 255)
-    assert picture(str(path)) == picture("brush:0,0,0")
-    plain = saved(tmp_path / "plain.png", array((0, 0)).numpy().astype(np.uint8) * 255)
-    assert picture(f"{plain}+rows:5") == picture("brush:0,0,0+rows:5")
-
-
 UNKNOWN = "is neither a file nor a mask; allowed: half, rows:ROWS, rectangle:TOP,LEFT"
 WRONG: dict[str, tuple[MaskLike, str]] = {
     "an unknown word": ("blob", UNKNOWN),

@@ -37,12 +37,6 @@ def test_temperature_divides_logits_and_the_lowest_is_greedy() -> None:
         assert probabilities(LOGITS[:1], SamplingConfig(temperature=temperature)).tolist() == [[[0, 1, 0, 0]]]
 
 
-def test_top_k_keeps_the_most_likely_codes_and_renormalizes() -> None:
-    found = probabilities(LOGITS, SamplingConfig(top_k=2))[0, 0]
-    assert (found > 0).tolist() == [False, True, True, False]
-    torch.testing.assert_close(found[1:3], LOGITS[0, 0, 1:3].softmax(-1))
-
-
 @pytest.mark.parametrize(("p", "kept"), [(0.1, 1), (0.64, 1), (0.66, 2), (0.9, 3), (1.0, 4)])
 def test_top_p_keeps_the_smallest_set_that_reaches_p(p: float, kept: int) -> None:
     """The probabilities are 0.644, 0.237, 0.087 and 0.032."""
@@ -112,13 +106,6 @@ def test_gpus_multiply_in_bf16_and_cpus_with_instructions_for_it_round_matrices_
     with sample.sampling_mode(cases.model(AR), settings):
         assert used == [products]
     assert sample._rounds_matrices(torch.device(device), settings) == rounds
-
-
-@pytest.mark.parametrize("kind", ["mixer", "convolution"])
-def test_blocks_other_than_attention_are_not_compiled(kind: str) -> None:
-    recipe = next(case for case in cases.autoregressive() if case.model.block.kind == kind)
-    with pytest.raises(ValueError, match="only attention can be compiled"):
-        sample_images(cases.model(recipe), 1, sampling=SamplingConfig(compile=True))
 
 
 @pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)

@@ -14,22 +14,13 @@ from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 
 CPU = torch.device("cpu")
-WORDS = [
-    "depth=1",
-    "width=16",
-    "steps=9",
-    "batch_size=4",
-    "checkpoint_every=2",
-    "data.limit=64",
-    "log_every=1",
-]
-WORDS += ["evaluate_images=8", "num_test_images=8"]
+WORDS = ["depth=1", "width=16", "steps=9", "batch_size=4", "checkpoint_every=2", "data.limit=64"]
+WORDS += ["evaluate_images=8", "num_test_images=8", "log_every=1"]
 
 
 def folders(run: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(run)): path.read_bytes() for path in run.glob("checkpoints/step-*/*.safetensors")
-    }
+    paths = run.glob("checkpoints/step-*/*.safetensors")
+    return {str(path.relative_to(run)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -86,15 +85,6 @@ def test_what_is_no_metric_is_noted_and_training_goes_on(case: str, start_at: in
     assert good == ([2.5] * len(steps) if value else [])
     for record in run.records:
         json.dumps(record, allow_nan=False)
-
-
-def test_any_error_of_an_evaluator_is_a_note_with_its_place_and_not_the_end() -> None:
-    run = Run(RHYTHM, evaluators=(Wrong(value=KeyError("boom"), start_at=3), Steps()))
-    assert run.reached == 7
-    notes = [record["text"] for record in run.records if record["kind"] == "note"]
-    assert len(notes) == 3
-    assert re.fullmatch(r"no wrong at step 3: KeyError: 'boom' \(test_evaluators.py, line \d+\)", notes[0])
-    assert run.numbers("evaluation", "reached") == [0, 3, 6, 7]
 
 
 def test_the_error_of_a_held_out_loss_is_the_runs_own(monkeypatch: pytest.MonkeyPatch) -> None:
