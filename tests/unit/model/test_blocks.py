@@ -10,7 +10,7 @@ from isopix.core.types import Grid, Tokens
 from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.blocks.mixer import MixerSpec
-from isopix.model.blocks.transformer import TransformerBlock, TransformerSpec
+from isopix.model.blocks.transformer import AxialSpec, TransformerBlock, TransformerSpec
 from isopix.model.mlp import LayerNormSpec, TwoLayerMLPSpec
 
 GRID, WIDTH = Grid(3, 4), 5
@@ -108,6 +108,7 @@ def published() -> Iterator[tuple[BlockSpec, bool, int, int]]:
     for heads in (1, 4):
         yield study(heads, 1), False, 99_584, 720_896
         yield study(heads, 4), False, 198_272, 917_504
+    yield AxialSpec(heads=2), False, 2 * (12 * 128**2 + 2 * 128), 2 * 2 * 12 * 128**2 + 2 * 4 * 32 * 128
 
 
 @pytest.mark.parametrize(("block", "causal", "parameters", "flops"), list(published()))

