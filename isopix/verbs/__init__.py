@@ -4,12 +4,9 @@ Importing this package registers all of them. They import what they compute with
 that help needs no torch.
 """
 
-import importlib
-import pkgutil
-
+from isopix.core.registry import import_modules
 from isopix.core.verb import VERBS
 
 __all__ = ["VERBS"]
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_modules(__name__)
