@@ -86,10 +86,9 @@ def list_protocols() -> ProtocolList:
 
     Example: isopix reproduce list
     """
-    from isopix.studies.papers import igpt, vit_patchformer  # noqa: F401  registers the protocols
-    from isopix.studies.papers.protocol import PROTOCOLS
+    from isopix.studies.papers.protocol import protocols
 
-    return ProtocolList(protocols={name: each.title for name, each in PROTOCOLS.items()})
+    return ProtocolList(protocols={name: each.title for name, each in protocols().items()})
 
 
 @verb(command="reproduce plan")
@@ -124,7 +123,6 @@ def _experiment(
     pretrain_data: Unlabeled,
     pretrained: Existing,
 ) -> "tuple[PaperProtocol, Setup]":
-    from isopix.studies.papers import igpt, vit_patchformer  # noqa: F401  registers the protocols
     from isopix.studies.papers.protocol import find_protocol
     from isopix.studies.papers.setup import Setup, absolute, existing_runs
 
