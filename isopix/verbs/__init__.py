@@ -1,8 +1,4 @@
-"""The verbs: each is one function, which is a command and a function of `isopix`.
-
-Importing this package registers all of them. They import what they compute with inside their functions, so
-that help needs no torch.
-"""
+"""The verbs: each is one function, a command and a function of `isopix`, registered by this import."""
 
 from isopix.core.registry import import_modules
 from isopix.core.verb import VERBS

@@ -53,10 +53,8 @@ def reproduce(
 ) -> ReproductionResult:
     """Run the experiment of a table or figure of a paper, and show measured next to published numbers.
 
-    `isopix reproduce list` lists all protocols, `isopix reproduce plan` the trials of one and their cost.
     Writes a table and a page into a folder of the protocol in --out; protocols with the same --out share
-    their networks. A trial that fails leaves its cells empty. The same command resumes after an interruption;
-    `settings` are those of pre-training.
+    their networks. A trial that fails leaves its cells empty. The same command resumes after an interruption.
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
     """
