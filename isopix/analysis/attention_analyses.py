@@ -35,9 +35,7 @@ class _AttentionAnalysis(Analysis):
 
 @register("attention_distance")
 class AttentionDistance(_AttentionAnalysis):
-    """Attention distance in pixels and entropy in nats of every head: mean and standard deviation over
-    images.
-    """
+    """Distance in pixels and entropy in nats of every head: mean and standard deviation over images."""
 
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return distance and entropy by layer and head, also relative to uniform attention."""
@@ -108,9 +106,7 @@ class AttentionMaps(_AttentionAnalysis):
     """Attention of every head of every layer, from some positions of one image."""
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return by query position and layer the map of each head, its entropy in nats, and the map of
-        uniform attention, which is 0 at positions that the query may not attend to.
-        """
+        """Return by query and layer the map and entropy (nats) of each head, and the uniform map."""
         found = _attention(given)
         maps, uniform = _on_grid(given, found.heads), _on_grid(given, found.uniform_heads)
         entropies = torch.special.entr(found.heads).sum(-1)
@@ -163,7 +159,6 @@ def _on_grid(given: AnalysisInput, maps: Float[Tensor, "*maps N"]) -> Float[Tens
 
 
 def _by_query(given: AnalysisInput, **columns: Float[Tensor, "queries ..."]) -> dict[str, Any]:
-    """Return these values of each query position, and the image."""
     pixels = rearrange(given.images[given.image_index], "c h w -> h w c").cpu().numpy()
     return {
         **given.common_results(),
@@ -177,7 +172,6 @@ def _by_query(given: AnalysisInput, **columns: Float[Tensor, "queries ..."]) -> 
 
 
 def _mean_and_std(values: Float[Tensor, " B"], prefix: str) -> dict[str, float]:
-    """Return mean and standard deviation over images; 0 for one image."""
     std = values.std(correction=min(1, len(values) - 1))
     return {f"{prefix}mean": float(values.mean()), f"{prefix}std": float(std)}
 
@@ -188,7 +182,6 @@ def _layer_name(layer: int, span: AttentionAxis) -> str:
 
 
 def _uniform_distances(given: AnalysisInput) -> dict[str, float]:
-    """Return the distance of uniform attention, by the positions that it may attend to."""
     grid, patch_size = given.backbone.grid, given.codec.patch_size
     if given.causal:
         causal = uniform_attention_distance(grid, patch_size=patch_size, causal=True)

@@ -28,9 +28,8 @@ class _Stream(Protocol):
 class Output:
     """`sys.stdout` or `sys.stderr`, as it is at every call.
 
-    Where it cannot be written to, what is written afterwards is lost. During training, that is a stop
-    signal. Otherwise a pipe that its reader has closed, as `head` does, ends the process without a message,
-    as it ends other programs; other failures raise OSError.
+    Where it cannot be written to, what follows is lost: during training a stop signal, at a pipe that its
+    reader has closed, as `head` does, the end without a message, else OSError.
     """
 
     def __init__(self, name: StreamName):

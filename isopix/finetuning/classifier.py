@@ -91,9 +91,7 @@ class FineTuneModel(nn.Module):
         )
 
     def forward(self, labeled: LabeledBatch) -> dict[str, Loss]:
-        """Return `total_nats`, the joint loss, and its parts: `loss_nats`, L_GEN per predicted code, and
-        `class_nats`, L_CLF per image.
-        """
+        """Return `total_nats`, `loss_nats` (L_GEN per predicted code) and `class_nats` (L_CLF per image)."""
         batch, settings = labeled.batch, self.settings
         if not settings.has_class_loss:
             return self._with_total({"loss_nats": self.objective.loss(self.network, batch)})
@@ -108,8 +106,7 @@ class FineTuneModel(nn.Module):
         return self._with_total(losses)
 
     def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Metric]:
-        """Return the losses as `forward` names them, without dropout and label smoothing, and `accuracy`: 1
-        for each image [B] that is classified correctly, else 0.
+        """Return losses, without dropout and label smoothing, and `accuracy` [B], 1 where correct, else 0.
 
         `images` are those of the batch without corruption, which are classified unless `mask_at_eval`.
         """
@@ -141,7 +138,6 @@ class FineTuneModel(nn.Module):
         return self.head(pooled, dropout_mask)
 
     def _with_total(self, metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-        """Add the loss that is minimized, as the first metric."""
         first, *rest = (weight * metrics[name] for name, weight in self.settings.loss_weights.items())
         return {"total_nats": sum(rest, first), **metrics}
 
@@ -195,7 +191,6 @@ class FineTuneTask:
 
 
 def _with_mask_ratio(objective: ObjectiveSpec, mask_ratio: float | None, num_positions: int) -> ObjectiveSpec:
-    """Return the objective with random masks of this fraction of the positions."""
     if mask_ratio is None:
         return objective
     if not isinstance(objective, Masked):

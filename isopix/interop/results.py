@@ -8,10 +8,7 @@ from isopix.storage.result import Result
 
 
 class ConversionResult(Result):
-    """A converted model: the tensors that were loaded, the number that each rule has `skipped`, and of those
-    `rounded` to float32. `classes` are those of its class head; `model_class` is that of `transformers` which
-    loads an exported model.
-    """
+    """A converted model: the loaded tensors, and how many of each rule were `skipped` or `rounded`."""
 
     origin: str
     step: int

@@ -52,9 +52,8 @@ class ProbeProblem:
 class FittedProbe:
     """Classifiers of the next F layers, each at the setting that validation selected.
 
-    `val_accuracy` are fractions of images. `predict_proba` takes the unstandardized features of these layers,
-    on the problem's device. For each layer, `selected` has what validation selected ({"L2 penalty": 1e-3})
-    and `fit` any numbers of the fit ({"iterations": 37}); both may be left out.
+    `predict_proba` takes the unstandardized features of these layers. For each layer, `selected` has what
+    validation selected ({"L2 penalty": 1e-3}) and `fit` any numbers of the fit ({"iterations": 37}).
     """
 
     val_accuracy: Float[Tensor, " F"]
@@ -70,9 +69,7 @@ class ProbeMethod(Part, noun="probe"):
     """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""
 
     def grid(self) -> Mapping[str, Sequence[Number]]:
-        """Return the values that validation selects from, by the name in `selected`. The smallest and the
-        largest cause a warning; values whose ends mean nothing are left out.
-        """
+        """Return the values that validation selects from, by name; selecting the first or last warns."""
         return {}
 
     def fixed(self, selected: Mapping[str, Number]) -> "ProbeMethod":

@@ -1,6 +1,4 @@
-"""Logistic regression by stochastic gradients, of several layers and learning rates together, on batches of
-features that may lie in 16 bits on disk: SGD, as for ImageNet, and Adam, of the study of inductive biases.
-"""
+"""Logistic regression by SGD or Adam, of several layers and learning rates together."""
 
 import abc
 import math
@@ -162,12 +160,10 @@ def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
 
 @register("sgd", "logistic regression (SGD)")
 class SgdProbe(MinibatchProbe):
-    """Logistic regression by SGD with momentum and cosine decay to zero; learning rates are tried in
-    descending order until the final validation loss rises (iGPT section 3.4, ImageNet; a million iterations
-    there).
+    """SGD with momentum and cosine decay to zero; learning rates descend until the validation loss rises.
 
-    Batch size and weight decay are not stated; 256 and none are inferred from MoCo (He et al. 2019), whose
-    protocol the section follows. Every learning rate starts from zero weights and sees the same batches.
+    iGPT section 3.4, ImageNet (a million iterations there); batch size 256 and no weight decay are inferred
+    from MoCo (He et al. 2019). Every learning rate starts from zero weights and sees the same batches.
     """
 
     iterations: Count = 3000
@@ -208,12 +204,11 @@ class SgdProbe(MinibatchProbe):
 
 @register("adam", "logistic regression (Adam)")
 class AdamProbe(MinibatchProbe):
-    """Logistic regression without a penalty, by Adam: one epoch of linear warmup to `lr`, then cosine decay
-    over `epochs` or until convergence (Cazenavette and Lucey 2021, section 4.2).
+    """Adam without a penalty: one epoch of warmup, then cosine decay over `epochs` or until convergence.
 
-    The paper does not define convergence. Here a layer has converged, and its weights stay as they are, once
-    its mean training loss over an epoch has not fallen below (1 - `tolerance`) times its lowest so far for
-    `patience` epochs in a row. Not stated either: weights start at zero, and features are standardized.
+    Cazenavette and Lucey 2021, section 4.2. Not stated there, and our choice: zero initial weights,
+    standardized features, and that a layer has converged, and stays as it is, once its mean training loss has
+    not fallen below (1 - `tolerance`) times its lowest so far for `patience` epochs in a row.
     """
 
     lr: PositiveNumber = 0.01

@@ -74,10 +74,9 @@ class AffineScale:
 
 @dataclass(frozen=True)
 class FeatureSplits:
-    """Features to fit a probe to (train), to select settings on (validation), and to evaluate it on (test).
+    """Features to fit a probe to (train), to select on (validation), and to evaluate on (test).
 
-    `extra_views` are the test images under further masks, `stored_scale` is that of features stored in 16
-    bits (None: unscaled), `first_layer` the number of the first layer.
+    `extra_views` are the test images under further masks; `stored_scale` is that of 16 bits on disk.
     """
 
     train: FeatureSplit
@@ -121,10 +120,7 @@ class FeatureSplits:
 
 @dataclass(frozen=True)
 class Standardizer:
-    """Scale each feature to mean 0 and standard deviation 1 over some images, computed in float64.
-
-    A feature that is constant over those images becomes 0.
-    """
+    """Scale each feature to mean 0 and standard deviation 1 over some images, constant ones to 0."""
 
     center: PerFeature
     inverse_scale: PerFeature
@@ -157,11 +153,9 @@ class Standardizer:
 def cached(
     readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path
 ) -> tuple[dict[str, Features], AffineScale]:
-    """Return the features that each of `readers` yields, as float16, scaled, and their scale: from a complete
-    `folder`, or computed and written there by one rank of each machine.
+    """Return features as float16, and their scale, from a complete `folder` or computed and written there.
 
-    All are scaled by the mean and standard deviation of the first images of the first reader, so that 16 bits
-    suffice however far from zero a feature lies. Raises RuntimeError if the folder cannot be written.
+    Each is scaled by the first images of the first reader, so that 16 bits suffice far from zero too.
     """
     found = _is_complete(folder)
     if not found and ranks.local_rank() > 0:
@@ -184,9 +178,7 @@ def cached(
 
 
 def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[str, Features]:
-    """Return the features that each of `readers` returns, in float32: from `folder` if it is complete and
-    intact, else computed, and written there if they are at most MAX_KEPT bytes and the disk allows it.
-    """
+    """Return float32 features from `folder` if intact, else computed and, up to MAX_KEPT bytes, kept."""
     if _is_complete(folder):
         return {name: torch.from_numpy(np.load(folder / f"{name}.npy")) for name in readers}
     features = {name: read() for name, read in readers.items()}
@@ -224,7 +216,6 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]
 
 
 def _first_images(batches: Iterator[Features]) -> Features:
-    """Return the first batches, until they hold SCALE_IMAGES images."""
     first: list[Features] = []
     for batch in batches:
         first.append(batch)

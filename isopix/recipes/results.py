@@ -24,9 +24,7 @@ class ModelCost(NamedTuple):
 
 
 class TrainingMemory(NamedTuple):
-    """Bytes that training needs: for weights, gradients and optimizer moments; for what a step derives from
-    the weights alone, such as their 16-bit copies; and for the activations of one image.
-    """
+    """Bytes for weights, gradients and moments, for copies of weights, and for an image's activations."""
 
     weight_bytes: int
     copy_bytes: int
@@ -49,8 +47,9 @@ class DeviceCost:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Bytes of a device when a backward pass begins. `copies` are 16-bit copies of weights, or with FSDP the
-    whole weights that are gathered at a time and their gradients on the way to being summed.
+    """Bytes of a device when a backward pass begins.
+
+    `copies` are 16-bit copies of weights or, with FSDP, gathered whole weights and their gradients.
     """
 
     weights: int
@@ -67,9 +66,9 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class ParallelPlan:
-    """A strategy on `count` devices that train together, which compute `micro_batch` images at a time,
-    `accumulate` times a step, and may use `memory_limit` bytes; `hours` are those of all steps at the assumed
-    FLOP/s. Where nothing fits, the memory is the least that the strategy needs.
+    """A strategy on `count` devices that compute `micro_batch` images at a time, `accumulate` times a step.
+
+    `hours` are at the assumed FLOP/s. Where nothing fits, the memory is the least that is needed.
     """
 
     device: str
@@ -103,9 +102,7 @@ class ParallelPlan:
 class PlanResult(Result):
     """Cost of training a recipe; FLOPs are per image, bytes and seconds are estimates for `device`.
 
-    Weight, copy and activation bytes are those of `TrainingMemory`, `step_bytes` their sum for one step.
-    `device_hours` assume `mfu` of the peak FLOP/s, and so do the strategies of `parallel` on several devices.
-    `price` is that of a device-hour.
+    `step_bytes` is the sum of weights, copies and activations of a step. Hours assume `mfu` of the peak.
     """
 
     recipe: str
@@ -204,7 +201,6 @@ class PlanResult(Result):
         return self._priced(caption, ["strategy", "images", "GB", "time"], rows)
 
     def _priced(self, caption: str, columns: list[str], rows: Sequence[Sequence[str]]) -> Table:
-        """Return a table whose last values, the costs, are shown if a price is given."""
         if self.price is not None:
             return Table(caption, [*columns, "cost"], rows)
         return Table(caption, columns, [row[:-1] for row in rows])
@@ -222,9 +218,7 @@ class RecipeList(Result):
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a resolved recipe: its value, where that comes from, the value in the unchanged recipe,
-    None also where it has no such setting, and what it means.
-    """
+    """A setting of a resolved recipe, its origin, its value in the unchanged recipe, and its meaning."""
 
     path: str
     value: Any

@@ -56,7 +56,6 @@ def read_runs(runs: Sequence[RunFolder], kinds: Kinds) -> dict[str, RunRecord]:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return the folders' names, with their parents' or whole where names are equal."""
     for parts in (1, 2):
         names = ["/".join(path.resolve().parts[-parts:]) for path in paths]
         if len(set(names)) == len(names):

@@ -70,10 +70,7 @@ def probe_differences(probes: Sequence[ProbeResult]) -> list[str]:
 
 
 def summary_rows(runs: Mapping[str, RunRecord]) -> list[SummaryRow]:
-    """Return each run with its own baselines, then the baselines that runs share.
-
-    Nothing is shared between runs whose probes cannot be compared.
-    """
+    """Return each run with its own baselines, then those that runs with comparable probes share."""
     rows: list[SummaryRow] = []
     shared: dict[SummaryRow, None] = {}
     comparable = not probe_differences([run.probe for run in runs.values() if run.probe])

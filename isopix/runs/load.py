@@ -52,9 +52,7 @@ from isopix.storage.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A network with what its checkpoint records. `damaged` describes newer checkpoints that could not be
-    read, newest first, `changes` plugins that have changed since.
-    """
+    """A network with what its checkpoint records, newer `damaged` ones, and plugins that have changed."""
 
     recipe: Recipe
     network: Network
@@ -163,7 +161,6 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
 
 
 def _most_frequent_codes(path: Path) -> tuple[int, ...]:
-    """Return the most frequent value of each channel, from the log of a run."""
     for folder in run_folders(path):
         log = RunFolder(folder).log
         for record in read_log(log) if log.is_file() else ():
@@ -175,9 +172,9 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
 def find_checkpoint(
     path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> tuple[Checkpoint, list[DamagedCheckpointError]]:
-    """Return the checkpoint at a path, or the newest intact one of a run folder, and why newer ones are
-    damaged. It has all tensors, or those of some groups, of which `optional` ones may not be there. Raises
-    ValueError if there is no such checkpoint.
+    """Return the checkpoint at a path, or the newest intact one of a run, and why newer ones are damaged.
+
+    It has all tensors, or those of some groups, of which `optional` ones may be missing.
     """
     if (path / checkpoint.MANIFEST).is_file():
         found = checkpoint.load_checkpoint(path, groups, optional)
@@ -214,10 +211,7 @@ def _no_checkpoint(path: Path) -> str:
 
 
 def training_images(loaded: LoadedRun) -> Split:
-    """Return the training images of a run, each different one once, also if its dataset has more images now.
-
-    Raises ValueError, with the reason, if not all of them can be had, and what `load_dataset` raises.
-    """
+    """Return the training images of a run, each different one once, also if its dataset has more now."""
     config, seen = loaded.recipe.data, loaded.seen
     if loaded.imported:
         raise ValueError("of an imported model they are not known")

@@ -75,8 +75,7 @@ class TrainingResult(Result):
 class LRTrial:
     """A run at one learning rate: its final validation loss, or the step at which it diverged.
 
-    A trial of fine-tuning has the best validation `accuracy` and its step instead. One that learned nothing
-    has `failed`, for a `reason`.
+    A trial of fine-tuning has the best validation `accuracy` and its step instead.
     """
 
     lr: float
@@ -198,11 +197,9 @@ class PublishedLoss:
 
 
 class VerificationResult(Result):
-    """The test loss of a model in nats per predicted code, next to the published one, if there is one for
-    this network and palette. The hashes of all `files` of `checkpoint` match its manifest.
+    """The test loss in nats per predicted code, next to the published one of this network and palette.
 
-    `imported` is what a converted model was read from; one without a step in its name has step 0.
-    `uniform_nats` is the loss of a uniform prediction, None for a regression.
+    `imported` is what a converted model was read from. `uniform_nats` is the loss of a uniform prediction.
     """
 
     recipe: str

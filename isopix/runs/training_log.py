@@ -27,8 +27,7 @@ from isopix.train.trainer import Record
 class RunObserver(NamedTuple):
     """Follows a run: `record` is called with every log record, `stop` after every step.
 
-    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio. `title` is the first
-    line of the display; with None there is none.
+    `loggers` are names (tensorboard, wandb, trackio); `title` is the first line of the display.
     """
 
     title: str | None = ""
@@ -38,9 +37,7 @@ class RunObserver(NamedTuple):
 
 
 class TrainingLog:
-    """The open log of a run, after the lines of `step`; an earlier process may have written later ones, which
-    are deleted. `record` is called with a note for each logger that fails.
-    """
+    """The open log of a run, after the lines of `step`; later ones of an earlier process are deleted."""
 
     def __init__(
         self,
@@ -187,8 +184,7 @@ def baseline_records(model: PretrainModel, recipe: Recipe, data: ImageDataset) -
 def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) -> bool:
     """Return whether the decoder fits the backbone after `step`; `initially` is whether it did at step 0.
 
-    One that did not, because fine-tuning on classes alone had changed the backbone, does so again when the
-    last validation loss of the codes is below their unigram baseline.
+    After fine-tuning on classes alone it fits once the validation loss is below the unigram baseline.
     """
     if step == 0:
         return initially

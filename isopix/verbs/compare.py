@@ -31,8 +31,8 @@ Out = Annotated[Path | None, Parameter(help="JSON file to write.")]
 def compare(*groups: Groups, baseline: Baseline = (), out: Out = None) -> ComparisonResult:
     """Compare fine-tuned runs with a baseline: paired differences of test accuracy.
 
-    Each run is compared with the one of the same seed, labels and test images. The 95 % interval covers
-    other seeds and other draws of the labels; that for new images covers other test images too.
+    Each run is compared with the one of the same seed, labels and test images. The 95 % interval covers other
+    seeds and draws of labels; that for new images covers other test images too.
 
     Example: isopix compare runs/vit-finetuned --baseline runs/vit-scratch
     """

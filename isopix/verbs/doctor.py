@@ -98,7 +98,6 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
 
 
 def _check(name: str, found: str, *, warning: str = "", failed: str = "") -> Check:
-    """Return a check that is ok unless there is something to do."""
     return Check(name, "failed" if failed else "warning" if warning else "ok", found, failed or warning)
 
 
@@ -162,7 +161,6 @@ def _package_checks(packages: list[Any], extras: Mapping[str, list[Any]]) -> Ite
 
 
 def _device_checks(device: DeviceLike) -> Iterator[Check]:
-    """Yield what is known of torchvision, the device, its driver, the threads, precision and memory."""
     import torch
 
     from isopix.core import device as hardware
