@@ -45,16 +45,6 @@ def test_analyses_are_saved_printed_and_reported(isopix: Run, run: Path) -> None
     assert not [name for each in tables for name in re.findall(r",(series \d+),", each)]
 
 
-def test_only_the_named_analyses_are_computed_and_others_are_kept(isopix: Run, run: Path) -> None:
-    assert isopix("analyze", "run", "--limit", "3", "--only", "attention_maps")[0] == 0
-    code, out, err = isopix("analyze", "run", "--limit", "4", "--only", "embedding_pca")
-    assert code == 0, err
-    assert "PCA of the embedding" in out
-    saved = json.loads((run / "analysis" / "analyze.json").read_text())["analyses"]
-    assert set(saved) == {"attention_maps", "embedding_pca"}
-    assert (run / "analysis" / "attention_maps.png").exists()
-
-
 @pytest.mark.usefixtures("run")
 def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_deleted(
     isopix: Run,
@@ -96,19 +86,3 @@ def test_a_plan_for_many_devices_compares_strategies(isopix: Run) -> None:
     found = json.loads(isopix(*words, "--json")[1])["parallel"]
     assert [(each["count"], each["device"]) for each in found] == [(64, "H100")] * 4 + [(2, "A100")] * 4
     assert all(sum(each["memory"].values()) < each["memory_limit"] for each in found)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--devices", "64H100"], "--devices '64H100'; allowed: a number of at least 1, x, and a device"),
-        (["--devices", "8xFOO"], "whose bf16 peak is known, as in 64xH100: B200, H200"),
-        (["--devices", "48xH100"], "48xH100: batch_size 128 is not a multiple of 48 processes; allowed"),
-        (["--devices", "8xH100", "--mfu", "2"], "--mfu is 2.0; allowed: above 0 and at most 1"),
-    ],
-)
-def test_wrong_devices_are_refused_in_one_line(isopix: Run, words: list[str], message: str) -> None:
-    code, out, err = isopix("plan", "igpt.s", *words)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert len(err.splitlines()) == 1

@@ -80,16 +80,3 @@ def test_the_command_prints_what_is_paired_and_what_differs(isopix: Run, runs: P
     code, out, _ = isopix("compare", "runs/tuned", "--baseline", "runs/scratch", "--json")
     saved, shown = json.loads(Path("found.json").read_text()), json.loads(out)
     assert saved["comparisons"] == shown["comparisons"]
-
-
-def test_runs_with_other_labels_are_no_pair(isopix: Run, runs: Path) -> None:
-    words = (*DATA, *QUICK, "--labels", "40%", "--seed", "5", "--out", "runs/other")
-    assert isopix("finetune", "igpt.tiny", *words)[0] == 0
-    code, _, err = isopix("compare", "runs/tuned", "--baseline", "runs/other")
-    assert code == 2
-    assert err.startswith("isopix: tuned and other are not paired: ")
-    code, _, err = isopix("compare", "runs/tuned", "--baseline", "runs/none")
-    assert (code, err) == (
-        2,
-        "isopix: no run in runs/none; give run folders, a folder of them or a pattern\n",
-    )

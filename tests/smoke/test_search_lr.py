@@ -42,29 +42,6 @@ def test_a_loss_still_falling_at_the_smallest_learning_rate_is_reported(isopix: 
     assert "the best learning rate is the largest that was tried; search with a larger --max-lr, too" in out
 
 
-def test_a_search_in_which_every_trial_diverges_fails(isopix: Run) -> None:
-    words = ["--max-lr", "3", "--min-lr", "3", "--limit", "90"]
-    code, out, err = isopix("search-lr", "igpt.digits", "--out", "lr", *WORDS, *words)
-    assert code == 1
-    assert "diverged at step" in out
-    assert err == "isopix: every trial from lr 3.0 to 3.0 diverged or failed to learn\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["lr=0.1"], "set --max-lr and --min-lr instead"),
-        (["--max-lr", "0.001", "--min-lr", "0.01"], "learning rates from 0.001 down to 0.01"),
-        (["data.holdout=0"], "a learning rate is chosen by validation images"),
-    ],
-)
-def test_errors_are_reported_and_nothing_is_written(isopix: Run, words: list[str], message: str) -> None:
-    code, _, err = isopix("search-lr", "igpt.digits", "--out", "lr", *words)
-    assert code == 2
-    assert message in err
-    assert not Path("lr").exists()
-
-
 @pytest.mark.integration
 def test_the_same_command_resumes_after_a_kill(workplace: Path, isopix: Run) -> None:
     lr_range = ["--max-lr", "3", "--min-lr", "0.3", "checkpoint_every=5"]

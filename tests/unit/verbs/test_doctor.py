@@ -81,11 +81,6 @@ def test_weights_that_are_read_differently_are_a_failure(monkeypatch: pytest.Mon
     assert (weights.name, weights.status) == ("saved weights", "failed")
 
 
-def test_a_device_that_is_not_there_is_a_wrong_call() -> None:
-    with pytest.raises(ValueError, match="'cuda:7' is not available; available: auto, cpu"):
-        doctor(device="cuda:7")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -90,9 +90,3 @@ def test_a_single_image_is_scored_and_drawn(copy_of: Copy, photos: Path) -> None
     assert float(found.images.scores["nats_per_code"][0]) == pytest.approx(expected)
     with np.load(found.path / "surprise.npz") as maps:
         assert list(maps) == ["surprise"]
-
-
-def test_results_are_not_written_over_a_file(pristine: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="is a file; results are several files: give a folder"):
-        isopix.score(pristine / "ar", out=tmp_path / "file", **CPU)
