@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.conftest import Run
+from tests.smoke.conftest import Run, done
 
 WORDS = ["depth=1", "width=16", "steps=24", "batch_size=16", "log_every=1", "evaluate_images=40"]
 LR_RANGE = ["--max-lr", "3", "--min-lr", "0.01"]
@@ -18,19 +18,16 @@ LR_RANGE = ["--max-lr", "3", "--min-lr", "0.01"]
 
 def test_the_table_has_every_status_and_the_suggested_command_runs(isopix: Run) -> None:
     words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *LR_RANGE]
-    code, out, err = isopix(*words)
-    assert code == 0, err
+    out = done(isopix(*words))
     for text in ("3.0", "diverged at step", "1.0", "completed", "not needed", "*"):
         assert text in out
     (line,) = [line for line in out.splitlines() if line.startswith("pretrain with: ")]
-    code, numbers, err = isopix(*words, "--json")
-    assert code == 0, err
+    numbers = done(isopix(*words, "--json"))
     found, kept = json.loads(numbers), json.loads(Path("lr/lr_search.json").read_text())
     assert all(found[name] == kept[name] for name in ("best_lr", "finished", "lrs", "trials"))
     assert line == f"pretrain with: {found['command']}"
     assert f"lr={found['best_lr']}" in line
-    code, _, err = isopix(*shlex.split(found["command"])[1:], "steps=2")
-    assert code == 0, err
+    done(isopix(*shlex.split(found["command"])[1:], "steps=2"))
 
 
 def test_a_loss_still_falling_at_the_smallest_learning_rate_is_reported(isopix: Run) -> None:
@@ -55,8 +52,7 @@ def test_the_same_command_resumes_after_a_kill(workplace: Path, isopix: Run) -> 
     assert process.returncode == -signal.SIGKILL
     kept = json.loads(Path("lr/lr_search.json").read_text())["trials"]
     assert [trial["lr"] for trial in kept] == [3.0]
-    code, numbers, err = isopix(*words, "--json")
-    assert code == 0, err
+    numbers = done(isopix(*words, "--json"))
     found = json.loads(numbers)
     assert found["finished"]
     assert [trial["lr"] for trial in found["trials"]] == [3.0, 1.0, 0.3]
