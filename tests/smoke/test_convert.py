@@ -58,26 +58,6 @@ def test_an_imported_model_works_with_every_command(imported: Run) -> None:
     assert "again is a model without optimizer state" in err
 
 
-def test_an_imported_model_claims_nothing_about_its_training(imported: Run) -> None:
-    for words in (
-        ["verify", "again", *DIGITS],
-        ["report", "again"],
-        ["convert", "to-huggingface", "again", "back"],
-    ):
-        done(imported(*words))
-    card, page = Path("back/README.md").read_text(), Path("again/report.html").read_text()
-    page = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", page, flags=re.DOTALL)
-    unknown = r"Adam|k-means|seed|imagenet-1k|resume|epoch|batch|images seen|seen \d|steps of"
-    for told in (card, page):
-        assert re.findall(unknown, told) == []
-        assert "Hugging Face exported" in told
-        assert "not known" in told
-        assert "8 of 180 test images of digits" in told
-    done(imported("convert", "huggingface", "exported", "stated", "--data", "digits"))
-    done(imported("convert", "to-huggingface", "stated", "told"))
-    assert "| trained on | digits (as stated at import) |" in Path("told/README.md").read_text()
-
-
 def test_a_folder_of_hugging_face_is_not_a_run_and_a_run_is_not_overwritten(exported: Run) -> None:
     line = (
         "exported is a Hugging Face model; "

@@ -2,13 +2,7 @@
 
 import json
 import shlex
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-
-import pytest
 
 from tests.smoke.conftest import Run, done
 
@@ -37,23 +31,3 @@ def test_a_loss_still_falling_at_the_smallest_learning_rate_is_reported(isopix: 
     assert code == 0
     assert "the loss was still falling at the smallest learning rate" in out
     assert "the best learning rate is the largest that was tried; search with a larger --max-lr, too" in out
-
-
-@pytest.mark.integration
-def test_the_same_command_resumes_after_a_kill(workplace: Path, isopix: Run) -> None:
-    lr_range = ["--max-lr", "3", "--min-lr", "0.3", "checkpoint_every=5"]
-    words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *lr_range, "steps=60"]
-    command = [sys.executable, "-m", "isopix", *words]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
-        while not list(Path("lr").glob("lr-1.0/checkpoints/step-*5")) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    kept = json.loads(Path("lr/lr_search.json").read_text())["trials"]
-    assert [trial["lr"] for trial in kept] == [3.0]
-    numbers = done(isopix(*words, "--json"))
-    found = json.loads(numbers)
-    assert found["finished"]
-    assert [trial["lr"] for trial in found["trials"]] == [3.0, 1.0, 0.3]
-    assert found["trials"][0] == kept[0]

@@ -16,7 +16,6 @@ from tests.tiny_runs import LIMIT, TINY, cli
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
-FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
 WEIGHTS = "checkpoints/step-00000004/model.safetensors"
 
 
@@ -124,16 +123,6 @@ def test_a_stopped_command_exits_with_the_code_that_batch_systems_requeue(
         main()
     assert ended.value.code == STOPPED
     assert f"resume with: isopix resume {tmp_path / 'run'} --device cpu" in capsys.readouterr().out
-
-
-def test_finetune_and_refit(run: TrainingResult, tmp_path: Path) -> None:
-    words = [*FEW, "generative_weight=0.5", "lr=0.01"]
-    tuned = isopix.finetune(run, *words, out=tmp_path / "tuned", limit=LIMIT, **CPU)
-    assert 0 <= tuned.accuracies["test"] <= 1
-    assert "majority class" in repr(tuned)
-    again = isopix.finetune(run, *words, out=tmp_path / "run", limit=LIMIT, refit_on_validation=True, **CPU)
-    assert again.run.recipe.data.train_on_validation
-    assert (tmp_path / "run" / "selection" / "log.jsonl").is_file()
 
 
 @pytest.mark.parametrize("name", ["pretrain", "finetune", "search-lr"])
