@@ -122,8 +122,7 @@ def costs(prefix: str | tuple[str, ...]) -> str:
     ]
     columns = ("recipe", "parameters", "images (millions)", "FLOPs", "H100-hours", "A100-hours")
     return table(columns, rows) + (
-        "\nEstimates of `isopix plan` for the paper's schedule, at 40 % of the data sheet's peak "
-        "(MFU); not measured.\n"
+        "\nEstimates of `isopix plan` for the paper's schedule, at 40 % of the data sheet's peak (MFU).\n"
     )
 
 

@@ -1,8 +1,7 @@
-"""Attention distance, entropy, maps and rollout.
+"""Attention distance, entropy, maps and rollout, over positions, the last `grid.positions` of all tokens.
 
-Prefix tokens (a class token) have no position: the last `grid.positions` of all tokens are the positions.
-Distances are in pixels of the images that the network reads, in which a position is `patch_size` wide. In an
-autoregressive network a token is located at the position that it predicts, not at the pixel that it reads.
+Distances are in pixels of the images that the network reads. In an autoregressive network a token is
+located at the position that it predicts, not at the pixel that it reads.
 """
 
 import math
@@ -36,8 +35,8 @@ class HeadStatistics(NamedTuple):
 
 
 class QueryAttention(NamedTuple):
-    """Attention of some query tokens of one image to all positions: of each head, and by rollout over all
-    layers; and what both are where every head attends uniformly to the positions that it may attend to.
+    """Attention of query tokens of one image to all positions, by head, by rollout, and if it were uniform.
+
     Attention to prefix tokens is left out, and each map sums to 1.
     """
 
@@ -56,10 +55,10 @@ def position_distances(grid: Grid, patch_size: int = 1) -> Float[Tensor, "N N"]:
 def drop_prefix_tokens(
     weights: TokenWeights, num_prefix_tokens: int, *, renormalize: bool = True
 ) -> AttentionWeights:
-    """Return the attention between positions, without the rows and columns of prefix tokens.
+    """Return the attention between positions, whose rows sum to 1 again.
 
-    Rows sum to 1 again. Without `renormalize` they do not, as in the code commonly used for the figure of the
-    Vision Transformer paper, where attention to the class token counts as distance 0.
+    Without `renormalize` they do not, as in the code commonly used for the figure of the Vision Transformer
+    paper, where attention to the class token counts as distance 0.
     """
     between = weights[..., num_prefix_tokens:, num_prefix_tokens:]
     return _normalize_rows(between) if num_prefix_tokens and renormalize else between
@@ -68,20 +67,17 @@ def drop_prefix_tokens(
 def attention_distance(
     weights: TokenWeights, grid: Grid, *, patch_size: int = 1, renormalize: bool = True
 ) -> Float[Tensor, "B heads"]:
-    """Return sum_j A_ij |p_i - p_j|, averaged over the positions i, for each image and head (Vision
-    Transformer, section 4.5 and figure 7).
-    """
+    """Return sum_j A_ij |p_i - p_j|, averaged over i (Vision Transformer, section 4.5 and figure 7)."""
     between = drop_prefix_tokens(weights, weights.shape[-1] - grid.positions, renormalize=renormalize)
     distances = position_distances(grid, patch_size).to(between)
     return torch.einsum("bhij,ij->bh", between, distances) / grid.positions
 
 
 def uniform_attention_distance(grid: Grid, *, patch_size: int = 1, causal: bool = False) -> float:
-    """Return the attention distance of uniform attention: over all positions, or if `causal` over all
-    positions up to the query's own.
+    """Return the distance of uniform attention, to positions up to the query's own if `causal`, else to all.
 
-    Over the whole grid it is sum (R - |r|) (C - |c|) sqrt(r^2 + c^2) / (R C)^2 over offsets -R < r < R and
-    -C < c < C, which tends to 0.5214 of the side of a square.
+    Over the whole grid it is sum (R - |r|) (C - |c|) sqrt(r^2 + c^2) / (R C)^2 over offsets -R < r < R and -C
+    < c < C, which tends to 0.5214 of the side of a square.
     """
     if causal:
         visible = torch.arange(1, grid.positions + 1)
@@ -107,9 +103,7 @@ def uniform_attention_entropy(grid: Grid, *, causal: bool = False) -> float:
 def attention_per_head(
     network: Network, images: Images, *, patch_size: int, renormalize: bool = True
 ) -> HeadStatistics:
-    """Return the attention distance and entropy of every head on every unmasked image. The weights of one
-    attention of a few images are held at a time.
-    """
+    """Return the attention distance and entropy of every head on every unmasked image."""
     grid = network.backbone.grid
     parts = []
     for batch in torch.split(images, max(1, MAX_WEIGHTS // grid.positions**2)):
@@ -133,11 +127,7 @@ def attention_per_head(
 def attention_from(
     network: Network, image: Images, queries: Int[Tensor, " queries"], *, causal: bool = False
 ) -> QueryAttention:
-    """Return the attention from these query tokens of a batch of one image; prefix tokens are numbered first.
-    `causal` says whether a token may attend to itself and earlier tokens only.
-
-    Raises ValueError for blocks without attention.
-    """
+    """Return the attention from these tokens, prefix tokens first, of a batch of one image."""
     require_attention(network)
     backbone = network.backbone
     first = backbone.num_prefix_tokens
@@ -169,10 +159,9 @@ def uniform_attention(backbone: Backbone, axis: AttentionAxis, *, causal: bool) 
 
 
 def attention_rollout(layers: Iterable[AttentionWeights]) -> Float[Tensor, "B N N"]:
-    """Return the product over one layer or more of (mean over heads + identity) / 2, where the identity
-    stands for the residual connection (Abnar and Zuidema 2020, section 3).
+    """Return the product over layers of (mean over heads + identity) / 2 (Abnar and Zuidema 2020, section 3).
 
-    Rows sum to 1. MLPs, values and norms are ignored: rollout shows what can flow, not what is used.
+    MLPs, values and norms are ignored: rollout shows what can flow, not what is used.
     """
     means = (weights.mean(1) for weights in layers)
     steps = ((mean + torch.eye(mean.shape[-1]).to(mean)) / 2 for mean in means)
@@ -186,5 +175,4 @@ def require_attention(network: Network) -> None:
 
 
 def _normalize_rows(weights: WeightRows) -> WeightRows:
-    """Scale every row to sum to 1."""
     return weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)

@@ -35,12 +35,9 @@ class _AttentionAnalysis(Analysis):
 
 @register("attention_distance")
 class AttentionDistance(_AttentionAnalysis):
-    """Attention distance in pixels and entropy in nats of every head: mean and standard deviation over
-    images.
-    """
+    """Distance in pixels and entropy in nats of every head: mean and standard deviation over images."""
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return distance and entropy by layer and head, also relative to uniform attention."""
         patch_size = given.codec.patch_size
         found = attention_per_head(
             given.network, given.images, patch_size=patch_size, renormalize=given.renormalize
@@ -108,9 +105,6 @@ class AttentionMaps(_AttentionAnalysis):
     """Attention of every head of every layer, from some positions of one image."""
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return by query position and layer the map of each head, its entropy in nats, and the map of
-        uniform attention, which is 0 at positions that the query may not attend to.
-        """
         found = _attention(given)
         maps, uniform = _on_grid(given, found.heads), _on_grid(given, found.uniform_heads)
         entropies = torch.special.entr(found.heads).sum(-1)
@@ -135,7 +129,6 @@ class AttentionRollout(_AttentionAnalysis):
     """Attention rollout over all layers, from some positions of one image."""
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return a map by query position, and the map of uniform attention."""
         found = _attention(given)
         maps, uniform = _on_grid(given, found.rollout), _on_grid(given, found.uniform_rollout)
         return _by_query(given, rollout=maps, uniform=uniform)
@@ -163,7 +156,6 @@ def _on_grid(given: AnalysisInput, maps: Float[Tensor, "*maps N"]) -> Float[Tens
 
 
 def _by_query(given: AnalysisInput, **columns: Float[Tensor, "queries ..."]) -> dict[str, Any]:
-    """Return these values of each query position, and the image."""
     pixels = rearrange(given.images[given.image_index], "c h w -> h w c").cpu().numpy()
     return {
         **given.common_results(),
@@ -177,7 +169,6 @@ def _by_query(given: AnalysisInput, **columns: Float[Tensor, "queries ..."]) -> 
 
 
 def _mean_and_std(values: Float[Tensor, " B"], prefix: str) -> dict[str, float]:
-    """Return mean and standard deviation over images; 0 for one image."""
     std = values.std(correction=min(1, len(values) - 1))
     return {f"{prefix}mean": float(values.mean()), f"{prefix}std": float(std)}
 
@@ -188,7 +179,6 @@ def _layer_name(layer: int, span: AttentionAxis) -> str:
 
 
 def _uniform_distances(given: AnalysisInput) -> dict[str, float]:
-    """Return the distance of uniform attention, by the positions that it may attend to."""
     grid, patch_size = given.backbone.grid, given.codec.patch_size
     if given.causal:
         causal = uniform_attention_distance(grid, patch_size=patch_size, causal=True)

@@ -27,10 +27,8 @@ SIGNIFICANT_DIGITS = 4
 class AnalysisInput:
     """A network in evaluation mode and images [B 3 H W] of its size.
 
-    Attention maps are computed for image `image_index` from `query_positions`; `renormalize` is described in
-    `attention.drop_prefix_tokens`. `causal` says whether positions attend only to earlier ones. `untrained`
-    builds an untrained network as a baseline of position embeddings. Raises ValueError for an image or a
-    position that does not exist.
+    Maps are of image `image_index` from `query_positions`; `renormalize` is that of `drop_prefix_tokens`.
+    `untrained` builds an untrained network as a baseline of position embeddings.
     """
 
     network: Network
@@ -67,23 +65,17 @@ class AnalysisInput:
 
     @property
     def queries(self) -> tuple[QueryPosition, ...]:
-        """The query positions. The default is the class token, or without one a position in the lower center,
-        from which causal attention reaches most of the image.
-        """
+        """The query positions: by default the class token, or a position in the lower center."""
         rows, cols = self.backbone.grid
         lower_center = (3 * rows // 4, cols // 2)
         return self.query_positions or (CLASS_TOKEN if self.backbone.num_prefix_tokens else lower_center,)
 
     def common_results(self) -> dict[str, Any]:
-        """Return the fields that every analysis reports: sizes of the network and the grid."""
         return {"grid": list(self.backbone.grid), "patch_size": self.codec.patch_size, "causal": self.causal}
 
 
 class Analysis(Part, noun="analysis"):
-    """A measurement of a network; its `label` is a title.
-
-    `isopix analyze` saves the numbers, the data and the step that they are of, and the figure.
-    """
+    """A measurement of a network, titled `label`, whose numbers and figure `isopix analyze` saves."""
 
     def label(self) -> str:
         return super().label().capitalize()

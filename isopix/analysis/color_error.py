@@ -1,8 +1,7 @@
 """Color error of reconstructions: wrong colors, and right colors at wrong positions.
 
-The error is the mean absolute difference |a - b| of two lists of levels. The histogram error is the same
-after sorting both lists (the Wasserstein-1 distance), a lower bound over all orders of the predictions. The
-difference of the two is the misplaced part.
+The histogram error is the mean absolute difference of sorted levels (the Wasserstein-1 distance), a lower
+bound over all orders of the predictions; the rest of the error is the misplaced part.
 """
 
 from typing import NamedTuple
@@ -15,11 +14,7 @@ MAX_LEVEL = 255
 
 
 class ColorError(NamedTuple):
-    """Errors as fractions of a channel's range, averaged over the masked sub-pixels of an image, then over
-    images.
-
-    `mean_absolute` compares predictions with targets; `histogram` compares the histograms of each channel.
-    """
+    """Errors as fractions of a channel's range, averaged over masked sub-pixels, then over images."""
 
     mean_absolute: float
     histogram: float
@@ -31,10 +26,7 @@ class ColorError(NamedTuple):
 
 
 def color_error(target: Images, mask: Mask, prediction: Images) -> ColorError:
-    """Return the color error over masked pixels, where a pixel with any masked channel counts as masked.
-
-    The positions must be pixels. Images without masked pixels are skipped; raises ValueError if all are.
-    """
+    """Return the color error over pixels with any masked channel. ValueError if no image has one."""
     errors, histogram_errors = [], []
     for true, masked, predicted in zip(target.flatten(2), mask.any(-1), prediction.flatten(2), strict=True):
         if masked.any():

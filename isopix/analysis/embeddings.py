@@ -26,9 +26,7 @@ Filters = Float[Tensor, "D 3 side side"]
 
 
 class PrincipalComponents(NamedTuple):
-    """Orthonormal components in order of decreasing variance, the fraction of variance that each explains,
-    and the projections of the centered rows onto them.
-    """
+    """Components by decreasing variance, the fraction that each explains, and centered rows' projections."""
 
     components: Float[Tensor, "components F"]
     explained_variance_ratio: Float[Tensor, " components"]
@@ -36,11 +34,7 @@ class PrincipalComponents(NamedTuple):
 
 
 def principal_components(rows: Float[Tensor, "rows F"], count: int) -> PrincipalComponents:
-    """Return at most `count` principal components of the rows.
-
-    The sign of each component makes its entry of largest magnitude positive. The explained variance of
-    identical rows is 0.
-    """
+    """Return at most `count` components, signed so that the entry of largest magnitude is positive."""
     rows = rows.detach().cpu().double()
     centered = rows - rows.mean(0)
     _, singular_values, components = torch.linalg.svd(centered, full_matrices=False)
@@ -54,11 +48,9 @@ def principal_components(rows: Float[Tensor, "rows F"], count: int) -> Principal
 
 @torch.no_grad()
 def patch_filters(stem: Stem, side: int) -> Filters | None:
-    """Return the change of a patch's token as each of its sub-pixels goes from 0 to 255, or None if the stem
-    is not linear in the pixels.
+    """Return the change of a patch's token as each sub-pixel goes from 0 to 255; None for a nonlinear stem.
 
-    The stem is evaluated one sub-pixel at a time, whatever its parametrization. It is linear if the filters
-    sum to the difference between a white and a black patch.
+    It is linear if the filters sum to the difference between a white and a black patch.
     """
     size = 3 * side * side
     pixels = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
@@ -92,7 +84,6 @@ class EmbeddingPCA(Analysis):
         return "this stem is not linear in the pixels of a patch: it has no filters"
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return components with the variance that they explain."""
         stem, patch_size = given.backbone.stem, given.codec.patch_size
         if stem.has_value_table:
             tables = [
@@ -135,7 +126,6 @@ class EmbeddingPCA(Analysis):
 
 
 def _palette(codec: Codec) -> dict[str, Any]:
-    """Return the color of each code of a codec with one code per position."""
     if codec.num_codes > 1:
         return {}
     colors = codec.decode(torch.arange(codec.vocab_size)[:, None, None], Grid(1, 1))

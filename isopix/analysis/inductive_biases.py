@@ -1,6 +1,5 @@
 """Inductive biases of a network at every layer: translation error, receptive field and permutation error.
 
-All three are computed from the features that linear probes read, of unmasked images, and need no labels.
 *Translation error*: do the features of a shifted image equal the shifted features? *Receptive field*: how far
 does a change of one position spread? *Permutation error*: do the features of an image with permuted positions
 equal the permuted features?
@@ -33,9 +32,9 @@ Permutations = Int[Tensor, "B N"]
 
 
 class ReceptiveField(NamedTuple):
-    """Where a change of one position shows: fractions by (row, column) offset, [2 rows - 1, 2 cols - 1], with
-    offset (0, 0) in the center. `samples` is at how many positions of images each offset was seen: none of
-    them says nothing of it. None where all offsets are known.
+    """Where a change of one position shows: fractions by (row, column) offset, [2 rows - 1, 2 cols - 1].
+
+    Offset (0, 0) is in the center; `samples` counts where each offset was seen, None if all are known.
     """
 
     fractions: Float[np.ndarray, "rows cols"]
@@ -49,7 +48,6 @@ class ReceptiveField(NamedTuple):
 
     @property
     def mean_distance(self) -> float:
-        """The mean distance, in positions."""
         return float(self.profile @ np.arange(len(self.profile)))
 
     @property
@@ -59,8 +57,6 @@ class ReceptiveField(NamedTuple):
 
 
 class BiasMeasurements(NamedTuple):
-    """The three measurements of a network, for layers 0..L."""
-
     translation_error: list[float]
     receptive_field: list[ReceptiveField]
     permutation_error: list[float]
@@ -82,10 +78,9 @@ def translation_error(
 ) -> list[float]:
     """Return the `RelativeError` of the features of shifted images and the shifted features, per layer.
 
-    0 for a translation-equivariant network. `shift` is in positions down and right, by default an eighth of
-    each side. Positions that were shifted in from the opposite side, or lie within `margin` positions of a
-    border, by default a quarter of the shorter side, are left out: the error of a convolution whose receptive
-    field is smaller than the margin is exactly 0.
+    `shift` is in positions down and right, by default an eighth of each side. Positions that came from the
+    opposite side, or lie within `margin` of a border (default: a quarter of the shorter side), are left out:
+    a convolution whose receptive field is smaller than the margin has an error of exactly 0.
     """
     rows, cols = network.backbone.grid
     down, right = shift or (max(1, rows // 8), max(1, cols // 8))
@@ -98,9 +93,7 @@ def translation_error(
 
 
 def permutation_error(network: Network, images: Images, generator: torch.Generator) -> list[float]:
-    """Return the `RelativeError` of the features of images with randomly permuted positions and the permuted
-    features, per layer: 0 for a permutation-equivariant network.
-    """
+    """Return the `RelativeError` of features of permuted images and permuted features: 0 if equivariant."""
     count = network.backbone.grid.positions
     orders = torch.stack([torch.randperm(count, generator=generator) for _ in images])
     return _equivariance_error(network, images, orders, torch.ones(count, dtype=torch.bool))
@@ -108,10 +101,7 @@ def permutation_error(network: Network, images: Images, generator: torch.Generat
 
 @torch.no_grad()
 def receptive_field(network: Network, images: Images, generator: torch.Generator) -> list[ReceptiveField]:
-    """Return the spread of a change of one random position per image, whose levels move by 128, per layer.
-
-    The change at a position is the norm of the difference of its features. All images have equal weight.
-    """
+    """Return the spread of a change of one random position per image, by 128 levels, per layer."""
     grid = network.backbone.grid
     positions = torch.randint(grid.positions, (len(images),), generator=generator)
     offsets = (2 * grid.rows - 1, 2 * grid.cols - 1)
@@ -142,10 +132,7 @@ def uniform_receptive_field(grid: Grid) -> ReceptiveField:
 
 
 class RelativeError:
-    """Root mean squared distance of corresponding vectors, divided by that of independently drawn vectors.
-
-    0 is equality, 1 no better than random pairs.
-    """
+    """Root mean squared distance of corresponding vectors, divided by that of independently drawn ones."""
 
     def __init__(self) -> None:
         self.count, self.squared_error, self.squares = 0, 0.0, 0.0
@@ -153,7 +140,6 @@ class RelativeError:
         self.sum_b: Tensor | float = 0.0
 
     def add(self, a: Float[Tensor, "M D"], b: Float[Tensor, "M D"]) -> None:
-        """Add corresponding rows."""
         a, b = a.cpu().double(), b.cpu().double()  # not every device has float64
         self.count += len(a)
         self.squared_error += float((a - b).square().sum())
@@ -173,7 +159,6 @@ class RelativeError:
 def _equivariance_error(
     network: Network, images: Images, orders: Permutations, inside: Bool[Tensor, " N"]
 ) -> list[float]:
-    """Compare the features of reordered images with the reordered features, per layer, at `inside`."""
     grid, errors = network.backbone.grid, [RelativeError() for _ in range(network.backbone.depth + 1)]
     for batch, order in zip(torch.split(images, BATCH_SIZE), torch.split(orders, BATCH_SIZE), strict=True):
         row = torch.arange(len(batch))[:, None]
@@ -185,19 +170,16 @@ def _equivariance_error(
 
 
 def _feature_pairs(network: Network, a: Images, b: Images) -> Iterator[tuple[Tokens, Tokens]]:
-    """Yield the features of both at every position, layer by layer."""
     device, backbone = network.device, network.backbone
     for pair in zip(network.features(a.to(device)), network.features(b.to(device)), strict=True):
         yield backbone.patch_tokens(pair[0]), backbone.patch_tokens(pair[1])
 
 
 def _to_patches(images: Images, grid: Grid) -> Tensor:
-    """Return the pixels [B N ...] of each position."""
     return rearrange(images, "b c (h p) (w q) -> b (h w) c p q", h=grid.rows, w=grid.cols)
 
 
 def _to_images(patches: Tensor, grid: Grid) -> Images:
-    """Invert `_to_patches`."""
     return rearrange(patches, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
 
 
@@ -210,7 +192,6 @@ class InductiveBiases(Analysis):
         return None if min(rows, cols) > 1 else f"a {rows} x {cols} grid is too small to be shifted"
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return the three measurements by layer, on at most 32 images."""
         images = given.images[:MAX_IMAGES]
         biases = measure_inductive_biases(given.network, images, generator(given.seed, "biases"))
         return {

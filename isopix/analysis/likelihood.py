@@ -1,10 +1,8 @@
-"""Likelihood of images: nats per code of each image, bits per dimension of the 24-bit image, surprise maps;
-beside them learning-free scores, the sizes of lossless files and the frequencies of codes.
+"""Likelihood of images: nats per code, bits per dimension of the 24-bit image, surprise maps, and baselines.
 
 A code of a palette stands for all colors of its cell. With a uniform distribution over these, the model of
-codes is one of 24-bit images x: -log2 p(x) = sum over codes of -log2 p(code) + log2(colors of the cell). This
-is the length in bits of a lossless file of x by arithmetic coding, and an upper bound on what a better
-distribution within the cells would need. A code that is a byte stands for itself.
+codes is one of 24-bit images x: -log2 p(x) = sum over codes of -log2 p(code) + log2(colors of the cell), the
+length in bits of a lossless file of x by arithmetic coding.
 """
 
 import math
@@ -44,9 +42,7 @@ class ScoreConfig(NamedTuple):
 
 
 class CodeNats(NamedTuple):
-    """The codes of images, the sum of -ln p of each over the masks under which it was predicted, and their
-    number; on the CPU.
-    """
+    """The codes of images, and of each the sum of -ln p over the masks that predict it, and their number."""
 
     codes: Codes
     nats: CodeValues
@@ -54,7 +50,6 @@ class CodeNats(NamedTuple):
 
     @property
     def per_image(self) -> PerImage:
-        """Mean nats per predicted code of each image."""
         return self.nats.sum((1, 2)) / self.times.sum((1, 2)).clamp(min=1)
 
 
@@ -75,9 +70,7 @@ def require_scores(model: PretrainModel) -> None:
 
 
 def bits_per_dim(codec: Codec, codes: Codes, nats: CodeValues, values: Tensor) -> PerImage:
-    """Return -log2 p(x) of the 24-bit images divided by their numbers of pixels and channels, from -ln p of
-    each code and the number of values that each of the K codes stands for.
-    """
+    """Return -log2 p(x) of 24-bit images per pixel and channel; each code stands for `values` values."""
     dims = 3 * codec.grid.positions * codec.patch_size**2
     uniform = values.double().log()[codes].sum((1, 2))
     return (nats.double().sum((1, 2)) + uniform) / (math.log(2) * dims)
@@ -85,12 +78,7 @@ def bits_per_dim(codec: Codec, codes: Codes, nats: CodeValues, values: Tensor) -
 
 @torch.no_grad()
 def code_nats(model: PretrainModel, images: Images, config: ScoreConfig) -> CodeNats:
-    """Return -ln p of every code of a batch: once for an autoregressive model, for a masked one summed over
-    the masks.
-
-    The masks are functions of the seed and their number, the same for all images (with `deterministic_mask`
-    of the image), so that the loss of an image does not depend on the others.
-    """
+    """Return -ln p of every code of a batch, of a masked model summed over masks, which all images share."""
     nats = times = torch.zeros(())
     codes = model.network.codec.encode(images)
     for number in range(1 if model.objective.can_sample else config.num_masks):
@@ -102,9 +90,7 @@ def code_nats(model: PretrainModel, images: Images, config: ScoreConfig) -> Code
 
 
 def surprise_maps(codec: Codec, found: CodeNats) -> Float[Tensor, "B R S"]:
-    """Return nats per pixel, or per part of a patch that the codec distinguishes, summed over channels; NaN
-    where nothing was predicted.
-    """
+    """Return nats per pixel or part of a patch, summed over channels; NaN where nothing was predicted."""
     predicted = code_map(found.times, codec).sum(1) > 0
     means = code_map(found.nats / found.times.clamp(min=1), codec).sum(1)
     pixels = (codec.patch_size // codec.points_per_side) ** 2
@@ -121,7 +107,6 @@ def score_batches(model: PretrainModel, images: ImageSequence) -> Iterator[Image
 
 
 def _batch(model: PretrainModel, images: Images, seed: int, number: int) -> TrainingBatch:
-    """Return a batch to predict, under the mask of this number of every image on its own."""
     if model.objective.can_sample:
         return model.make_batch(images, generator(seed, "score"))
     own = [
@@ -133,7 +118,6 @@ def _batch(model: PretrainModel, images: Images, seed: int, number: int) -> Trai
 
 
 def _nats_in_loss(model: PretrainModel, batch: TrainingBatch) -> CodeValues:
-    """Return -ln p of each code in the loss, 0 elsewhere; only positions in the loss are decoded."""
     network, loss_mask = model.network, batch.loss_mask.expand_as(batch.targets)
     tokens = network.backbone(batch.inputs, batch.mask)
     image, position = batch.loss_mask.any(-1).nonzero(as_tuple=True)
@@ -145,9 +129,7 @@ def _nats_in_loss(model: PretrainModel, batch: TrainingBatch) -> CodeValues:
 
 
 def file_bits_per_dim(images: Images) -> dict[str, PerImage]:
-    """Return the bits of each image as a file of each of FILE_OPTIONS that Pillow can write, divided by its
-    number of pixels and channels. The whole file is counted, with headers: 57 bytes or more of a PNG file.
-    """
+    """Return bits per pixel and channel of each image as a file, headers included, by FILE_OPTIONS."""
     pixels = rearrange(images.cpu(), "b c h w -> b h w c").numpy()
     sizes = {
         name: [8 * len(lossless_file(Image.fromarray(each), name)) for each in pixels]
@@ -158,9 +140,7 @@ def file_bits_per_dim(images: Images) -> dict[str, PerImage]:
 
 
 def code_frequencies(model: PretrainModel, head: HeadSpec, train: Split, seed: int) -> Frequencies | None:
-    """Return the frequency of each code in training images, at most TRAINING_IMAGES of them, by channel; None
-    without images and for heads without probabilities.
-    """
+    """Return code frequencies in training images by channel; None without images or probabilities."""
     if not len(train) or not head.categorical:
         return None
     unigram = Unigram(model.network.codec, head)
@@ -170,8 +150,6 @@ def code_frequencies(model: PretrainModel, head: HeadSpec, train: Split, seed: i
 
 
 def frequency_nats(codec: Codec, frequencies: Frequencies, codes: Codes) -> CodeValues:
-    """Return -ln p of each code if all were independent, of these frequencies; the channels of a point are
-    adjacent.
-    """
+    """Return -ln p of each code if all were independent; the channels of a point are adjacent."""
     channels = torch.arange(codec.num_codes) % len(frequencies)
     return -frequencies[channels, codes].log()

@@ -1,8 +1,7 @@
-"""Nearest neighbors of images: by features, near-duplicates and outliers; by pixels, whether a model repeats
-the images that it was trained on.
+"""Nearest neighbors of images: near-duplicates and outliers by features, repeated training images by pixels.
 
-Features are standardized, as for the k-NN probe: without, those of a network share a large mean, and the
-cosine similarity of all images is near 1.
+Features are standardized: without, those of a network share a large mean, and the cosine similarity of all
+images is near 1.
 """
 
 from typing import NamedTuple
@@ -24,9 +23,7 @@ ImageFeatures = Float[Tensor, "N D"]
 
 
 class SimilarPairs(NamedTuple):
-    """Pairs of images with a cosine similarity of a threshold or more, the most similar first; `total` counts
-    those that were left out, too.
-    """
+    """Pairs by decreasing cosine similarity; `total` counts those that were left out, too."""
 
     first: Int[Tensor, " pairs"]
     second: Int[Tensor, " pairs"]
@@ -48,9 +45,7 @@ class Neighbors(NamedTuple):
 
 
 def standardized(features: ImageFeatures) -> ImageFeatures:
-    """Return features with mean 0 and variance 1 over images, scaled to unit length; of constant ones 0. If
-    all are constant but for rounding, all images are copies of one: the same vector for each.
-    """
+    """Return features with mean 0 and variance 1, scaled to unit length; all alike if all are constant."""
     deviation, mean = torch.std_mean(features, dim=0, correction=0)
     if deviation.max() <= ROUNDING * features.abs().max():
         return F.normalize(torch.ones_like(features))
@@ -64,12 +59,10 @@ def nearest_neighbors(
     threshold: float,
     device: torch.device,
 ) -> Neighbors:
-    """Return the nearest neighbors of each image by cosine similarity, and all pairs of a similarity of at
-    least `threshold`, of which the MAX_PAIRS most similar ones are kept.
+    """Return neighbors by cosine similarity, and the MAX_PAIRS most similar pairs of at least `threshold`.
 
-    Blocks of similarities are computed on the device, so that memory grows with the number of images alone.
-    Raises ValueError unless there are more images than neighbors, and RuntimeError for features that are not
-    finite.
+    Blocks are computed on the device, so that memory grows with the number of images alone. Raises
+    RuntimeError for features that are not finite.
     """
     count = len(features)
     if not 1 <= num_neighbors < count:
@@ -101,9 +94,7 @@ def nearest_neighbors(
 def _merged(
     best: tuple[Tensor, Tensor], similarities: Float[Tensor, "rows columns"], start: int, count: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the `count` highest similarities of each row of those so far and of a block, with their indices,
-    the lower index first where they are equal.
-    """
+    """Return the `count` highest similarities of each row, the lower index first where they are equal."""
     indices = torch.arange(start, start + similarities.shape[1], device=similarities.device)
     values = torch.cat([best[0], similarities], 1)
     which = torch.cat([best[1], indices.expand(similarities.shape)], 1)
@@ -114,7 +105,6 @@ def _merged(
 def _with_pairs(
     pairs: SimilarPairs, similarities: Float[Tensor, "rows columns"], threshold: float, start: tuple[int, int]
 ) -> SimilarPairs:
-    """Return the pairs with those of a block, at these first indices, in which each pair counts once."""
     above = similarities >= threshold
     if start[0] == start[1]:
         above = above.triu(1)
@@ -127,18 +117,14 @@ def _with_pairs(
 
 
 class NearestImages(NamedTuple):
-    """For each image the index of the nearest one of others, and the distance to it: the root mean square
-    difference of their levels (0..255), over pixels and channels.
-    """
+    """For each image the nearest of others, and the root mean square difference of levels (0..255)."""
 
     indices: Int[Tensor, " n"]
     distances: Float[Tensor, " n"]
 
 
 def nearest_images(images: Images, others: AnyNumber) -> NearestImages:
-    """Return the nearest of `others` [M 3 H W], read once in batches, for each of `images` [B 3 H W]; of
-    equally near ones the first. Raises ValueError if there are no others.
-    """
+    """Return the nearest of `others` [M 3 H W], read once, for each image; of equals the first."""
     if len(others) == 0:
         raise ValueError("there are no images to compare with")
     queries = images.flatten(1).double()

@@ -34,15 +34,11 @@ PairGroups = Int[np.ndarray, " pairs"]
 class LayoutScores(NamedTuple):
     """Spearman correlations of position similarity with proximity over all pairs of positions, -1 to 1.
 
-    `partial_2d` is the correlation with proximity in the image plane among pairs of the same distance in
-    raster order: 1 where similarity decreases with 2-D distance only, 0 where it is a function of raster
-    distance. `partial_raster` is the correlation with proximity in raster order among pairs of the same row
-    distance and the same column distance: 1 where similarity decreases with raster distance only, 0 where it
-    is a function of row and column distances, however each is weighted. `plain_2d` and `plain_raster` hold
-    nothing fixed. A sum of rows and columns has a `partial_raster` of 0 on average only: see `raster_range`.
-
-    The distances are held fixed exactly, not by a linear fit: each is a partial rank correlation that
-    controls for a categorical variable, the group of pairs with those distances.
+    `partial_2d` is that with proximity in the image plane among pairs of the same distance in raster order,
+    and 0 where similarity is a function of raster distance. `partial_raster` is that with proximity in raster
+    order among pairs of the same row and the same column distance, and 0 where it is a function of these.
+    `plain_2d` and `plain_raster` hold nothing fixed. The distances are held fixed exactly, not by a linear
+    fit.
     """
 
     partial_2d: float
@@ -83,9 +79,7 @@ def position_similarity(table: PositionTable) -> PositionSimilarity:
 
 
 def layout_scores(similarity: PositionSimilarity, grid: Grid) -> LayoutScores:
-    """Return how much the similarity follows the 2-D layout, and how much raster order, on a grid of two rows
-    and columns or more.
-    """
+    """Return how much the similarity follows the 2-D layout, and how much raster order."""
     pairs, ranks = _PairDistances(grid), _pairs(_rank_matrix(similarity))
     return LayoutScores(
         _partial(ranks, pairs.proximity_2d, pairs.same_raster_distance),
@@ -111,12 +105,10 @@ def shuffled_scores(
 def raster_range(
     table: PositionTable, grid: Grid, generator: torch.Generator, draws: int = 99
 ) -> RasterRange:
-    """Return the range of `partial_raster` for sums of the table's row means and column means, by 19 draws or
-    more.
+    """Return the range of `partial_raster` for sums of the table's row means and column means, by `draws`.
 
-    If trends of rows and of columns have similar directions in the embedding space, their sum has a score
-    other than 0. Each draw multiplies the column means by random signs, one for each principal component of
-    the table: rows and columns remain as smooth and as large, but their directions are unrelated.
+    If trends of rows and of columns have similar directions, their sum has a score other than 0. Each draw
+    multiplies the column means by random signs, one for each principal component of the table.
     """
     pairs, table = _PairDistances(grid), table.detach().cpu().double()
     mean = table.mean(0)
@@ -167,13 +159,11 @@ def _partial(ranks: PairValues, proximity: PairValues, groups: PairGroups) -> fl
 
 
 def _within_groups(values: PairValues, groups: PairGroups) -> PairValues:
-    """Return the deviation of each value from the mean of its group."""
     counts = np.bincount(groups).clip(min=1)
     return values - (np.bincount(groups, values) / counts)[groups]
 
 
 def _rank_matrix(similarity: PositionSimilarity) -> Float[np.ndarray, "N N"]:
-    """Return the symmetric matrix of the ranks of all pairs."""
     matrix = np.zeros(similarity.shape)
     upper = np.triu_indices(len(similarity), 1)
     matrix[upper] = rankdata(similarity.numpy()[upper].round(SIMILARITY_DIGITS))
@@ -186,9 +176,7 @@ def _pairs(matrix: Float[np.ndarray, "N N"]) -> PairValues:
 
 @register("position_embeddings")
 class PositionEmbeddings(Analysis):
-    """Cosine similarity of position embeddings, and whether it follows the 2-D layout of the image; baselines
-    are shuffled positions and an untrained network.
-    """
+    """Similarity of position embeddings and its layout; baselines are shuffled and untrained positions."""
 
     def label(self) -> str:
         return "Position-embedding similarity"
@@ -197,7 +185,6 @@ class PositionEmbeddings(Analysis):
         return None if _position_table(network).any() else "this network has no position embeddings"
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return similarity maps and layout scores."""
         grid, table = given.backbone.grid, _position_table(given.network)
         similarity = position_similarity(table)
         maps = similarity_maps(similarity, grid)
@@ -244,7 +231,6 @@ class PositionEmbeddings(Analysis):
 
 @torch.no_grad()
 def _position_table(network: Network) -> PositionTable:
-    """Return what the network adds at each position."""
     backbone, codec = network.backbone, network.codec
     codes = torch.zeros(1, codec.grid.positions, codec.num_codes, dtype=torch.long, device=network.device)
     embedded = backbone.patch_tokens(backbone.embed(network.inputs_of_codes(codes)))
@@ -252,7 +238,6 @@ def _position_table(network: Network) -> PositionTable:
 
 
 def _layout(table: PositionTable, grid: Grid, seed: int) -> dict[str, Any]:
-    """Return the layout scores, and the range of `partial_raster` without raster order."""
     scores = layout_scores(position_similarity(table), grid)
     found = raster_range(table, grid, generator(seed, "raster"))
     return {**scores._asdict(), "raster_range": found._asdict()}

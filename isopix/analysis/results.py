@@ -24,9 +24,7 @@ SCORES = {
 
 @dataclass(frozen=True)
 class ScoreSummary:
-    """Number of images, mean and standard deviation of a score, and the standard error of the mean, over
-    groups of images where there are some; None for one image or group.
-    """
+    """Mean, standard deviation and standard error of a score, over groups of images where there are some."""
 
     images: int
     mean: float
@@ -39,9 +37,7 @@ class ScoreSummary:
 
 @dataclass(frozen=True)
 class AUROC:
-    """The probability that a random image of the second set has a higher score than one of the first, ties
-    counting half, and its 95 % interval: 0.5 where the score does not distinguish the sets.
-    """
+    """The probability that an image of the second set scores higher (ties: half), and its 95 % interval."""
 
     auroc: float
     low: float
@@ -53,11 +49,9 @@ class AUROC:
 
 @dataclass(frozen=True)
 class ScoredImages:
-    """The scores of the images of a split: a summary of each score by name, and the names of the least likely
-    images with their scores.
+    """The scores of the images of a split: a summary of each by name, and the least likely images.
 
-    Not in the record, in the order of the images: `scores` by name, `names` of the source (empty where
-    unknown), those without their folder, `labels`, class names, and the split.
+    Not in the record, in the order of the images: `scores`, `names` (empty where unknown), and `labels`.
     """
 
     data: str
@@ -73,9 +67,7 @@ class ScoredImages:
 
 
 class ScoreResult(Result):
-    """Scores of the images of a dataset and, if one was given, of another `against` it, with the AUROC of
-    each score between the two. `path` is a folder with the scores of each image, and surprise maps.
-    """
+    """Scores of images and of those `against` them, with the AUROC of each score between the two."""
 
     step: int
     precision: Precision
@@ -88,7 +80,6 @@ class ScoreResult(Result):
         return "Images with their surprise maps: nats per pixel, brighter for less likely, all on one scale."
 
     def tables(self) -> list[Table]:
-        """Return the means of both datasets, their least likely images, and the AUROC."""
         both = [self.images, *([] if self.against is None else [self.against])]
         tables = [table for each in both for table in (_summary_table(each), _least_likely_table(each))]
         if self.against is not None:
@@ -100,9 +91,7 @@ class ScoreResult(Result):
 
 @dataclass(frozen=True)
 class NamedImage:
-    """An image of a split by its index there, the name in its source (empty where unknown), and that without
-    the folder that all images are in.
-    """
+    """An image of a split by its index and its name in the source, whole (empty if unknown) and shortened."""
 
     split: SplitName
     index: int
@@ -112,9 +101,7 @@ class NamedImage:
 
 @dataclass(frozen=True)
 class DuplicatePair:
-    """Two images, the cosine similarity of their standardized features, and the mean absolute difference of
-    their pixels, 0 to 255, at the size that the model reads: similar features are no proof of a copy.
-    """
+    """Two images, the similarity of their features, and the mean difference of their pixels, 0 to 255."""
 
     similarity: float
     first: NamedImage
@@ -132,12 +119,10 @@ class Outlier:
 
 
 class NeighborsResult(Result):
-    """Near-duplicates and outliers among images, by the features of a layer. `path` is a folder with all of
-    both and pictures of the first.
+    """Near-duplicates and outliers among images by the features of a layer; the record has the first.
 
-    The record has the first of both. Not in it: all `duplicates`, the most similar first (`num_duplicates`
-    counts all pairs, also those beyond the 100,000 that are listed), and all images as `outliers`, those
-    farthest from others first.
+    Not in it: all `duplicates` (`num_duplicates` also counts those beyond the 100,000 that are listed), the
+    most similar first, and all images as `outliers`, those farthest from others first.
     """
 
     data: str
@@ -161,7 +146,6 @@ class NeighborsResult(Result):
         return f"{pairs}, by the features of layer {self.layer}."
 
     def tables(self) -> list[Table]:
-        """Return the first of both lists."""
         images = f"{self.num_images:,} images of {self.data}, layer {self.layer}"
         title = f"{images}; pairs with a similarity of {self.threshold:g} or more: {self.num_duplicates:,}"
         pairs = [
@@ -201,9 +185,7 @@ def _least_likely_table(scored: ScoredImages) -> Table:
 
 
 class AnalysisResult(Result):
-    """Numbers of each analysis by name, with those that an earlier call has saved; `shown` are tables of this
-    call. `not_applicable` says why others do not apply to the network.
-    """
+    """Numbers of each analysis by name, earlier calls' too; `shown` are tables of this call."""
 
     analyses: Mapping[str, Mapping[str, Any]]
     shown: tuple[Table, ...]
@@ -213,7 +195,6 @@ class AnalysisResult(Result):
         return self.shown
 
     def figures(self) -> Iterator[tuple[str, Any]]:
-        """Yield the figure of each analysis that is registered."""
         from isopix.analysis.run import registered_analyses  # noqa: PLC0415
 
         registered = registered_analyses()
@@ -222,6 +203,5 @@ class AnalysisResult(Result):
                 yield f"{analysis.caption(numbers)} Step {numbers['step']:,}.", analysis.figure(numbers)
 
     def notes(self) -> list[str]:
-        """Return the analyses that do not apply, and why, too."""
         absent = [f"{name} does not apply: {reason}" for name, reason in self.not_applicable.items()]
         return [*absent, *super().notes()]

@@ -7,19 +7,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from isopix.analysis import (  # noqa: F401  registers them
-    attention_analyses,
-    embeddings,
-    inductive_biases,
-    positions,
-)
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers
 from isopix.analysis.results import AnalysisResult
 from isopix.core.progress import track
-from isopix.core.registry import kinds_of
+from isopix.core.registry import import_modules, kinds_of
 from isopix.core.table import Table
 from isopix.core.text import did_you_mean
 from isopix.plots import style
+
+import_modules("isopix.analysis")
 
 
 def registered_analyses() -> dict[str, Analysis]:

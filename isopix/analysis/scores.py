@@ -1,6 +1,4 @@
-"""Scores of single images: of a model, of lossless files and of code frequencies, in one pass over them; and
-the AUROC of a score between two sets of images.
-"""
+"""Scores of single images by a model, lossless files and code frequencies, and the AUROC between two sets."""
 
 from collections import defaultdict
 
@@ -51,9 +49,7 @@ def score_images(
     """Return the scores of each image; higher is less likely, or harder to compress.
 
     An autoregressive model has `nats_per_code` and, where the codec says how many 24-bit images have the same
-    codes, bits per dimension and their difference to PNG. A masked model has `masked_loss`, the mean over the
-    codes that are predicted under the masks (`code_nats`), which is no likelihood. Raises ValueError
-    for a model without either.
+    codes, bits per dimension and their difference to PNG; a masked one `masked_loss`, which is no likelihood.
     """
     require_scores(model)
     codec, probable = model.network.codec, has_likelihood(model, head)
@@ -98,9 +94,9 @@ def auroc(
     num_resamples: int = NUM_RESAMPLES,
     seed: int = 0,
 ) -> AUROC:
-    """Return the AUROC of scikit-learn's `roc_auc_score`, with its percentile interval over resamples of the
-    images of each set, or of groups of them; where the scores separate the sets completely, as all resamples
-    do, Newcombe's interval. Equal seeds give the same resamples for every score.
+    """Return the AUROC with its percentile interval over resamples of the images, or groups, of each set.
+
+    Where the scores separate the sets completely, as all resamples do, the interval is Newcombe's.
     """
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415
 
@@ -141,9 +137,7 @@ def _separated_bound(first: int, second: int) -> float:
 
 
 def _weighted(first: Values, second: Values, counts: ResampleCounts, others: Float[Tensor, "R _"]) -> Values:
-    """Return the AUROC of each resample: over values in order, the images of the second set at each, times
-    those of the first below it and half of those at it.
-    """
+    """Return the AUROC of each resample, from its counts of the images of each set at every value."""
     distinct, place = np.unique(np.concatenate([first, second]), return_inverse=True)
     totals = []
     for weights, index in ((counts, place[: len(first)]), (others, place[len(first) :])):

@@ -1,9 +1,7 @@
-"""Similarity of embeddings of the 256 levels of a channel (inductive biases of small isotropic nets, figures
-2, 3 and 5).
+"""Similarity of embeddings of the 256 levels of a channel (Cazenavette and Lucey 2021, figures 2, 3 and 5).
 
-*Distance preservation* is Spearman's correlation of similarity and -|p - q| over all pairs of levels: 1 if
-nearer levels are always more similar. *Effective rank* is exp of the entropy of the singular values,
-normalized to sum to 1 (Roy and Vetterli 2007): the number of dimensions that the embedding uses.
+*Distance preservation* is Spearman's correlation of similarity and -|p - q| over all pairs of levels.
+*Effective rank* is exp of the entropy of the normalized singular values (Roy and Vetterli 2007).
 """
 
 from typing import NamedTuple
@@ -36,10 +34,7 @@ def one_hot_similarity(levels: int = LEVELS) -> LevelSimilarity:
 
 
 def continuous_similarity(levels: int = LEVELS) -> LevelSimilarity:
-    """Return the similarity of scalar values, defined as 1 - |p - q| / (levels - 1).
-
-    The cosine similarity of two scalars is always 1 or -1.
-    """
+    """Return 1 - |p - q| / (levels - 1), as the cosine similarity of two scalars is always 1 or -1."""
     level = np.arange(levels)
     similarity = 1 - np.abs(level[:, None] - level) / (levels - 1)
     return LevelSimilarity(similarity, distance_preservation(similarity), 1.0)

@@ -42,8 +42,6 @@ GROUPS: dict[str, str] = {
 
 
 def _command(verb: Verb) -> Callable[..., None]:
-    """Return the function of a command: it prints the result of the verb."""
-
     @wraps(verb.function)
     def run(*args: Any, json: bool = False, plugin: list[Path] | None = None, **options: Any) -> None:
         check_command(verb.command)
@@ -80,16 +78,13 @@ def _command(verb: Verb) -> Callable[..., None]:
 
 
 def _option(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter of the command: one that is named as an option, such as `-n`, is only that."""
     named = any(getattr(extra, "name", None) for extra in get_args(parameter.annotation)[1:])
     kind = KEYWORD if named else parameter.kind
     return parameter.replace(kind=kind, annotation=_typed(parameter.annotation))
 
 
 def _typed(hint: Any) -> Any:
-    """Return the type of an option: the argument's without what only Python has, such as a loaded model, and
-    without ranges, which the verb checks.
-    """
+    """Return an option's type: the argument's without what only Python has, and without ranges."""
     if get_origin(hint) is Annotated:
         inner, *extras = get_args(hint)
         described = [each for each in extras if isinstance(each, Parameter)]

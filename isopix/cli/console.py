@@ -47,10 +47,7 @@ def say(line: str) -> None:
 
 
 def say_wrapped(text: str, *, indent: int = 0, style: str = "") -> None:
-    """Print prose to standard output; on a terminal it is wrapped between words.
-
-    Commands that can be copied are not: `say` prints them.
-    """
+    """Print prose, on a terminal wrapped between words, unlike `say` for commands that can be copied."""
     width = _terminal_width()
     text = printable(text)
     lines = [text] if width is None else wrap(text, width - indent, break_long_words=False) or [""]
@@ -64,7 +61,6 @@ def warn(line: str) -> None:
 
 
 def _terminal_width() -> int | None:
-    """Return the width of the terminal; None if standard output is none."""
     return console.width if console.is_terminal else None
 
 

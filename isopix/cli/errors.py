@@ -104,7 +104,7 @@ def _(error: RepeatArgumentError) -> str:
 
 
 def with_option_names(message: str, parameters: Iterable[str]) -> str:
-    """Return a message of a Python function with its parameters written as options: `top_k` as `--top-k`.
+    """Return a Python function's message with parameters as options: `top_k` as `--top-k`.
 
     A name of one word is an ordinary word, unless the message starts with it, as in `layer 7 does not exist`.
     """
@@ -115,7 +115,6 @@ def with_option_names(message: str, parameters: Iterable[str]) -> str:
 
 
 def _is_setting(path: str) -> bool:
-    """Whether a path may be the end of that of a setting, such as `depth` or `model.depth`."""
     # Imported here, since it takes as long as PyTorch.
     return importlib.import_module("isopix.recipes.registry").is_setting(path)
 
@@ -136,12 +135,10 @@ def _positional(argument: Argument) -> bool:
 
 
 def _name(argument: Argument) -> str:
-    """Return an option as it is written, and a positional argument in capitals, as on the help page."""
     return argument.name.lstrip("-").upper() if _positional(argument) else argument.name
 
 
 def _suggestion(given: str, names: Iterable[str], similarity: float = SIMILARITY) -> str:
-    """Return "did you mean ...?" if one of the names, without its dashes, is close to the given one."""
     bare = {name.lstrip("-"): name for name in names}
     word = given.lstrip("-")
     return did_you_mean(SYNONYMS.get(word, word), bare, similarity=similarity, shown=bare.__getitem__)

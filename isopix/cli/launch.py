@@ -48,10 +48,7 @@ CANCEL: dict[Cluster, str] = {"slurm": "scancel {}", "local": "kill -INT {}"}
 
 
 def launch_ranks(count: int | None, device: str) -> None:
-    """Start this command again in `count` processes, and exit as they do; not for None, and in one of them.
-
-    Raises ValueError for less than one, and for more than the machine's GPUs.
-    """
+    """Start this command again in `count` processes, and exit as they do; not for None, or in one of them."""
     if count is None or ranks.are_started():
         return
     if count < 1:
@@ -121,8 +118,8 @@ def check_command(name: str) -> None:
 def of_rank(message: str) -> str:
     """Return an error message with the rank of this process, if there are several.
 
-    The first process that ends with an error ends the others: those whose error is likely to be a consequence
-    wait for that.
+    The first that ends with an error ends the others, whose error is likely a consequence: they wait for
+    that.
     """
     if ranks.num_ranks() == 1:
         return message
@@ -141,8 +138,9 @@ def say_error(message: str) -> None:
 
 
 def say_stop(message: str) -> None:
-    """Print the message of a stop signal, or leave it to the process that has started this one by
-    `--devices`. That prints it unless another rank has failed: then, too, this one gets SIGTERM.
+    """Print the message of a stop signal, or leave it to the process that has started this one.
+
+    That prints it unless another rank has failed: then, too, this one gets SIGTERM.
     """
     if file := os.environ.get(STOP_FILE):
         Path(file).write_text(message)
@@ -159,11 +157,7 @@ def submit(
     parallel: bool = True,
     json: bool,
 ) -> None:
-    """Submit this command as a job, after `check` of its number of processes, and print how to follow it.
-
-    Its output is beside the folder `out`. Raises ValueError for wrong parameters, and for several processes
-    of a command that is not `parallel`.
-    """
+    """Submit this command as a job, after `check` of its number of processes, and print how to follow it."""
     if devices is not None:
         raise ValueError(f"--devices is for this machine; with --slurm write gpus_per_node={devices}")
     given = parse(slurm or ())
@@ -191,7 +185,6 @@ def submit(
 
 
 def _tasks(given: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the tasks of a node and the nodes that parameters ask for. A task is a process with one GPU."""
     if "gpus_per_task" in given:
         raise ValueError("gpus_per_task hides the GPUs of a machine from each other; use gpus_per_node")
     nodes, gpus = given.get("nodes", 1), given.get("gpus_per_node", 0)

@@ -54,9 +54,7 @@ def _place(verb: Verb) -> int:
 
 
 def main() -> None:
-    """Run one command; errors print one line, and exit with code 2 for wrong input, 1 for failures
-    and 75 where a batch system has stopped it.
-    """
+    """Run one command; one-line errors exit with 2 for wrong input, 1 for failures, 75 for a stop."""
     options: list[str] = []
     try:
         with errors_as_stops():
@@ -79,7 +77,6 @@ def main() -> None:
 
 
 def _run(options: list[str]) -> None:
-    """Run a command; add the names of its options to the list, for messages."""
     command, given, _ = command_app().parse_args(sys.argv[1:])
     parameters = given.signature.parameters.values()
     options += [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
@@ -87,7 +84,6 @@ def _run(options: list[str]) -> None:
 
 
 def _exit(error: BaseException, message: str, code: int, say: Callable[[str], None] = say_error) -> None:
-    """Print the first line of the message, since those of libraries can have thousands, and exit."""
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)

@@ -18,8 +18,6 @@ CLOSED_PIPE = 128 + 13  # exit code of a program that SIGPIPE ends, which Window
 
 @runtime_checkable
 class _Stream(Protocol):
-    """What is used of a standard stream."""
-
     def write(self, text: str, /) -> int: ...
     def flush(self) -> None: ...
     def fileno(self) -> int: ...
@@ -28,9 +26,8 @@ class _Stream(Protocol):
 class Output:
     """`sys.stdout` or `sys.stderr`, as it is at every call.
 
-    Where it cannot be written to, what is written afterwards is lost. During training, that is a stop
-    signal. Otherwise a pipe that its reader has closed, as `head` does, ends the process without a message,
-    as it ends other programs; other failures raise OSError.
+    Where it cannot be written to, what follows is lost: during training a stop signal, at a pipe that its
+    reader has closed, as `head` does, the end without a message, else OSError.
     """
 
     def __init__(self, name: StreamName):
@@ -42,11 +39,9 @@ class Output:
         return getattr(self._stream(), attribute)
 
     def write(self, text: str) -> int:
-        """Write text."""
         return self._attempt(lambda: self._stream().write(text))
 
     def flush(self) -> None:
-        """Flush what was written."""
         self._attempt(self._stream().flush)
 
     def _stream(self) -> "_Stream":

@@ -7,9 +7,11 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
@@ -17,6 +19,12 @@ from isopix.core.choices import check_ranges
 
 P = TypeVar("P", bound="Part")
 PLUGIN_MODULE = "isopix_plugin_"  # how the names of the modules of plugins start
+
+
+def import_modules(package: str) -> None:
+    """Import all modules of a package, which register what they have."""
+    for each in iter_modules(import_module(package).__path__):
+        import_module(f"{package}.{each.name}")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))

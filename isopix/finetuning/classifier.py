@@ -34,7 +34,6 @@ class LabeledBatch(NamedTuple):
     weights: Float[Tensor, " B"]
 
     def to(self, device: torch.device) -> "LabeledBatch":
-        """Return the batch on a device."""
         batch, *rest = self
         return LabeledBatch(batch.to(device), *(item.to(device, non_blocking=True) for item in rest))
 
@@ -91,9 +90,7 @@ class FineTuneModel(nn.Module):
         )
 
     def forward(self, labeled: LabeledBatch) -> dict[str, Loss]:
-        """Return `total_nats`, the joint loss, and its parts: `loss_nats`, L_GEN per predicted code, and
-        `class_nats`, L_CLF per image.
-        """
+        """Return `total_nats`, `loss_nats` (L_GEN per predicted code) and `class_nats` (L_CLF per image)."""
         batch, settings = labeled.batch, self.settings
         if not settings.has_class_loss:
             return self._with_total({"loss_nats": self.objective.loss(self.network, batch)})
@@ -108,8 +105,7 @@ class FineTuneModel(nn.Module):
         return self._with_total(losses)
 
     def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Metric]:
-        """Return the losses as `forward` names them, without dropout and label smoothing, and `accuracy`: 1
-        for each image [B] that is classified correctly, else 0.
+        """Return losses, without dropout and label smoothing, and `accuracy` [B], 1 where correct, else 0.
 
         `images` are those of the batch without corruption, which are classified unless `mask_at_eval`.
         """
@@ -135,13 +131,11 @@ class FineTuneModel(nn.Module):
     def class_logits(
         self, states: HiddenState, dropout_mask: Float[Tensor, "B _"] | None = None
     ) -> ClassLogits:
-        """Return the class logits [B C] of hidden states."""
         backbone = self.network.backbone
         pooled = pool_tokens(states, self.settings.pool, backbone.grid, backbone.num_prefix_tokens)
         return self.head(pooled, dropout_mask)
 
     def _with_total(self, metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-        """Add the loss that is minimized, as the first metric."""
         first, *rest = (weight * metrics[name] for name, weight in self.settings.loss_weights.items())
         return {"total_nats": sum(rest, first), **metrics}
 
@@ -150,7 +144,6 @@ class FineTuneModel(nn.Module):
         return (losses * labeled.weights).sum()
 
     def _states(self, batch: TrainingBatch) -> tuple[HiddenState, HiddenState | None]:
-        """Return what the class head and the head of codes read, the latter if its loss is computed."""
         backbone, generative = self.network.backbone, self.settings.has_generative_loss
         visible = None if batch.mask is None else self.objective.num_visible(*batch.targets.shape[1:])
         layers = [self.layer, backbone.depth] if generative else [self.layer]
@@ -195,7 +188,6 @@ class FineTuneTask:
 
 
 def _with_mask_ratio(objective: ObjectiveSpec, mask_ratio: float | None, num_positions: int) -> ObjectiveSpec:
-    """Return the objective with random masks of this fraction of the positions."""
     if mask_ratio is None:
         return objective
     if not isinstance(objective, Masked):

@@ -10,10 +10,7 @@ from isopix.model.positions import Interpolation
 
 @config
 class FineTuneConfig:
-    """Fine-tuning; the loss is generative_weight * L_GEN + L_CLF (iGPT section 2.3: weight 1).
-
-    A masked network is trained with the masks of its objective, unless `mask_ratio` is set.
-    """
+    """Fine-tuning; the loss is generative_weight * L_GEN + L_CLF (iGPT section 2.3: weight 1)."""
 
     generative_weight: float | Literal["inf"] = 1.0
     """Weight of L_GEN; 0 leaves L_CLF alone, `inf` leaves L_GEN alone."""

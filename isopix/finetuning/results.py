@@ -10,11 +10,9 @@ from isopix.storage.result import Result
 
 @dataclass(frozen=True)
 class ClassificationMetrics:
-    """`accuracy` is the fraction of images whose majority vote over all masks is correct (iGPT section 4.6),
-    `interval` its 95 % interval (`accuracy_interval`).
+    """`accuracy` is that of the majority vote over all masks (iGPT section 4.6), with its 95 % `interval`.
 
-    `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` is that of the mean
-    probability, None for five classes or fewer; `per_class_accuracy` is None for classes without images;
+    `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` that of the mean probability.
     `confusion_matrix` [C C] counts images by class (rows) and prediction (columns). `ensemble` has the
     accuracies of a single mask and of the mean probability.
     """
@@ -40,7 +38,6 @@ class EvaluationResult(Result):
     metrics: ClassificationMetrics
 
     def tables(self) -> list[Table]:
-        """Return the metrics, and the accuracy of each class."""
         metrics, masks = self.metrics, self.mask_ensemble
         vote = f"accuracy, majority vote of {masks} masks" if masks > 1 else "accuracy"
         rows = [(vote, percent_with_interval(metrics.accuracy, *metrics.interval))]

@@ -41,10 +41,9 @@ SKIPPED = (
 
 
 def exported_model(loaded: LoadedRun) -> ExportedModel:
-    """Return the model of `transformers` that can represent a network: ViTModel for patches, with the class
-    head of a fine-tuned one ViTForImageClassification, else ImageGPT, which leaves a class head out.
+    """Return a ViTModel for patches, a ViTForImageClassification if fine-tuned, else an ImageGPT.
 
-    Raises ValueError for a network that it cannot represent, and for ImageGPT if the decoder was abandoned.
+    Raises ValueError for a network that `transformers` cannot represent.
     """
     recipe, head = loaded.recipe, loaded.class_head
     tensors = {} if head is None else head.state_dict()
@@ -58,10 +57,7 @@ def exported_model(loaded: LoadedRun) -> ExportedModel:
 def export_vit(
     network: Network, recipe: Recipe, head: Mapping[str, Tensor], classes: Sequence[str]
 ) -> ExportedModel:
-    """Return a network as a ViTModel, or with the tensors of a class head as a ViTForImageClassification.
-
-    Raises ValueError for a network that these classes cannot represent.
-    """
+    """Return a network as a ViTModel, or with a class head as a ViTForImageClassification."""
     config, stem = _model_config(recipe)
     own = {name: tensor for name, tensor in network.tensors().items() if not name.startswith("codec.")}
     skipped = {name: reason for name in own for pattern, reason in SKIPPED if re.fullmatch(pattern, name)}
@@ -82,9 +78,7 @@ def export_vit(
 
 
 def _head_tensors(head: Mapping[str, Tensor], recipe: Recipe) -> dict[str, Tensor]:
-    """Return the class head as `classifier`. Raises ValueError for one that is more than one matrix of the
-    class token's last features.
-    """
+    """Return the class head as `classifier`, which must be one matrix of the class token's last features."""
     settings, depth = recipe.finetune, recipe.model.depth
     assert settings is not None
     if settings.pool != "first" or settings.layer_index(depth) != depth or settings.residual_block:
@@ -98,9 +92,7 @@ def _head_tensors(head: Mapping[str, Tensor], recipe: Recipe) -> dict[str, Tenso
 
 
 def _model_config(recipe: Recipe) -> tuple[dict[str, Any], PatchEmbedSpec]:
-    """Return the config of ViTModel, without dropout, and the stem. Raises ValueError for parts that it
-    cannot represent.
-    """
+    """Return the config of ViTModel, without dropout, and the stem."""
     model, rows, cols = recipe.model, recipe.data.rows, recipe.data.cols
     match model.stem, model.block:
         case PatchEmbedSpec() as stem, TransformerSpec(
@@ -130,11 +122,7 @@ def _model_config(recipe: Recipe) -> tuple[dict[str, Any], PatchEmbedSpec]:
 
 
 def _processor_config(data: DataConfig, stem: PatchEmbedSpec) -> dict[str, Any]:
-    """Return the config of the image processor: image size, crop and normalization; random crops become
-    center crops, and the filter `area` bilinear.
-
-    Raises ValueError for crops that ViTImageProcessor does not make.
-    """
+    """Return the image processor's config; random crops become center crops, the filter `area` bilinear."""
     size = {"height": data.rows, "width": data.cols}
     resize: dict[str, Any] = {"size": size}
     if data.crop != "squash":

@@ -68,11 +68,8 @@ def read_imagegpt(
 ) -> ImportedModel:
     """Import an ImageGPT model from a folder that `save_pretrained` wrote.
 
-    `colors`, levels of 0..255, replaces the model's own palette. Without `grid` the image size is that of the
-    image processor, or else square; with `squash` images are resized as by that processor, regardless of
-    their aspect. Tensors are read one at a time, after all names and shapes are checked.
-    Raises ValueError, in one line that names the setting, tensor or file, for a model that would compute
-    something else here.
+    `colors`, levels of 0..255, replaces the model's own palette; `squash` resizes regardless of aspect.
+    Without `grid` the image size is the image processor's, or else square.
     """
     config, images = read_config(folder, CONFIG, ImageGPTConfig), ImageGPTProcessor()
     if (folder / PROCESSOR).is_file():
@@ -110,10 +107,7 @@ def read_imagegpt(
 
 
 def export_imagegpt(network: Network) -> ExportedModel:
-    """Return a network as an ImageGPT model with its image processor, mostly as views, with biases of zero.
-
-    Raises ValueError for a network that is not an autoregressive Image GPT.
-    """
+    """Return a network as an ImageGPT model with its image processor, mostly as views."""
     if not network.backbone.masking.shifts_right:
         raise ValueError("a masked model cannot be exported to ImageGPT, whose attention is causal")
     if not isinstance(network.codec, Palette):
@@ -144,7 +138,6 @@ def export_imagegpt(network: Network) -> ExportedModel:
 
 
 def _model_config(network: Network) -> dict[str, Any]:
-    """Return the `transformers` config, without dropout. Raises ValueError for another kind of block."""
     block = network.backbone.layers[0]  # all are of one kind
     mlp, norm = getattr(block, "mlp", None), getattr(block, "norm1", None)
     if not (

@@ -41,8 +41,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 class ImportedModel:
     """Weights and recipe of an imported model; `tensor_reports` lists every tensor of the source.
 
-    `tensors` are float32 on the CPU, named as in `Network.tensors()` without those of the codec; `head` are
-    those of a class head, whose outputs are named `classes`.
+    `tensors` are float32, named as in `Network.tensors()`; `head` are those of a class head.
     """
 
     origin: str  # such as `Hugging Face openai/imagegpt-small` or `OpenAI model.ckpt-131000`
@@ -103,11 +102,10 @@ def grid_of(positions: int, given: Grid | None) -> Grid:
 def convert_tensors(
     stored: WeightFiles, naming: Naming, mappings: Sequence[WeightMapping], targets: Mapping[str, Tensor]
 ) -> tuple[dict[str, Tensor], list[TensorReport]]:
-    """Return the tensors in our names and layouts, and a report of each source tensor; the tensors of one
-    mapping at a time are held twice.
+    """Return the tensors in our names and layouts, and a report of each; one mapping at a time is held twice.
 
-    `targets` are tensors of the shapes that ours have. All names and shapes are checked first: raises
-    ValueError for a tensor that is missing, unknown, of another shape, or not finite in float32.
+    `targets` have the shapes of ours. Raises ValueError for a tensor that is missing, unknown, of another
+    shape, or not finite in float32.
     """
     names = naming.stored_names(stored.shapes)
     meta = {name: each.to("meta") for name, each in targets.items()}
@@ -133,9 +131,7 @@ def convert_tensors(
 def _check_tensors(
     names: Mapping[str, str], stored: Shapes, needed: Shapes, naming: Naming
 ) -> dict[str, str]:
-    """Return the tensors that are skipped, with the reason of each; superfluous leading dimensions of 1 are
-    allowed in others.
-    """
+    """Return the tensors that are skipped, with reasons; others may have leading dimensions of 1."""
     skipped = {name: naming.skip_reason(name) for name in sorted(names.keys() - needed.keys())}
     for name in (name for name, reason in skipped.items() if not reason):
         raise ValueError(f"tensor {names[name]!r:.100} is not part of a supported model of {naming.library}")
@@ -149,7 +145,6 @@ def _check_tensors(
 
 
 def _to_float32(name: str, tensor: Tensor) -> Tensor:
-    """Return the tensor in float32. Raises ValueError if an element is not finite in float32."""
     if not tensor.is_floating_point():
         raise ValueError(f"tensor '{name}' has dtype {tensor.dtype}; weights must be floating point")
     single = tensor
@@ -161,18 +156,12 @@ def _to_float32(name: str, tensor: Tensor) -> Tensor:
 
 
 def _rounded_from(given: Tensor, single: Tensor) -> str:
-    """Return `float64` if conversion to float32 changed the values, else an empty string."""
     exact = given.dtype != torch.float64 or torch.equal(given, single.double())
     return "" if exact else "float64"
 
 
 def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None) -> ImportedModel:
-    """Create a run folder with one checkpoint, the model that `read` returns; `data` names the dataset that
-    it was trained on, if known.
-
-    Raises ValueError if the folder is not empty, before anything is read, or if a tensor does not fit, and
-    what `read` raises; RuntimeError if the disk is full.
-    """
+    """Create a run folder with the model that `read` returns; `data` is what it was trained on, if known."""
     with start_run(out) as run:
         imported = read()
         recipe = imported.recipe

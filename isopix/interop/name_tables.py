@@ -33,7 +33,6 @@ class WeightMapping(NamedTuple):
     to_source: Callable[[Tensors], Tensors]
 
     def for_layer(self, layer: int) -> "WeightMapping":
-        """Return the mapping with the layer's number in its names."""
         source, target = (tuple(name.format(layer) for name in names) for names in self[:2])
         return self._replace(source=source, target=target)
 
@@ -41,8 +40,8 @@ class WeightMapping(NamedTuple):
 class Naming(NamedTuple):
     """How a library names the tensors of a model.
 
-    `prefix` precedes all names of some files but those of the head, and `skipped` has patterns of tensors
-    that are not imported, with the reason. `aliases` rewrite names of other versions of the library.
+    `prefix` precedes all names of some files but those of the head, `skipped` has patterns of tensors that
+    are not imported, with reasons, and `aliases` rewrite names of other versions of the library.
     """
 
     library: str
@@ -64,15 +63,11 @@ class Naming(NamedTuple):
         return names
 
     def skip_reason(self, name: str) -> str:
-        """Return why a tensor is not imported; an empty string if it is."""
         return next((reason for pattern, reason in self.skipped if re.fullmatch(pattern, name)), "")
 
 
 class TensorReport(NamedTuple):
-    """What became of a source tensor: the target tensors that hold it, or the rule by which it was skipped.
-
-    `rounded` is its dtype if float32 cannot hold its values exactly.
-    """
+    """The target tensors of a source tensor, or the rule that skips it; its dtype if it was `rounded`."""
 
     source: str
     target: tuple[str, ...] = ()
@@ -139,9 +134,7 @@ def stacked(source: tuple[str, ...], target: str) -> WeightMapping:
 
 
 def with_class_position(source: tuple[str, str], target: tuple[str, str]) -> WeightMapping:
-    """Map a class token [1 1 D] and position embeddings [1 1+N D], the first of which is the class token's,
-    to the sum of these two [D] and the table of the positions [N D]. Back, the first embedding is zero.
-    """
+    """Map a class token [1 1 D] and positions [1 1+N D] to its sum with the first [D], and the others."""
 
     def to_target(tensors: Tensors) -> Tensors:
         token, embeddings = tensors

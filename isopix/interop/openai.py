@@ -1,8 +1,4 @@
-"""Import OpenAI's Image GPT checkpoints, autoregressive and masked, without TensorFlow.
-
-Depth, width, heads, positions and number of colors are inferred from the shapes of the variables. A
-checkpoint with a start token (`sos`) is autoregressive, one without is masked.
-"""
+"""Import OpenAI's Image GPT checkpoints without TensorFlow; those with a start token are autoregressive."""
 
 import re
 from collections.abc import Iterable
@@ -36,10 +32,8 @@ STEP = re.compile(r"-(\d{1,12})$")
 def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | None = None) -> ImportedModel:
     """Import the model of a checkpoint, given by its prefix, its `.index` file or its folder.
 
-    `colors` is its palette, levels of 0..255. Tensors are read one mapping at a time, so that memory stays
-    close to the size of the model. The checkpoint does not state the image shape: without `grid` it is
-    square. Raises ValueError that names the file, and the variable that is missing, unknown, damaged or
-    of another shape.
+    `colors` is its palette, levels of 0..255. Sizes are inferred from the shapes; without `grid` the image is
+    square. One mapping of tensors is read at a time, so that memory stays close to the model's size.
     """
     checkpoint = TFCheckpoint.open(prefix)
     given = {name: entry.shape for name, entry in checkpoint.entries.items()}
@@ -73,7 +67,6 @@ def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | 
 
 
 def _scope(names: Iterable[str]) -> str:
-    """Return the prefix of every name: `model/` in the released checkpoints."""
     scopes = [name.removesuffix("wte") for name in names if name.split("/")[-1] == "wte"]
     if len(scopes) != 1:
         found = ", ".join(map(repr, scopes[:5])) or "none"

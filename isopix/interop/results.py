@@ -8,10 +8,7 @@ from isopix.storage.result import Result
 
 
 class ConversionResult(Result):
-    """A converted model: the tensors that were loaded, the number that each rule has `skipped`, and of those
-    `rounded` to float32. `classes` are those of its class head; `model_class` is that of `transformers` which
-    loads an exported model.
-    """
+    """A converted model: the loaded tensors, and how many of each rule were `skipped` or `rounded`."""
 
     origin: str
     step: int
@@ -27,7 +24,6 @@ class ConversionResult(Result):
     model_class: str = ""
 
     def tables(self) -> list[Table]:
-        """Return what became of the tensors."""
         rows = [
             ("loaded", self.tensors),
             *((f"skipped, {rule}", count) for rule, count in self.skipped.items()),
@@ -40,7 +36,6 @@ class ConversionResult(Result):
         return [Table(f"{self.origin}{step}: {size}", ["tensors", "number"], rows)]
 
     def notes(self) -> list[str]:
-        """Return how to go on."""
         lines = super().notes()
         if self.model_class:
             return [*lines, f"load with: transformers.{self.model_class}.from_pretrained('{self.path}')"]
@@ -56,5 +51,4 @@ class PublicationResult(Result):
     step: int
 
     def notes(self) -> list[str]:
-        """Return where it is."""
         return [f"published step {self.step}: {self.url}"]

@@ -1,10 +1,9 @@
 """Read TensorFlow checkpoints of format version 2 without TensorFlow.
 
-`PREFIX.index` is a sorted string table (LevelDB): blocks of entries whose keys share prefixes, each block
-followed by its compression type and a masked CRC-32C, a block that lists the others, and a footer of 48
-bytes. The empty key holds a header; every other key is the name of a tensor, whose value is a protocol buffer
-with its place in one of the files `PREFIX.data-XXXXX-of-YYYYY`. The bytes of a tensor are checked when it is
-read.
+`PREFIX.index` is a sorted string table (LevelDB): blocks of entries whose keys share prefixes, each followed
+by its compression type and a masked CRC-32C, a block that lists the others, and a footer of 48 bytes. The
+empty key holds a header; every other key is the name of a tensor, whose value is a protocol buffer with its
+place in one of the files `PREFIX.data-XXXXX-of-YYYYY`.
 """
 
 from collections import defaultdict
@@ -36,8 +35,6 @@ DTYPES = {  # by TensorFlow's numbers; tensors of other types are listed all the
 
 
 class TensorEntry(NamedTuple):
-    """Index entry of one tensor."""
-
     dtype: int  # TensorFlow's number
     shape: tuple[int, ...]
     shard: int
@@ -56,10 +53,7 @@ class TFCheckpoint:
 
     @classmethod
     def open(cls, given: Path) -> "TFCheckpoint":
-        """Open a checkpoint by its prefix, its `.index` file, or its folder if that holds no other.
-
-        Raises ValueError, naming the file, if there is none, or if its index is damaged.
-        """
+        """Open a checkpoint by its prefix, its `.index` file, or its folder if that holds no other."""
         prefix = find_prefix(given)
         index = _index_path(prefix)
         with naming(f"checkpoint index {index}"):
@@ -71,10 +65,7 @@ class TFCheckpoint:
         return cls(prefix, _int(header, 1), entries)
 
     def read(self, name: str) -> Tensor:
-        """Read a tensor from its shard directly into its own memory.
-
-        Raises ValueError for an unsupported type, a missing or truncated shard or a wrong checksum.
-        """
+        """Read a tensor into its own memory. ValueError for a bad type, shard or checksum."""
         entry = self.entries[name]
         if entry.dtype not in DTYPES:
             raise ValueError(f"tensor {name!r} has TensorFlow's type {entry.dtype}, which is not supported")
@@ -172,7 +163,6 @@ Message = Mapping[int, list[int | bytes]]
 
 
 def _message(data: bytes) -> Message:
-    """Return the values of the fields of a protocol buffer."""
     fields: defaultdict[int, list[int | bytes]] = defaultdict(list)
     at = 0
     while at < len(data):

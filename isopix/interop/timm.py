@@ -63,11 +63,7 @@ class TimmConfig(BaseModel):
 
 
 def read_timm(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
-    """Import a VisionTransformer from a folder with timm's `config.json` and its weights, as on the Hub.
-
-    `classes` replaces the names of the class head's outputs. Raises ValueError, in one line that names the
-    setting, tensor or file, for a model that would compute something else here.
-    """
+    """Import a VisionTransformer of timm from its folder; `classes` replaces the names of outputs."""
     config, stored = read_config(folder, CONFIG, TimmConfig), open_weights(folder)
     classes = classes or class_names(stored, TIMM_NAMES, "head.weight", config.label_names)
     width, _, patch_size, _ = shape_of(stored.shapes, "patch_embed.proj.weight", 4)

@@ -88,22 +88,15 @@ class ViTProcessor(BaseModel):
 
 
 def read_huggingface_vit(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
-    """Import a ViTModel or ViTForImageClassification from a folder that `save_pretrained` wrote, with its
-    image processor.
+    """Import a ViTModel or ViTForImageClassification from a folder that `save_pretrained` wrote.
 
-    `classes` replaces the names of the class head's outputs. A pooler, a mask token and a decoder of pixels
-    are skipped, and reported. Raises ValueError, in one line that names the setting, tensor or file, for a
-    model that would compute something else here.
+    `classes` replaces the names of outputs. A pooler, a mask token and a decoder are skipped, and reported.
     """
     return _read(folder, "vit", classes)
 
 
 def read_mae(folder: Path) -> ImportedModel:
-    """Import the encoder of a ViTMAEModel or ViTMAEForPreTraining from a folder that `save_pretrained` wrote,
-    with its image processor; the decoder is skipped, and reported.
-
-    Raises ValueError as `read_huggingface_vit` does.
-    """
+    """Import the encoder of a ViTMAEModel or ViTMAEForPreTraining; the decoder is skipped, and reported."""
     return _read(folder, "vit_mae", ())
 
 
@@ -150,7 +143,6 @@ def _model(config: ViTConfig, images: ViTProcessor) -> ModelSpec:
 
 
 def _data(config: ViTConfig, images: ViTProcessor) -> DataConfig:
-    """Return how images are prepared. Raises ValueError unless they get the size of the model's."""
     rows, cols = (config.image_size,) * 2 if isinstance(config.image_size, int) else config.image_size
     data = DataConfig(rows=rows, cols=cols, resample=RESAMPLING[images.resample], crop="squash")
     wanted = ({"height": rows, "width": cols}, *([rows] if rows == cols else []))
@@ -179,9 +171,7 @@ def _masked(recipe: Recipe, ratio: float) -> Recipe:
 
 
 def vit_recipe(model: ModelSpec, data: DataConfig, classes: Sequence[str]) -> Recipe:
-    """Return the recipe of a Vision Transformer, of which `model` has the codec, stem, block and sizes;
-    training settings that are not known keep their defaults.
-    """
+    """Return the recipe of a Vision Transformer; training settings that are not known keep their defaults."""
     return Recipe(
         name=f"vit.{model.depth}x{model.width}",
         model=replace(model, class_token=True, head=NoHeadSpec(), init="vit"),
@@ -214,10 +204,7 @@ def read_vit(
     table: Sequence[WeightMapping],
     origin: str,
 ) -> ImportedModel:
-    """Return the model of these files, with learned position embeddings if the fixed ones differ.
-
-    Raises ValueError for a tensor that is missing, unknown, of another shape or not finite in float32.
-    """
+    """Return the model of these files, with learned position embeddings if the fixed ones differ."""
     width, ends = recipe.model.width, ("weight", "bias")
     head = (torch.empty(len(classes), width), torch.empty(len(classes)))
     targets = recipe.outline().tensors() | dict(

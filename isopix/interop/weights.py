@@ -34,9 +34,7 @@ class WeightFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A model of `transformers`: tensors in its names and layouts, the JSON files beside them, and of the
-    network's own tensors those that have no place there, with the reason of each.
-    """
+    """Tensors in the names of `transformers`, JSON files, and the tensors left out with their reasons."""
 
     tensors: Mapping[str, Tensor]
     files: Mapping[str, Mapping[str, Any]]
@@ -44,14 +42,10 @@ class ExportedModel:
 
     @property
     def model_class(self) -> str:
-        """The class of `transformers` that loads it."""
         return str(self.files[CONFIG]["architectures"][0])
 
     def write(self, folder: Path, *, card: str) -> None:
-        """Write the folder atomically; `card` becomes its `README.md`.
-
-        Raises ValueError if the folder is not empty; RuntimeError if the disk is full.
-        """
+        """Write the folder atomically; `card` becomes its `README.md`."""
         folder = folder.resolve()
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
             raise ValueError(f"{folder} exists already; the folder must be new or empty")
@@ -79,11 +73,7 @@ def read_config(folder: Path, name: str, kind: type[C]) -> C:
 
 
 def open_weights(folder: Path) -> WeightFiles:
-    """Open `model.safetensors` or `pytorch_model.bin`, in one file or in the shards that an index lists.
-
-    Raises ValueError, starting with the file's name, if a file is missing, damaged or holds anything but
-    tensors.
-    """
+    """Open `model.safetensors` or `pytorch_model.bin`, in one file or in the shards that an index lists."""
     for name in SINGLE:
         if (folder / name).is_file():
             return _open_file(folder / name)
@@ -93,11 +83,9 @@ def open_weights(folder: Path) -> WeightFiles:
 
 
 def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return an uninitialized CPU tensor in memory pages of its own, which return to the system as soon as
-    they are freed, for tensors that are held while a model is converted.
+    """Return an uninitialized tensor in memory pages of its own, which return to the system when freed.
 
-    The C library keeps freed memory between tensors that stay, in pieces too small for others: with its
-    allocator, an import peaked at up to 1.7 times the size of the model.
+    The C library keeps freed memory between tensors that stay: imports peaked at 1.7 times the model's size.
     """
     size = math.prod(shape) * dtype.itemsize
     if size < MMAP_THRESHOLD:
@@ -121,7 +109,6 @@ def _open_file(path: Path) -> WeightFiles:
 
 
 def _open_pickle(path: Path) -> WeightFiles:
-    """Open a file of `torch.save`, memory-mapped; it may hold tensors only."""
     try:
         values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # a damaged or hostile pickle can raise anything
@@ -138,10 +125,7 @@ class _Index(BaseModel):
 
 
 def _open_sharded(folder: Path, index: str) -> WeightFiles:
-    """Open all shards, which are files beside the index, never paths.
-
-    Raises ValueError if they do not hold exactly what the index lists.
-    """
+    """Open all shards, which are files beside the index, never paths, and hold exactly what it lists."""
     places = read_config(folder, index, _Index).weight_map
     shards = {}
     for file in sorted(set(places.values())):

@@ -72,9 +72,7 @@ class FeatureExtractor(nn.Module):
 
     @checked
     def preprocess(self, images: ImagesLike) -> Images:
-        """Return images as the model reads them, uint8 [B 3 H W]. A JPEG given as PIL image may differ
-        slightly from its file, which is decoded at a smaller size if it is large.
-        """
+        """Return images as the model reads them, uint8 [B 3 H W]; large JPEG files are decoded smaller."""
         return as_images(images, self.loaded)
 
     def forward_features(self, images: ImagesLike) -> HiddenState:
@@ -86,9 +84,7 @@ class FeatureExtractor(nn.Module):
     def forward_intermediates(
         self, images: ImagesLike, layers: Sequence[int] | None = None
     ) -> list[HiddenState]:
-        """Return the tokens of these layers, by default of all, 0 to L: each [B N D], with any class token
-        first, from one pass; gradients flow.
-        """
+        """Return the tokens [B N D] of these layers of 0 to L, any class token first; gradients flow."""
         chosen = self._layer_indices(layers)
         given = self.preprocess(images).to(self.network.device)
         shown = given if len(given) else given.new_zeros(1, *given.shape[1:])  # no part expects no images
@@ -116,11 +112,10 @@ class FeatureExtractor(nn.Module):
         start_token: bool = True,
         batch_size: Count | None = None,
     ) -> Float[Tensor, "B _"]:
-        """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32; layer,
-        kind and pool are the model's own by default.
+        """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32.
 
-        `start_token=False` omits the start token of an autoregressive model, as the feature path of
-        `transformers` does.
+        `start_token=False` omits an autoregressive model's start token, as the feature path of `transformers`
+        does.
         """
         return self.layer_features(
             images,
@@ -157,7 +152,6 @@ class FeatureExtractor(nn.Module):
         return found if chosen == list(range(len(found))) else found[chosen]
 
     def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
-        """Return the layers, from 0, or all. Raises ValueError if there are none, or one does not exist."""
         depth = self.depth
         chosen = range(depth + 1) if layers is None else layers
         if wrong := [layer for layer in chosen if not -depth - 1 <= layer <= depth]:
@@ -183,9 +177,7 @@ def used_plugins(loaded: LoadedRun) -> list[Plugin]:
 
 
 def new_with_plugins(cls: type[nn.Module], needed: list[Plugin]) -> nn.Module:
-    """Return an object to be filled with its state, after loading from where they were the plugins that this
-    process has not loaded. Raises ValueError that names the first one that is no longer there or has changed.
-    """
+    """Return an object to be filled with its state, after loading the plugins that it needs."""
     loaded = {each.sha256 for each in plugins()}
     for plugin in needed:
         path = Path(plugin.path)

@@ -21,10 +21,9 @@ from isopix.pretrained.run import load
 class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Transform images to the pooled features of one layer of a pre-trained model, as a linear probe reads.
 
-    `model` is what `isopix.load` takes (a run folder, a saved folder or a name on the Hub), or its result;
-    `layer`, `pool` and `features` are by default those that it was loaded with. Images are uint8 [B 3 H W] or
-    [B H W 3] of the model's resolution, or flattened to [B H*W*3]; other dtypes are accepted if all values
-    are integers from 0 to 255. A fitted transformer is pickled with its weights.
+    `model` is what `isopix.load` takes, or its result; `layer`, `pool` and `features` are by default those
+    that it was loaded with. Images are uint8 [B 3 H W] or [B H W 3] of the model's size, or flattened to [B
+    H*W*3]; other dtypes may hold integers from 0 to 255. A fitted transformer is pickled with its weights.
 
     Attributes: `model_`, the loaded model; `n_features_in_`, H*W*3.
     """
@@ -69,7 +68,6 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             ).numpy()
 
     def _images(self, X: Any, model: PretrainedModel, *, reset: bool) -> NDArray[np.uint8]:  # noqa: N803
-        """Return uint8 images [B H W 3]. Raises ValueError for other shapes and values."""
         height, width = model.network.codec.image_size
         if getattr(X, "ndim", None) == 4:
             pixels = np.asarray(X)

@@ -55,9 +55,7 @@ def evaluation_data(
     limit: int | None = None,
     holdout: float | None = None,
 ) -> DataConfig:
-    """Return the data settings of `opened_images`. Raises ValueError if `data` is None and the run's own are
-    at a path that this user has not read before.
-    """
+    """Return the data settings of `opened_images`; the run's own path must be known to this user."""
     settings = loaded.recipe.data
     if data is None:
         require_known_source(settings.source)
@@ -76,9 +74,9 @@ def evaluation_data(
 def opened_images(
     loaded: LoadedRun, data: DataLike | None, limit: int | None = None, holdout: float | None = None
 ) -> ImageDataset:
-    """Return other images, or the run's own, at the model's resolution, with a validation split and all
-    labels, a fraction `holdout` of the training images; `limit` keeps at most that many images of each split.
-    Raises ValueError for a dataset of another resolution.
+    """Return other images, or the run's own, at the model's resolution, at most `limit` of each split.
+
+    The validation split is a fraction `holdout` of the training images.
     """
     if not isinstance(data, ImageDataset):
         return load_images(evaluation_data(loaded, data, limit, holdout))
@@ -98,9 +96,7 @@ def sample_of_each(data: ImageDataset, limit: int | None) -> ImageDataset:
 
 
 def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
-    """Return `opened_images` without test images that the run was trained on or selected by, which a warning
-    counts. Raises ValueError if none would be left.
-    """
+    """Return `opened_images` without test images that the run has seen, which a warning counts."""
     images = opened_images(loaded, data, limit)
     images, left_out = leave_out_seen(images, loaded.seen, known=loaded.seen_known)
     if left_out:
@@ -138,12 +134,10 @@ def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
 def select_split(
     loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
 ) -> tuple[ImageDataset, SplitName]:
-    """Return images and the split to take: the one requested, else test; of other images that have no test
-    split, all. `limit` keeps at most that many images of each split.
+    """Return images and the split to take: the one requested, else test; of others without a test split, all.
 
     Images that the run was trained on or selected by are left out, unless its own training images are
-    requested. A warning counts them, also where all are among them and are kept; another one says if they are
-    not known. Raises ValueError for a dataset of another resolution.
+    requested. A warning counts them, also if all are kept as all are known, or says that they are not known.
     """
     own = is_own(loaded.recipe.data, data)
     if own or isinstance(data, ImageDataset):
@@ -163,9 +157,7 @@ def select_split(
 
 
 def named_images(loaded: LoadedRun, data: DataLike | None, splits: Splits) -> list[NamedImage]:
-    """Return the name of each image of these splits, as its source names it if it is known, also without the
-    folder that all are in; else the split and the number.
-    """
+    """Return the name of each image in its source, also without the folder of all; else split and number."""
     names = {name: [""] * len(each) for name, each in splits.items()}
     if not isinstance(data, ImageDataset):
         config = evaluation_data(loaded, data)
@@ -186,9 +178,7 @@ def prompt_images(
     count: int | None,
     limit: int | None,
 ) -> tuple[Images, Measurement]:
-    """Return the images given, or the first of a split, by default `FIRST_IMAGES` or all if there are fewer,
-    and what is measured on them. Raises ValueError if there are fewer than `count`.
-    """
+    """Return the images given, or the first `count` of a split, and what is measured on them."""
     if images is not None:
         inputs = require_images(as_images(images, loaded)).cpu()
         given, content = len(inputs), images_hash(Split(inputs))
@@ -203,9 +193,7 @@ def prompt_images(
 
 
 def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining, Images]:
-    """Return the nearest training images of the run's dataset to some images, and the distances, also of at
-    most 256 test images, or validation images, as the network reads them.
-    """
+    """Return the nearest training images of some images, with distances, also of held-out ones."""
     data, _ = select_split(loaded, None, "train", None)
     training, network = data.train.images, loaded.network
     found = nearest_images(images, training)
@@ -221,9 +209,7 @@ def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining
 
 
 def results_folder(out: Path | None, default: Path | None) -> Path | None:
-    """Return the folder for results; None for a model without a run folder. Raises ValueError, before
-    anything is computed, if it cannot be written.
-    """
+    """Return a folder that can be written for results; None for a model without a run folder."""
     path = out or default
     if path is not None and path.is_file():
         raise ValueError(f"out {path} is a file; results are several files: give a folder")
@@ -244,10 +230,9 @@ def save_picture(result: P, folder: RunFolder | None, name: str) -> P:
 
 @checked
 def make_grid(images: ArrayLike, columns: Count | None = None, *, scale: Count | None = None) -> Image.Image:
-    """Return uint8 images [B 3 H W] in reading order as one picture, each pixel `scale` pixels wide; of
-    completions [B each 3 H W] by default a row for each image. A notebook shows it below the cell.
+    """Return uint8 images [B 3 H W] as one picture, each pixel `scale` wide; a notebook shows it.
 
-    Raises ValueError for no images, and for other shapes.
+    Completions [B each 3 H W] have by default a row for each image.
     """
     images = torch.as_tensor(images)
     if images.dtype != torch.uint8 or images.ndim not in (4, 5) or images.shape[-3] != 3:

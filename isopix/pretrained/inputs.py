@@ -32,10 +32,7 @@ CHANNELS = (1, 3, 4)  # gray, RGB, RGBA
 
 
 def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
-    """Return uint8 images [B 3 H W] of the model's resolution, of what `PretrainedModel` takes: arrays and
-    tensors of that size as they are, all others cropped and resized, codes decoded. Raises ValueError for
-    anything else, for an image that cannot be read, and for codes outside the vocabulary.
-    """
+    """Return uint8 images [B 3 H W] of the model's resolution, of all that `PretrainedModel` takes."""
     codec = loaded.network.codec
     if isinstance(given, Tensor | np.ndarray):
         values = _as_tensor(given)
@@ -71,7 +68,6 @@ def require_images(images: Images) -> Images:
 
 
 def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
-    """Return images of the model's size as they are, and others as the run's own are preprocessed."""
     rows, cols = loaded.network.codec.image_size
     config = replace(preprocess_config(loaded.recipe.data), rows=rows, cols=cols)
     raw = [each for each in images if not isinstance(each, Tensor)]
@@ -90,7 +86,6 @@ def _resized(images: Sequence[RawImage | Tensor], loaded: LoadedRun) -> Images:
 
 
 def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
-    """Return one image as the readers of datasets take it, or [3 H W] if it has the model's size."""
     if isinstance(given, Tensor | np.ndarray):
         return _sized(_as_tensor(given), isinstance(given, Tensor), codec)
     if isinstance(given, Image.Image):
@@ -108,10 +103,7 @@ def _one(given: OneImage, codec: Codec) -> RawImage | Tensor:
 
 
 def _sized(values: Tensor, is_tensor: bool, codec: Codec) -> RawImage | Tensor:
-    """Return an image [C H W] or [H W C] as [H W C], or as [3 H W] if it has the model's size.
-
-    Where both orders are possible, tensors are [C H W] and arrays [H W C].
-    """
+    """Return an image as [H W C], or [3 H W] at the model's size; if unclear, only tensors are [C H W]."""
     channels = [values.shape[axis] in CHANNELS for axis in (0, 2)] if values.ndim == 3 else [values.ndim == 2]
     if values.dtype != torch.uint8 or not values.numel() or not any(channels):
         floats = "; multiply floats from 0 to 1 by 255 and round them" if values.is_floating_point() else ""

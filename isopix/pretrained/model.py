@@ -75,9 +75,7 @@ class PretrainedModel(FeatureExtractor):
     def logits(
         self, images: ImagesLike, *, mask: ArrayLike | None = None, batch_size: Count = BATCH_SIZE
     ) -> Logits:
-        """Return the logits [B N Q K] of every position; those of an autoregressive model depend on earlier
-        positions only. `mask`, bool [B N] or [B N Q] and True where masked, is for masked models.
-        """
+        """Return the logits [B N Q K]; `mask`, bool [B N] or [B N Q], is True where masked."""
         self.loaded.require_decoder("logits")
         if mask is not None and not self.loaded.recipe.objective.masks_input:
             raise ValueError("an autoregressive model takes no mask")
@@ -100,9 +98,9 @@ class PretrainedModel(FeatureExtractor):
     def predict(
         self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
     ) -> NDArray[Any]:
-        """Return the name of the most likely class of each image, an array of strings [B], by the majority
-        vote of predictions under `mask_ensemble` random masks, as `isopix.evaluate`; 0 masks nothing, None is
-        the setting of fine-tuning.
+        """Return the names [B] of the most likely classes, by the majority vote over `mask_ensemble` masks.
+
+        0 masks nothing, None is the setting of fine-tuning.
         """
         logits = self._ensemble(images, mask_ensemble, seed)
         return np.array(self.classes)[majority_vote(logits.argmax(-1), seed=seed).numpy()]
@@ -124,9 +122,7 @@ class PretrainedModel(FeatureExtractor):
     def nll(
         self, images: ImagesLike, *, seed: int = 0, batch_size: Count = BATCH_SIZE
     ) -> Float[Tensor, " B"]:
-        """Return the mean negative log-likelihood per predicted code of each image, in nats: of all codes, or
-        of a masked model of those masked at random by `seed`, as in training, so that it is an estimate.
-        """
+        """Return the mean nats per predicted code of each image, of a masked model those masked by `seed`."""
         self.loaded.require_decoder("nll")
         inputs = require_images(self.preprocess(images)).to(self.network.device)
         batch = self.loaded.model.make_batch(inputs, generator(seed, "nll"))
@@ -135,7 +131,6 @@ class PretrainedModel(FeatureExtractor):
             return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
-        """Return the settings with the precision of this model, where they have none."""
         return replace(sampling, precision=sampling.precision or self.precision)
 
     @checked
@@ -147,10 +142,10 @@ class PretrainedModel(FeatureExtractor):
         seed: int = 0,
         batch_size: Count | None = None,
     ) -> SampledImages:
-        """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. `batch_size` images are
-        sampled at a time, by default as many as the free memory allows.
+        """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i.
 
-        Raises ValueError for a masked model, RuntimeError if there is not enough memory.
+        `batch_size` is by default what the free memory allows. Raises RuntimeError if there is not enough
+        memory.
         """
         self.require("sample")
         chosen = self.sampling(sampling)
@@ -169,12 +164,10 @@ class PretrainedModel(FeatureExtractor):
         seed: int = 0,
         batch_size: Count | None = None,
     ) -> Completions:
-        """Sample `each` completions of what a mask hides of every image, or of all but the first `rows` rows,
-        by default half of them. `mask` is bool [H W], or what `isopix.generate.mask` allows.
+        """Sample `each` completions of what a mask hides, or of all but `rows` rows (default: half).
 
-        An autoregressive model sees the pixels before each one only; a masked model fills in hidden positions
-        in `iterations` passes, in an `order`. The other arguments are those of `sample`. Raises ValueError
-        for a model that can do neither, and for a mask that leaves nothing to do.
+        `mask` is bool [H W], or what `isopix.generate.mask` allows. An autoregressive model sees the pixels
+        before each one only; a masked model fills in hidden positions in `iterations` passes, in an `order`.
         """
         prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
         return complete_images(
@@ -193,9 +186,7 @@ class PretrainedModel(FeatureExtractor):
         sampling: Flat[SamplingConfig] = DEFAULT_SAMPLING,
         seed: int = 0,
     ) -> Iterator[PartialCompletions]:
-        """Yield what `complete` returns as it is made, all completions at a time: after every row of an
-        autoregressive model, after every pass of a masked one; pixels that are still missing are gray.
-        """
+        """Yield what `complete` returns after every row or pass; pixels that are still missing are gray."""
         prompt, chosen = self._prompt(images, rows, mask, each, seed), self.sampling(sampling)
         return completion_steps(self.loaded.model, prompt, sampling=chosen, passes=passes, seed=seed)
 
@@ -208,15 +199,12 @@ class PretrainedModel(FeatureExtractor):
         return Prompt(inputs, completion_mask(chosen, codec, len(inputs), seed=seed), each)
 
     def require(self, verb: Literal["sample", "complete", "reconstruct"]) -> None:
-        """Raise ValueError unless the model can be asked for this."""
         require(self.loaded.model, verb)
         self.loaded.require_decoder(verb)
 
     @checked
     def reconstruct(self, images: ImagesLike, *, seed: int = 0) -> Reconstruction:
-        """Mask positions at random by `seed`, as in training, and predict their most likely codes. Raises
-        ValueError for an autoregressive model.
-        """
+        """Mask positions at random by `seed`, as in training, and predict their most likely codes."""
         self.require("reconstruct")
         inputs = require_images(self.preprocess(images)).to(self.network.device)
         with inference(self, self.precision):
@@ -225,9 +213,7 @@ class PretrainedModel(FeatureExtractor):
             )
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write weights (safetensors), recipe, palette and a hash of each file to a folder that `isopix.load`
-        reads. Raises ValueError if it is a file or not empty, RuntimeError if the disk is full.
-        """
+        """Write weights, recipe, palette and a hash of each file to a new folder that `isopix.load` reads."""
         loaded, target = self.loaded, Path(folder).resolve()  # a link stays, and its target is written
         if target.is_file() or (target.exists() and any(target.iterdir())):
             problem = "a file" if target.is_file() else "not empty"
@@ -247,9 +233,7 @@ class PretrainedModel(FeatureExtractor):
         checkpoint.save_checkpoint(target, tensors, records)
 
     def publish(self, name: str, *, card: str = "", private: bool = False) -> str:
-        """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL. Raises
-        ValueError for an invalid name, RuntimeError if the upload fails.
-        """
+        """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL."""
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"
             self.save(folder)

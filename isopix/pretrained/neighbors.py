@@ -116,7 +116,6 @@ def _picture(title: str, values: Sequence[str], pairs: Sequence[Pair], splits: S
 
 
 def _pixels(splits: Splits, pairs: Sequence[Pair]) -> tuple[Images, Images]:
-    """Return the first images of these pairs, and the second ones."""
     first, second = (
         torch.cat([splits[each.split].images[each.index : each.index + 1].cpu() for each in images])
         for images in zip(*pairs, strict=True)

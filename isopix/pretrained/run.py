@@ -40,8 +40,7 @@ def load(
     device: DeviceLike = "auto",
     precision: Precision = "fp32",
 ) -> PretrainedModel:
-    """Load a model from a run folder, a folder written by `save`, one that comes with the package
-    (`list_models`), or the Hugging Face Hub (`owner/name`).
+    """Load a model from a run folder, a folder of `save`, a name of `list_models`, or the Hub (`owner/name`).
 
     `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
     Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
@@ -63,9 +62,7 @@ def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """Metrics in the log of a run: the latest of each split by name, the losses of learning-free baselines by
-    split and name, and all records in order.
-    """
+    """The latest metrics and baselines' losses in the log of a run by split, and all records in order."""
 
     train: Mapping[str, int | float]
     validation: Mapping[str, int | float]
@@ -90,7 +87,6 @@ class Run:
 
     @property
     def recipe(self) -> Recipe:
-        """All settings of the run."""
         return saved_recipe(self.folder)
 
     @property
@@ -132,9 +128,7 @@ def require_writable(path: Path) -> None:
 def open_run(
     source: RunLike, device: DeviceLike, *, writes: str = ""
 ) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
-    """Yield the folder and the newest intact network of a run, or a model without a folder, in evaluation
-    mode. Raises ValueError if a run that it `writes` to is read-only.
-    """
+    """Yield the folder, None for a model, and the newest intact network of a run, in evaluation mode."""
     if isinstance(source, PretrainedModel):
         with evaluation_mode(source):
             yield None, source
@@ -155,9 +149,7 @@ def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
 
 
 def load_network(path: Path, device: DeviceLike) -> LoadedRun:
-    """Return the newest intact network at a path; damaged checkpoints and changed plugins are logged as
-    warnings.
-    """
+    """Return the newest intact network at a path; warnings tell of damaged checkpoints and plugins."""
     loaded = load_run(path, device=select_device(device))
     for text in (*(f"skipped: {reason}" for reason in loaded.damaged), *loaded.changes):
         logger.warning("%s", text)

@@ -31,9 +31,7 @@ MAP_MASKS = 32  # at least, of the surprise maps of a masked model, so that most
 
 
 def frequencies_of(loaded: LoadedRun) -> Frequencies | None:
-    """Return the frequencies of codes in the run's own training images; None where these cannot be had, and
-    for heads without probabilities.
-    """
+    """Return code frequencies in the run's own training images; None without these or probabilities."""
     head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
     if not head.categorical:
         return None
@@ -53,9 +51,7 @@ def score_split(
     frequencies: Frequencies | None,
     first: ScoredImages | None = None,
 ) -> ScoredImages:
-    """Return the scores of the images of a split, to be compared with those of the `first` dataset. Raises
-    ValueError if it has none.
-    """
+    """Return the scores of the images of a split, to be compared with those of the `first` dataset."""
     dataset, chosen = select_split(loaded, source, split, limit)
     images: Split = getattr(dataset, chosen)
     if not len(images):
@@ -85,14 +81,12 @@ def score_split(
 
 
 def _seen_warning(loaded: LoadedRun, images: Split) -> tuple[str, ...]:
-    """Return a warning if images are among those that the run was trained on."""
     count = _num_shared(images.hashes, loaded.seen)
     text = f"{count:,} of {len(images):,} images were used to train the run or to select its step"
     return (f"{text}: it gives them a higher likelihood than new ones",) if count else ()
 
 
 def _shared_warning(first: ScoredImages, name: str, images: Split) -> tuple[str, ...]:
-    """Return a warning if images of a second dataset are also in the first."""
     count, total = _num_shared(images.hashes, first.images.hashes), len(images)
     if count and count == total == len(first.images):
         return (f"{first.data} and {name} are the same {total:,} images: every AUROC is 0.5",)
@@ -117,9 +111,7 @@ def compare_scores(first: ScoredImages, second: ScoredImages, seed: int) -> dict
 def mapped_images(
     loaded: LoadedRun, scored: ScoredImages, maps: int, config: ScoreConfig
 ) -> list[MappedImages]:
-    """Return the images with the highest and the lowest scores of the model, with their maps; the image, if
-    there is only one.
-    """
+    """Return the images with the highest and lowest scores of the model, with their maps."""
     if not maps:
         return []
     score, values = next(iter(scored.scores.items()))
@@ -140,9 +132,7 @@ def mapped_images(
 
 
 def save_scores(path: Path, result: ScoreResult, pictures: Sequence[MappedImages]) -> ScoreResult:
-    """Write the record, the scores of each image as scores.csv and, if there are maps, surprise.png with the
-    numbers in surprise.npz. Return the result with its path.
-    """
+    """Write the record, scores.csv, surprise.png and surprise.npz; return the result with its path."""
     path.mkdir(parents=True, exist_ok=True)
     rows = [
         [each.data, each.split, i, name, label, *(values[i].item() for values in each.scores.values())]
@@ -159,5 +149,4 @@ def save_scores(path: Path, result: ScoreResult, pictures: Sequence[MappedImages
 
 
 def _least_likely(scores: torch.Tensor) -> list[int]:
-    """Return the indices of the images by the score of the model, the least likely first."""
     return list(scores.argsort(descending=True, stable=True).tolist())

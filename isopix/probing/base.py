@@ -29,7 +29,6 @@ class ProbeProblem:
 
     @cached_property
     def classes(self) -> Int[Tensor, " C"]:
-        """The classes of train, sorted."""
         return torch.tensor(sorted(set(self.splits.train.labels.tolist())), device=self.device)
 
     def class_indices(self, labels: Labels) -> Labels:
@@ -38,7 +37,6 @@ class ProbeProblem:
         return indices.clamp(max=len(self.classes) - 1)
 
     def is_correct(self, predictions: Int[Tensor, "... B"], labels: Labels) -> Bool[Tensor, "... B"]:
-        """Compare predictions, as indices into `classes`, with the labels."""
         return self.classes[predictions] == labels.to(self.classes.device)
 
     def parts(self, num_layers: int) -> "Iterator[ProbeProblem]":
@@ -52,9 +50,8 @@ class ProbeProblem:
 class FittedProbe:
     """Classifiers of the next F layers, each at the setting that validation selected.
 
-    `val_accuracy` are fractions of images. `predict_proba` takes the unstandardized features of these layers,
-    on the problem's device. For each layer, `selected` has what validation selected ({"L2 penalty": 1e-3})
-    and `fit` any numbers of the fit ({"iterations": 37}); both may be left out.
+    `predict_proba` takes the unstandardized features of these layers. For each layer, `selected` has what
+    validation selected ({"L2 penalty": 1e-3}) and `fit` any numbers of the fit ({"iterations": 37}).
     """
 
     val_accuracy: Float[Tensor, " F"]
@@ -70,9 +67,7 @@ class ProbeMethod(Part, noun="probe"):
     """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""
 
     def grid(self) -> Mapping[str, Sequence[Number]]:
-        """Return the values that validation selects from, by the name in `selected`. The smallest and the
-        largest cause a warning; values whose ends mean nothing are left out.
-        """
+        """Return the values that validation selects from, by name; selecting the first or last warns."""
         return {}
 
     def fixed(self, selected: Mapping[str, Number]) -> "ProbeMethod":

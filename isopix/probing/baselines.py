@@ -38,11 +38,9 @@ ReadFeatures = Callable[[], FeatureSplits]
 def feature_sources(
     trained: NetworkFeatures, untrained: PretrainModel, data: ImageDataset, width: int
 ) -> dict[str, FeatureSource]:
-    """Return the features of a trained network of this width, of the same one untrained, of raw pixels, and
-    of as many principal components of raw pixels as it has features, where these are fewer than pixels.
+    """Return the features of a trained network, of the same untrained, of raw pixels and of their components.
 
-    Components are fitted to the training images of `data`, without labels. Raises ValueError for masks, a
-    layer or a pool that the network does not have.
+    There are as many principal components as the network has features, if these are fewer than pixels.
     """
     network, config = trained.model.network, trained.config
     if config.mask_ensemble and not trained.model.objective.masks_input:
@@ -80,12 +78,7 @@ def probe_with_baselines(
     *,
     device: torch.device,
 ) -> ProbedNetwork:
-    """Probe a network, each baseline, and the network's best layer with shuffled labels; refit that layer on
-    train and validation if the config asks for it.
-
-    Features are read one source at a time and released before the next is read. The layers of a baseline are
-    numbered from its own first. Raises what `fit_probe` raises.
-    """
+    """Probe a network, each baseline, and the best layer with shuffled labels; refit if asked to."""
     probed, best_layer = _probe_and_keep_best(network(), method, config, device)
     others = {name: evaluate_probe(read(), method, config, device=device) for name, read in baselines.items()}
     found = {name: other.result for name, other in others.items()}
@@ -120,9 +113,8 @@ def shuffled_label_baseline(
 ) -> LayerScores:
     """Probe one layer anew for each of NUM_PERMUTATIONS random permutations of its labels.
 
-    Accuracies and numbers of the fit are means over the permutations, what was selected is a median. The
-    interval is the mean and 1.96 standard deviations of the accuracy of one permutation on new test images:
-    the variance over permutations plus that of one accuracy.
+    Accuracies and numbers of the fit are means, what was selected is a median. The interval is 1.96 standard
+    deviations on new test images: the variance over permutations plus that of one accuracy.
     """
     shuffled = (shuffle_labels(splits, config.seed, i) for i in range(NUM_PERMUTATIONS))
     results = [fit_probe(each, method, config, device=device) for each in shuffled]
@@ -162,8 +154,6 @@ def raw_pixels(images: Images) -> Float[Tensor, "1 B D"]:
 
 
 class PixelFeatures(FeatureSource):
-    """Raw pixels as features."""
-
     def read(self, view: View) -> Iterator[Features]:
         return map(raw_pixels, image_batches(view.images))
 
@@ -173,18 +163,14 @@ class PixelFeatures(FeatureSource):
 
 @dataclass(frozen=True)
 class PixelComponents(FeatureSource):
-    """The first principal components of raw pixels, as many as a network has features.
-
-    A projection [P D] of the pixels' differences from their mean [P].
-    """
+    """A projection [P D] of the differences of raw pixels from their mean [P] onto principal components."""
 
     mean: Float[Tensor, " P"]
     components: Float[Tensor, "P D"]
 
     @classmethod
     def fit(cls, images: ImageSequence, count: int) -> "PixelComponents | None":
-        """Fit `count` components to at most PCA_IMAGES images, spread evenly; None if there are not fewer
-        than pixel values.
+        """Fit to at most PCA_IMAGES images, spread evenly; None unless `count` is below the pixels' number.
 
         There are fewer than `count` where the images vary in fewer directions, as gray ones do.
         """
@@ -200,7 +186,6 @@ class PixelComponents(FeatureSource):
         return map(self.project, PixelFeatures().read(view))
 
     def project(self, pixels: Float[Tensor, "1 B P"]) -> Float[Tensor, "1 B D"]:
-        """Return the components of all pixels."""
         return (pixels - self.mean) @ self.components
 
     def identity(self) -> str:
@@ -210,9 +195,7 @@ class PixelComponents(FeatureSource):
 def _leading_directions(
     rows: Float[Tensor, "B P"], count: int
 ) -> tuple[Float[Tensor, " D"], Float[Tensor, "P D"]]:
-    """Return the first right singular vectors of a matrix and their singular values, by randomized subspace
-    iteration.
-    """
+    """Return singular values and right singular vectors of a matrix, by randomized subspace iteration."""
     size = min(count + PCA_OVERSAMPLING, *rows.shape)
     random = generator(0, "pixels.components")
     basis = torch.linalg.qr(rows @ torch.randn(rows.shape[1], size, generator=random)).Q

@@ -28,10 +28,7 @@ METHOD = LbfgsProbe(l2_grid=(1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # a fifth of the wor
 
 @register("knn")
 class KNNAccuracy(EvaluatorSpec):
-    """`knn_accuracy` of validation images, classified by their nearest neighbors among training images.
-
-    The features are those of the middle layer, where linear probes peak (iGPT section 4.1).
-    """
+    """k-NN accuracy of validation images in the middle layer, where linear probes peak (iGPT section 4.1)."""
 
     num_images: int = 1000
     """Images of each split, the same at every evaluation."""
@@ -65,8 +62,7 @@ class KNNAccuracy(EvaluatorSpec):
 class LinearProbe(EvaluatorSpec):
     """`probe_accuracy` of the best layer, by a linear probe of every layer; test images are not used.
 
-    The L2 penalty and the layer are selected on half of the validation images, and the accuracy is that on
-    as many others, with its 95 % interval. The results of all layers go to the history folder.
+    One half of the validation images selects penalty and layer; the accuracy is that on the other half.
     """
 
     num_train: int = 1000
@@ -90,7 +86,6 @@ class LinearProbe(EvaluatorSpec):
         return replace(measurement_of(data, "validation", evaluated), selection=selection)
 
     def _halves(self, data: ImageDataset) -> tuple[Split, Split]:
-        """Return the validation images to select on, and those to evaluate on."""
         half = min(self.num_val, len(data.validation) // 2)
         chosen = data.validation.sample(2 * half)
         return chosen.select(torch.arange(0, 2 * half, 2)), chosen.select(torch.arange(1, 2 * half, 2))

@@ -1,6 +1,4 @@
-"""The features of images, one vector per layer of a network: extracted by one process or several, into memory
-or a cache.
-"""
+"""The features of images, one vector per layer, extracted by one process or several, in memory or a cache."""
 
 import abc
 import hashlib
@@ -48,10 +46,8 @@ def iter_features(
 ) -> Iterator[Features]:
     """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
 
-    By default those of iGPT section 2.4: the mean over positions of the activations after the next norm; of a
-    network with a class token, the activations of that token. Several pools are concatenated. The forward
-    passes run on the network's device. Raises ValueError if there are no images, and for a pool of more cells
-    than the grid.
+    The default is iGPT section 2.4: the mean over positions of the activations after the next norm; with a
+    class token, the activations of that token. Several pools are concatenated.
     """
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
@@ -103,9 +99,7 @@ def extract_features(
 
 
 def draw_masks(model: PretrainModel, images: ImageSequence, *, seed: int, purpose: str) -> Mask:
-    """Draw an independent mask for each image, as the objective does in training: a function of seed, purpose
-    and the index of the image.
-    """
+    """Draw a mask of the objective for each image, a function of seed, purpose and the index of the image."""
     masks = []
     for index, start in enumerate(range(0, len(images), MASK_BATCH_SIZE)):
         batch = images[start : start + MASK_BATCH_SIZE].to(model.network.device)
@@ -126,11 +120,8 @@ class View(NamedTuple):
 
 
 class FeatureSource(abc.ABC):
-    """What features are read from."""
-
     @property
     def first_layer(self) -> int:
-        """The number of the first layer that is read."""
         return 0
 
     @property
@@ -148,10 +139,7 @@ class FeatureSource(abc.ABC):
 
 @dataclass(frozen=True)
 class NetworkFeatures(FeatureSource):
-    """Pooled hidden states of a network, of all layers or of the config's one.
-
-    `settings` are those of the network that its features depend on; they are part of the cache key.
-    """
+    """Pooled hidden states, of all layers or the config's one; `settings` are part of the cache key."""
 
     model: PretrainModel
     config: ProbeConfig
@@ -197,7 +185,6 @@ class NetworkFeatures(FeatureSource):
 
 
 def _by_all_ranks(extract: Callable[[slice], Features], num_images: int, size: int) -> Iterator[Features]:
-    """Yield the features of all images, of which each rank extracts a batch of this size at a time."""
     num_ranks, rank = (dist.get_world_size(), dist.get_rank()) if is_parallel() else (1, 0)
     for start in range(0, num_images, size * num_ranks):
         own = start + size * rank
@@ -224,8 +211,7 @@ def read_splits(
 ) -> FeatureSplits:
     """Read the features of train, validation and test, the test images once for each mask of the ensemble.
 
-    They are in memory; with `keep` from, and into, $ISOPIX_CACHE/features if they are few; with `stream` they
-    stay there in 16 bits, in a folder named by a hash of the weights, the images and the settings.
+    With `keep`, few features are kept in $ISOPIX_CACHE/features; with `stream` all are, in 16 bits.
     """
     views, done = _views(data, source.mask_ensemble), 0
     with track(f"features of {name}", sum(len(each.images) for each in views)) as progress:
@@ -256,7 +242,6 @@ def read_splits(
 
 
 def _views(data: ImageDataset, mask_ensemble: int) -> list[View]:
-    """Return train, validation and test, of data with labels."""
     views = []
     for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):
         assert split.labels is not None

@@ -21,9 +21,7 @@ BATCH_SIZE = 1024  # images that are compared with all training images at once
 
 @register("knn", "k-nearest neighbors")
 class KnnProbe(ProbeMethod):
-    """Each of the nearest k training images votes with weight exp(cosine / temperature), on standardized
-    features (Wu et al. 2018, section 3.4); validation selects k.
-    """
+    """Weighted k-NN: the nearest k vote with exp(cosine / temperature) (Wu et al. 2018, section 3.4)."""
 
     neighbors_grid: tuple[int, ...] = (10, 20, 50, 100, 200)
     """Numbers of neighbors k to select from."""
@@ -48,9 +46,6 @@ class KnnProbe(ProbeMethod):
         targets = problem.class_indices(splits.train.labels)
 
         def votes(features: Features, neighbors_grid: Sequence[int]) -> Float[Tensor, "S B C"]:
-            """Return each class's fraction of the votes of the nearest k, for each k of the grid: one product
-            on the device serves every k.
-            """
             queries = F.normalize(standardizer(features)[0], dim=-1)
             votes = queries.new_zeros(len(neighbors_grid), len(queries), len(problem.classes))
             parts = zip(torch.split(votes, BATCH_SIZE, 1), torch.split(queries, BATCH_SIZE), strict=True)

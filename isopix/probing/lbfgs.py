@@ -60,10 +60,9 @@ class Minimum(NamedTuple):
 def minimize(
     function: Function, start: Points, *, curvature: Points, stop: Stop, max_iterations: int
 ) -> Minimum:
-    """Minimize all problems, from `start`, in at most `max_iterations` each.
+    """Minimize all problems, from `start`; `curvature` is a positive approximation of the Hessian's diagonal.
 
-    `curvature` is a positive approximation of the Hessian's diagonal, which scales the directions. A problem
-    whose line search finds no lower point ends with `converged` False.
+    A problem whose line search finds no lower point ends with `converged` False.
     """
     members = torch.arange(len(start), device=start.device)
     state = SearchState(start, *function(start, members))
@@ -111,7 +110,7 @@ def _directions(gradients: Points, history: Sequence[Step], curvature: Points) -
 def _search(
     function: Function, state: SearchState, directions: Points, members: Members
 ) -> tuple[SearchState, Mask]:
-    """Backtracking line search: return points that satisfy the Armijo condition, and where one was found.
+    """Return points that satisfy the Armijo condition, by backtracking, and where one was found.
 
     The curvature condition needs no check, as convex functions have positive curvature along every step.
     """

@@ -45,12 +45,9 @@ class L2PenalizedProbe(ProbeMethod):
 
     @abc.abstractmethod
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
-        """Return the minimum for each layer and each of its penalties, in float64 on the device of the
-        features.
-        """
+        """Return the minimum for each layer and each of its penalties, in float64 on the features' device."""
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
-        """Return estimates of the probabilities of the classes."""
         return logits.softmax(-1)
 
     def grid(self) -> Mapping[str, Sequence[Number]]:
@@ -60,9 +57,7 @@ class L2PenalizedProbe(ProbeMethod):
         return replace(self, l2_grid=(selected[L2_PENALTY],))
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
-        """Fit as many layers together as fit into MAX_BYTES: features as given and twice in float64, and the
-        L-BFGS history.
-        """
+        """Fit as many layers together as fit into MAX_BYTES with the L-BFGS history."""
         _, images, width = problem.splits.train.features.shape
         weights = len(self.l2_grid) * len(problem.classes) * width
         num_bytes = 20 * images * width + 8 * (2 * lbfgs.HISTORY_SIZE + 10) * weights
@@ -77,7 +72,6 @@ class L2PenalizedProbe(ProbeMethod):
         def select(
             layers: slice | Int[Tensor, " E"], l2_grid: tuple[float, ...]
         ) -> tuple[LinearFits, Float[Tensor, " E"]]:
-            """Return the fit of highest validation accuracy of each of these layers, and the accuracies."""
             # In descending order, so that of equally good penalties the largest is selected.
             grid = torch.tensor(sorted(l2_grid, reverse=True), dtype=torch.float64, device=device)
             features = train.features[layers]
@@ -120,20 +114,16 @@ class LbfgsProbe(L2PenalizedProbe):
 
 @register("ridge", "ridge regression")
 class RidgeProbe(L2PenalizedProbe):
-    """Least squares to one-hot targets in closed form; its outputs estimate the probabilities of the classes,
-    but may lie outside 0..1.
-    """
+    """Least squares to one-hot targets in closed form; outputs as probabilities may lie outside 0..1."""
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits
 
     def fit(self, features: Features, targets: Tensor, l2: L2Penalties, *, num_classes: int) -> LinearFits:
         """Minimize the mean over images of |W x + b - onehot(label)|^2 + l2 |W|^2; b is not penalized.
-        scikit-learn's `Ridge` minimizes N times this, with alpha = l2 N, but decomposes anew for each penalty
-        and layer, and on the CPU alone.
 
-        With X centered and X'X / N = V diag(s) V', the weights are those of the targets along V, shrunk by
-        1 / (s + l2). `grad_norms` are the norms of the gradient there: rounding errors.
+        scikit-learn's `Ridge` minimizes N times this, with alpha = l2 N. With X centered and X'X / N = V
+        diag(s) V', the weights are those of the targets along V, shrunk by 1 / (s + l2).
         """
         l2 = l2.to(features.device, torch.float64)
         count, exact = features.shape[1], features.double()
@@ -166,7 +156,6 @@ class RidgeProbe(L2PenalizedProbe):
 
 
 def _check_convergence(fits: LinearFits, first_layer: int) -> None:
-    """Raise RuntimeError for a fit that has not converged; its numbers must not be reported."""
     for index in torch.nonzero(~fits.converged[:, 0]).flatten().tolist():
         raise RuntimeError(
             f"layer {first_layer + index}: the fit with L2 penalty {fits.l2[index, 0]:.3g} did not converge: "

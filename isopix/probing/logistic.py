@@ -5,8 +5,7 @@ Over weights W [K D] and intercepts b [K], minimize
     mean over images of -log softmax(W x + b)[label]  +  l2 / 2 |W|^2   (nats per image; b is not penalized)
 
 scikit-learn's `LogisticRegression` minimizes N C times this, with C = 1 / (l2 N). For two classes it
-penalizes the difference of the two weight vectors, so there C = 2 / (l2 N). It fits one layer and one penalty
-at a time and does not bound the error; `python bench/run.py --only probe` compares speed and objectives.
+penalizes the difference of the two weight vectors, so there C = 2 / (l2 N).
 """
 
 from collections.abc import Iterator
@@ -32,10 +31,7 @@ BATCH_NUMBERS = {"cpu": 2**20, "cuda": 2**26}
 
 
 class LinearFits(NamedTuple):
-    """A linear classifier for each layer and each penalty; float64, on the device of the features.
-
-    `objectives` are in nats per image, `grad_norms` those of the final gradients for centered features.
-    """
+    """A linear classifier [K D] for each layer and each penalty; objectives are in nats per image."""
 
     weights: Float[Tensor, "F S K D"]
     intercepts: Float[Tensor, "F S K"]
@@ -46,7 +42,6 @@ class LinearFits(NamedTuple):
     converged: Bool[Tensor, "F S"]
 
     def take(self, columns: Int[Tensor, "F T"]) -> "LinearFits":
-        """Return the fits of each layer at these indices of penalties."""
         rows = torch.arange(len(columns), device=columns.device)[:, None]
         return LinearFits(*(each[rows, columns] for each in self))
 
@@ -72,10 +67,8 @@ def fit_logistic(
     """Find the minimum for each layer and each penalty, in float64 on the device of the features.
 
     A fit has converged if its gradient norm is at most 1e-5, and |gradient|^2 / (2 l2), which by strong
-    convexity bounds the distance of the objective from its minimum, is at most 3e-7 of the objective.
-
-    Features are first centered and rotated to their principal axes: the minimum does not change (the
-    intercept is not penalized, the penalty is isotropic), and L-BFGS starts from nearly the true curvature.
+    convexity bounds the distance from the minimum, is at most 3e-7 of the objective. Features are centered
+    and rotated to their principal axes, which keeps the minimum and tells L-BFGS nearly the true curvature.
     """
     l2 = l2.to(features.device, torch.float64)
     center = features.mean(1, dtype=torch.float64)
@@ -108,9 +101,9 @@ def fit_logistic(
 def decomposed_covariance(
     centered: Float[Tensor, "F N D"],
 ) -> tuple[Float[Tensor, "F D D"] | None, Float[Tensor, "F axes"], Float[Tensor, "F D axes"]]:
-    """Return the covariance of centered features, its eigenvalues and its axes, the smaller of images and
-    features of them. Where there are more features than images, matrices of images are decomposed, and the
-    covariance is None: outside the images' span the optimal weights are zero.
+    """Return the covariance of centered features, its eigenvalues and its axes.
+
+    With more features than images the covariance is None: weights outside the images' span are zero.
     """
     images, width = centered.shape[1:]
     if width <= images:
@@ -161,7 +154,6 @@ class _Softmax:
     def _cross_entropy(
         self, features: Float[Tensor, "B axes"], points: lbfgs.Points
     ) -> tuple[lbfgs.Values, lbfgs.Points]:
-        """Return mean nats per image and their gradients, for problems of one layer."""
         weights = rearrange(points, "p (k n) -> (p k) n", k=self.num_classes)
         values, gradients = points.new_zeros(len(points)), torch.zeros_like(weights)
         count, size = len(features), max(1, BATCH_NUMBERS[features.device.type] // sum(weights.shape))

@@ -31,9 +31,7 @@ logger = getLogger("isopix")
 
 
 def default_labels(data: ImageDataset) -> tuple[int, ...]:
-    """Return the numbers of LABELS that every class has; all if none has any. A warning names those that are
-    left out.
-    """
+    """Return the numbers of LABELS that every class has; a warning names those that are left out."""
     if data.train.labels is None or not len(data.train):
         return LABELS
     counts = torch.bincount(data.train.labels)
@@ -50,11 +48,7 @@ def default_labels(data: ImageDataset) -> tuple[int, ...]:
 def label_subsets(
     labels: Labels, counts: Sequence[int | str], num_subsets: int, seed: int
 ) -> Mapping[int | str, Sequence[Indices]]:
-    """Return random balanced subsets of training labels, by labels per class: numbers, or percentages as in
-    `10%`. They are the images that `data.labels` and `data.subset` select for fine-tuning.
-
-    Raises ValueError if a number is not allowed or a class has too few images.
-    """
+    """Return random balanced subsets of training images, by labels per class: numbers, or as `10%`."""
     if len(set(counts)) < len(counts):
         raise ValueError(f"labels {list(counts)}; allowed: each number once")
     return {
@@ -83,11 +77,7 @@ def probe_low_data(
     seed: int,
     device: torch.device,
 ) -> dict[str, tuple[FewLabels, ...]]:
-    """Probe the features of each source on every subset, which the seed determines.
-
-    Only the images of the subsets are read. Raises ValueError where `data` has no labels, no validation
-    images, or too few images of a class.
-    """
+    """Probe the features of each source on every subset; only the images of the subsets are read."""
     data.require_labels("low-data")
     by_validation = config.select == "validation"
     if by_validation:
@@ -132,9 +122,7 @@ def probe_subsets(
 ) -> list[LayerScore]:
     """Return the score of a probe that is fitted to each subset of the training images (iGPT section 4.7).
 
-    L2 penalty and layer are selected on validation, the layer once for all subsets, or by cross-validation
-    within each subset. Raises what `fit_probe` raises, and ValueError where there is nothing to
-    cross-validate.
+    Validation selects the L2 penalty of each, and one layer for all; or cross-validation within the subset.
     """
     chosen = [splits.train.select(index) for index in subsets]
     if select == "cross-validation":
@@ -147,9 +135,7 @@ def probe_subsets(
 def _cross_validated(
     splits: FeatureSplits, train: FeatureSplit, method: ProbeMethod, seed: int, device: torch.device
 ) -> LayerScore:
-    """Return the score of a probe of a subset at the layer and L2 penalty that cross-validation within it
-    selects, the first layer and the largest penalty of equals; other images are not used.
-    """
+    """Return the score at the layer and L2 penalty (of equals the largest) that cross-validation selects."""
     if not isinstance(method, L2PenalizedProbe):
         raise ValueError(f"cross-validation selects an L2 penalty, and method {method.kind} has none")
     folds, grid = fold_indices(train.labels, seed), sorted(method.l2_grid, reverse=True)
@@ -170,10 +156,7 @@ def _cross_validated(
 
 
 def fold_indices(labels: Labels, seed: int) -> list[Indices]:
-    """Divide images into at most `NUM_FOLDS` folds at random, each class as evenly as possible.
-
-    Raises ValueError for a class with one image.
-    """
+    """Divide images into at most `NUM_FOLDS` folds at random, each class as evenly as possible."""
     members = [torch.nonzero(labels == each)[:, 0] for each in sorted(set(labels.tolist()))]
     count = min(NUM_FOLDS, *map(len, members))
     if count < 2:

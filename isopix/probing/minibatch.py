@@ -1,6 +1,4 @@
-"""Logistic regression by stochastic gradients, of several layers and learning rates together, on batches of
-features that may lie in 16 bits on disk: SGD, as for ImageNet, and Adam, of the study of inductive biases.
-"""
+"""Logistic regression by SGD or Adam, of several layers and learning rates together."""
 
 import abc
 import math
@@ -40,7 +38,6 @@ class LinearClassifiers:
 
     @staticmethod
     def zeros(problem: ProbeProblem, num_rates: int = 1) -> "LinearClassifiers":
-        """Return zero weights for all layers of a problem."""
         layers, _, width = problem.splits.train.features.shape
         columns = num_rates * len(problem.classes)
         matrix = torch.zeros(layers, width, columns, device=problem.device)
@@ -66,14 +63,12 @@ class LinearClassifiers:
         return losses, (x.mT @ flat, flat.sum(1, keepdim=True))
 
     def take(self, selected: Int[Tensor, " F"]) -> "LinearClassifiers":
-        """Return those of one learning rate per layer."""
         apart = (rearrange(each, "f d (r k) -> f r d k", r=self.num_rates) for each in self.tensors)
         layers = torch.arange(len(selected))
         matrix, intercepts = (each[layers, selected.to(each.device)] for each in apart)
         return LinearClassifiers(matrix, intercepts, 1)
 
     def evaluate(self, images: "BatchReader") -> tuple[Float[Tensor, "F R"], Float[Tensor, "F R"]]:
-        """Return mean nats per image, and accuracy, on the CPU."""
         problem = images.problem
         losses, correct = torch.zeros(2, len(self.matrix), self.num_rates, dtype=torch.float64)
         for x, labels in images.chunks():
@@ -95,7 +90,6 @@ class BatchReader:
     standardizer: Standardizer
 
     def shuffled(self, batch_size: int, steps: int) -> Iterator[tuple[Features, Labels]]:
-        """Yield a batch and the indices of its classes for each step."""
         seed = self.problem.seed
         order = ShuffledIndices(len(self.split), batch_size=batch_size, seed=seed, purpose="probe.order")
         for step in range(steps):
@@ -103,7 +97,6 @@ class BatchReader:
             yield x, self.problem.class_indices(labels)
 
     def chunks(self) -> Iterator[tuple[Features, Labels]]:
-        """Iterate over all images."""
         return map(self._standardized, self.split.chunks())
 
     def _standardized(self, split: FeatureSplit) -> tuple[Features, Labels]:
@@ -162,12 +155,10 @@ def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
 
 @register("sgd", "logistic regression (SGD)")
 class SgdProbe(MinibatchProbe):
-    """Logistic regression by SGD with momentum and cosine decay to zero; learning rates are tried in
-    descending order until the final validation loss rises (iGPT section 3.4, ImageNet; a million iterations
-    there).
+    """SGD with momentum and cosine decay to zero; learning rates descend until the validation loss rises.
 
-    Batch size and weight decay are not stated; 256 and none are inferred from MoCo (He et al. 2019), whose
-    protocol the section follows. Every learning rate starts from zero weights and sees the same batches.
+    iGPT section 3.4, ImageNet (a million iterations there); batch size 256 and no weight decay are inferred
+    from MoCo (He et al. 2019). Every learning rate starts from zero weights and sees the same batches.
     """
 
     iterations: Count = 3000
@@ -208,12 +199,11 @@ class SgdProbe(MinibatchProbe):
 
 @register("adam", "logistic regression (Adam)")
 class AdamProbe(MinibatchProbe):
-    """Logistic regression without a penalty, by Adam: one epoch of linear warmup to `lr`, then cosine decay
-    over `epochs` or until convergence (Cazenavette and Lucey 2021, section 4.2).
+    """Adam without a penalty: one epoch of warmup, then cosine decay over `epochs` or until convergence.
 
-    The paper does not define convergence. Here a layer has converged, and its weights stay as they are, once
-    its mean training loss over an epoch has not fallen below (1 - `tolerance`) times its lowest so far for
-    `patience` epochs in a row. Not stated either: weights start at zero, and features are standardized.
+    Cazenavette and Lucey 2021, section 4.2. Not stated there, and our choice: zero initial weights,
+    standardized features, and that a layer has converged, and stays as it is, once its mean training loss has
+    not fallen below (1 - `tolerance`) times its lowest so far for `patience` epochs in a row.
     """
 
     lr: PositiveNumber = 0.01

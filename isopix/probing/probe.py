@@ -31,9 +31,7 @@ TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the rando
 
 
 class EvaluatedProbe(NamedTuple):
-    """A result, whether each layer classifies each test image correctly, and the bootstrap samples of the
-    test images.
-    """
+    """A result, which test images each layer classifies correctly, and their bootstrap samples."""
 
     result: LayerScores
     correct: Bool[Tensor, "F B"]
@@ -72,11 +70,9 @@ def probe_measurement(
 def fit_probe(
     splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, *, device: torch.device
 ) -> LayerScores:
-    """Fit a classifier to every layer, select its setting and the best layer on validation, and report all
-    layers on test.
+    """Fit a classifier to every layer, select on validation, and report all layers on test.
 
-    Features are standardized by the mean and standard deviation of train. Raises ValueError where there is
-    nothing to fit to or select on, RuntimeError if a selected fit did not converge.
+    Features are standardized by train. Raises RuntimeError if a selected fit did not converge.
     """
     return evaluate_probe(splits, method, config, device=device).result
 
@@ -115,11 +111,9 @@ def refit_on_validation(
     *,
     device: torch.device,
 ) -> LayerScore:
-    """Fit the selected layer, the only one of `splits`, to train and validation together at the selected
-    setting, and evaluate it on test (iGPT section 3.1).
+    """Fit the selected layer, the only one of `splits`, to train and validation together (iGPT section 3.1).
 
-    Features are standardized by all images of the fit. `val_accuracy` stays the one that the layer was
-    selected by, as the validation images are no longer held out. Raises what `fit_probe` raises.
+    Features are standardized by all images of the fit; `val_accuracy` stays the one of the selection.
     """
     fixed = method.fixed(selected.selected)
     score = fit_probe(splits.with_validation_in_train(), fixed, config, device=device).best
@@ -129,7 +123,6 @@ def refit_on_validation(
 def _scores(
     splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, device: torch.device
 ) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
-    """Return the score of every layer, and whether it classifies each test image correctly."""
     problem = ProbeProblem(splits, device, config.seed)
     scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
     with track("fitting probes of layers", len(splits.train.features)) as fitted_layers:
@@ -145,7 +138,6 @@ def _scores(
 def _evaluate(
     fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem, *, masked: bool
 ) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
-    """Return the scores of fitted layers, and whether the majority vote over the views is correct."""
     count = len(fitted.val_accuracy)
     layers = range(splits.first_layer, splits.first_layer + count)
     generators = [generator(problem.seed, "probe.vote", layer) for layer in layers]
@@ -177,10 +169,7 @@ def _evaluate(
 
 
 def vote(predictions: Int[Tensor, "K B"], random: torch.Generator) -> Labels:
-    """Return the most frequent of K predictions per image; ties are broken at random (iGPT section 4.6).
-
-    The random numbers do not depend on the device of the predictions.
-    """
+    """Return the most frequent of K predictions per image; ties are broken at random (iGPT section 4.6)."""
     counts = F.one_hot(predictions).sum(0)
     draws = torch.rand(counts.shape, generator=random, dtype=torch.float64).to(counts.device)
     return draws.masked_fill(counts < counts.amax(-1, keepdim=True), -1.0).argmax(-1)
@@ -189,7 +178,6 @@ def vote(predictions: Int[Tensor, "K B"], random: torch.Generator) -> Labels:
 def _concat(
     splits: FeatureSplits, best_index: int, method: ProbeMethod, config: ProbeConfig, device: torch.device
 ) -> ConcatScore | None:
-    """Probe the layers around the best one, concatenated and moved inwards at an end; none if one."""
     count = len(splits.train.features)
     size = min(config.concat, count)
     start = min(max(best_index - config.concat // 2, 0), count - size)
@@ -214,7 +202,6 @@ def _check(splits: FeatureSplits) -> None:
 
 
 def _warnings(scores: list[LayerScore], method: ProbeMethod) -> tuple[str, ...]:
-    """Return a warning for each grid at whose edge a value was selected."""
     warnings = []
     for name, grid in method.grid().items():
         edges = {min(grid), max(grid)} if len(grid) > 1 else set()

@@ -19,11 +19,9 @@ RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines with
 
 @dataclass(frozen=True)
 class LayerScore:
-    """One layer at the setting that validation selected. Accuracies are fractions of images; under masks
-    `test_accuracy` is that of the majority vote. `interval` is its 95 % interval (`accuracy_interval`).
+    """One layer at the setting that validation selected; under masks `test_accuracy` is the majority vote's.
 
-    `selected` is what was chosen on validation images, as {"L2 penalty": 1e-3}; `fit` describes the fit that
-    is evaluated, as {"objective": 0.41, "iterations": 37}. Both are in the words of the method.
+    `interval` is the 95 % one. `selected` is like {"L2 penalty": 1e-3}, `fit` like {"iterations": 37}.
     """
 
     layer: int
@@ -47,10 +45,8 @@ class ConcatScore:
 class LayerScores:
     """The scores of some layers of one source of features.
 
-    `best_index` is the index of the layer with the highest validation accuracy (the first of equals),
-    `majority_accuracy` the test accuracy of always predicting the majority class of train, `num_images` the
-    number of images in each split. Intervals are over `num_test_groups` groups of test images (`Split`);
-    None if every image is its own. `num_features` is that of one layer.
+    `best_index` is that of the highest validation accuracy (the first of equals). `majority_accuracy` is of
+    always predicting the majority class of train. `num_test_groups` is None if every test image is its own.
     """
 
     layers: tuple[LayerScore, ...]
@@ -65,16 +61,12 @@ class LayerScores:
 
     @property
     def best(self) -> LayerScore:
-        """The score to report: that of the layer with the highest validation accuracy."""
         return self.layers[self.best_index]
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The test accuracy of a network minus that of the best of its baselines, on the same test images.
-
-    `interval` is the 95 % interval of the paired bootstrap: each resample holds the same images for both.
-    """
+    """Test accuracy minus that of the best baseline, with the 95 % interval of the paired bootstrap."""
 
     baseline: str
     difference: float
@@ -84,10 +76,8 @@ class Gain:
 class ProbeResult(Result):
     """The probe of a network after `step` steps on a dataset, and the same probe of each baseline, by name.
 
-    `method` are the settings of the classifier and `label` is its name. `gain` compares the network with the
-    baseline that is most accurate on test, of the untrained network, raw pixels and their principal
-    components. `refit` is the network's best layer fitted to train and validation together, if it was asked
-    for; its `val_accuracy` is the one that it was selected by.
+    `gain` is over the most accurate of the untrained network, raw pixels and their principal components.
+    `refit` is the best layer fitted to train and validation together; its `val_accuracy` is from before.
     """
 
     data: str
@@ -103,12 +93,10 @@ class ProbeResult(Result):
 
     @property
     def best(self) -> LayerScore:
-        """The layer with the highest validation accuracy."""
         return self.network.best
 
     @property
     def accuracy(self) -> float:
-        """Test accuracy of the best layer."""
         return self.best.test_accuracy
 
     @property
@@ -132,7 +120,6 @@ class ProbeResult(Result):
         return ", ".join([*parts, *([vote] if masks else [])])
 
     def tables(self) -> list[Table]:
-        """Return the scores of the layers, and of the baselines with the gain over the best of them."""
         measured = f", {self.measurement.line}" if self.measurement else ""
         masked = ("single mask", "averaged") if self.config.mask_ensemble else ()
         accuracy = "test accuracy (95 % CI)"
@@ -143,7 +130,6 @@ class ProbeResult(Result):
         ]
 
     def figures(self) -> Iterator[tuple[str, Any]]:
-        """Yield the test accuracy by layer."""
         from isopix.plots.curves import plot_probe_accuracy  # noqa: PLC0415
 
         groups = self.network.num_test_groups
@@ -198,12 +184,10 @@ def baseline_title(name: str, num_features: int | None) -> str:
 
 @dataclass(frozen=True)
 class FewLabels:
-    """Test errors, as fractions of images, one for each random subset of `labels_per_class` training images
-    per class, a number or a percentage.
+    """Test errors, one for each random subset of `labels_per_class` images (a number or percentage).
 
-    `layers` are those that were selected: one for all subsets by validation, on average over the subsets, one
-    for each by cross-validation within it; empty for fine-tuning. `num_selection_images` is the number of
-    labeled images that select and are not in the subset.
+    `layers` are those that were selected: one by validation, one for each subset by cross-validation, none
+    for fine-tuning. `num_selection_images` counts labeled images that select and are not in the subset.
     """
 
     labels_per_class: int | str
@@ -227,8 +211,7 @@ class FewLabels:
 
 
 class LowDataResult(Result):
-    """Test errors with few labels by method (trained, untrained, raw pixels, fine-tuned), one entry for each
-    number of labels; `select` says which images chose layer and setting.
+    """Test errors with few labels by method, one entry for each number of labels.
 
     `published` are test errors of the same data in per cent by method and total number of labels: mean and
     standard deviation.
@@ -244,7 +227,6 @@ class LowDataResult(Result):
     published: Mapping[str, Mapping[int, tuple[float, float]]] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
-        """Return the errors by method and number of labels, and published ones of as many labels."""
         first = next(iter(self.results.values()))
         names = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]
         rows = [
@@ -265,7 +247,6 @@ class LowDataResult(Result):
 
 
 def _few_labels_title(method: str, found: Sequence[FewLabels]) -> str:
-    """Return the method with its layers, or of fine-tuning with what chose the step."""
     title, first = baseline_title(method, found[0].num_features), found[0]
     layers = [layer for each in found for layer in each.layers]
     if not layers:

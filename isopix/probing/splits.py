@@ -54,7 +54,6 @@ class FeatureSplit:
         return replace(self, features=self.features.to(device), labels=self.labels.to(device))
 
     def chunks(self) -> Iterator["FeatureSplit"]:
-        """Iterate over the images in chunks of at most CHUNK numbers."""
         layers, images, width = self.features.shape
         size = max(1, CHUNK // (layers * width))
         for start in range(0, images, size):
@@ -74,10 +73,9 @@ class AffineScale:
 
 @dataclass(frozen=True)
 class FeatureSplits:
-    """Features to fit a probe to (train), to select settings on (validation), and to evaluate it on (test).
+    """Features to fit a probe to (train), to select on (validation), and to evaluate on (test).
 
-    `extra_views` are the test images under further masks, `stored_scale` is that of features stored in 16
-    bits (None: unscaled), `first_layer` the number of the first layer.
+    `extra_views` are the test images under further masks; `stored_scale` is that of 16 bits on disk.
     """
 
     train: FeatureSplit
@@ -97,7 +95,6 @@ class FeatureSplits:
         )
 
     def select_layers(self, start: int, stop: int) -> "FeatureSplits":
-        """Return the features of the layers at indices from `start` up to `stop`."""
         scale = self.stored_scale and self.stored_scale.map(lambda values: values[start:stop])
         selected = self.map(lambda split: split.map(lambda features: features[start:stop]))
         return replace(selected, stored_scale=scale, first_layer=self.first_layer + start)
@@ -115,16 +112,12 @@ class FeatureSplits:
 
     @property
     def test_views(self) -> tuple[FeatureSplit, ...]:
-        """The test images under every mask."""
         return (self.test, *self.extra_views)
 
 
 @dataclass(frozen=True)
 class Standardizer:
-    """Scale each feature to mean 0 and standard deviation 1 over some images, computed in float64.
-
-    A feature that is constant over those images becomes 0.
-    """
+    """Scale each feature to mean 0 and standard deviation 1 over some images, constant ones to 0."""
 
     center: PerFeature
     inverse_scale: PerFeature
@@ -137,7 +130,6 @@ class Standardizer:
 
     @staticmethod
     def fit(split: FeatureSplit, stored_scale: AffineScale | None = None) -> "Standardizer":
-        """Compute mean and standard deviation over the images of a split, a chunk at a time."""
         count, mean, variance = 0, torch.zeros(()), torch.zeros(())
         for chunk in split.chunks():
             exact = chunk.features.double()
@@ -157,11 +149,9 @@ class Standardizer:
 def cached(
     readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path
 ) -> tuple[dict[str, Features], AffineScale]:
-    """Return the features that each of `readers` yields, as float16, scaled, and their scale: from a complete
-    `folder`, or computed and written there by one rank of each machine.
+    """Return features as float16, and their scale, from a complete `folder` or computed and written there.
 
-    All are scaled by the mean and standard deviation of the first images of the first reader, so that 16 bits
-    suffice however far from zero a feature lies. Raises RuntimeError if the folder cannot be written.
+    Each is scaled by the first images of the first reader, so that 16 bits suffice far from zero too.
     """
     found = _is_complete(folder)
     if not found and ranks.local_rank() > 0:
@@ -184,9 +174,7 @@ def cached(
 
 
 def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[str, Features]:
-    """Return the features that each of `readers` returns, in float32: from `folder` if it is complete and
-    intact, else computed, and written there if they are at most MAX_KEPT bytes and the disk allows it.
-    """
+    """Return float32 features from `folder` if intact, else computed and, up to MAX_KEPT bytes, kept."""
     if _is_complete(folder):
         return {name: torch.from_numpy(np.load(folder / f"{name}.npy")) for name in readers}
     features = {name: read() for name, read in readers.items()}
@@ -203,7 +191,6 @@ def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[st
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether all ranks find a complete folder; otherwise all compute the features together."""
     return not any(agree([read_manifest(folder) is None]))
 
 
@@ -224,7 +211,6 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]
 
 
 def _first_images(batches: Iterator[Features]) -> Features:
-    """Return the first batches, until they hold SCALE_IMAGES images."""
     first: list[Features] = []
     for batch in batches:
         first.append(batch)

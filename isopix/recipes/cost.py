@@ -27,9 +27,8 @@ SMALL = 0.1
 def recipe_cost(recipe: Recipe) -> ModelCost:
     """Return the number of parameters and the FLOPs per image; a multiply-add is two FLOPs.
 
-    Training takes three times the forward pass, and that of the blocks once more where they are recomputed.
-    All blocks are counted in full, although a masked objective computes the last transformer block only at
-    the positions in the loss. The head runs at those; with token dropping, stem and blocks at visible ones.
+    Training takes three times the forward pass, and the blocks once more where they are recomputed. All
+    blocks are counted in full; with token dropping, stem and blocks at visible positions.
     """
     network = recipe.outline()
     codec, width, grid, spec = network.codec, recipe.model.width, recipe.grid, recipe.model
@@ -52,10 +51,9 @@ def training_flops(recipe: Recipe) -> int:
 def recipe_memory(recipe: Recipe) -> TrainingMemory:
     """Estimate the memory of training with Adam in float32, without allocating it.
 
-    The sum of 16 bytes per parameter, all tensors saved for the backward pass, and the gradient of the head's
-    float32 outputs at the positions in the loss, which is allocated while all activations are still held. Of
-    blocks that are recomputed, the inputs of all and the other tensors of one. The step is a CPU's; GPU
-    kernels and compiled code save other tensors. Other gradients and allocator overhead come on top.
+    The sum of 16 bytes per parameter, all tensors that a CPU saves for the backward pass (of recomputed
+    blocks the inputs, and all of one), and the gradient of the head's float32 outputs. Other gradients and
+    allocator overhead come on top.
     """
     codec = recipe.model.codec.placeholder(recipe.grid)
     with FakeTensorMode(allow_non_fake_inputs=True):  # only masks and codes are computed
@@ -80,9 +78,7 @@ def decoded_positions(recipe: Recipe) -> int:
 
 
 def memory_by_depth(recipe: Recipe) -> TrainingMemory:
-    """Return the memory of `recipe_memory`, which is linear in the depth, from networks of two and three
-    blocks. Raises ValueError where it cannot be calculated.
-    """
+    """Return the memory of `recipe_memory`, which is linear in the depth, from two and three blocks."""
     depth = recipe.model.depth
     try:
         if depth <= 3:
@@ -97,9 +93,8 @@ def memory_by_depth(recipe: Recipe) -> TrainingMemory:
 def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -> str:
     """Return a warning if training needs more than 80 % of the `free` bytes of a device; empty otherwise.
 
-    Raises ValueError if it needs more than the device has in `total`; the message has the batch size, or the
-    number of chunks, that fits. Small recipes are not estimated. Each of `num_ranks` devices has a part of
-    the batch and, with FSDP, of the weights.
+    Raises ValueError, with the batch size or the number of chunks that fits, if it needs more than `total`.
+    Each of `num_ranks` devices has a part of the batch and, with FSDP, of the weights.
     """
     train = recipe.train
     chunk = train.batch_size // train.accumulate // num_ranks
@@ -135,9 +130,7 @@ def divisors(count: int) -> list[int]:
 def device_costs(
     flops: int | float, precision: Precision, *, mfu: float = MFU, price_per_hour: float | None = None
 ) -> list[DeviceCost]:
-    """Return the cost of this many FLOPs on each known device: FLOPs / (data-sheet peak at this precision *
-    mfu) / 3600 hours.
-    """
+    """Return the cost on each known device: FLOPs / (data-sheet peak at this precision * mfu) seconds."""
     peaks = peak_flops_by_device(precision)
     hours = {name: flops / (peak * mfu) / 3600 for name, peak in peaks.items()}
     return [
@@ -183,7 +176,6 @@ def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]
 
 
 def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) -> int:
-    """Return the bytes that a step over black images saves for the backward pass, without the weights."""
     codec: Codec = model.network.codec
     sides = (codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size)
     black = torch.zeros(batch_size, 3, *sides, dtype=torch.uint8)
@@ -212,9 +204,7 @@ def _gib(count: int) -> str:
 
 
 def _is_small(recipe: Recipe, images: int, free: int) -> bool:
-    """Return whether training needs far less than the free memory by a bound that takes no time: some ten
-    times the activations of the recipes, attention maps, and logits.
-    """
+    """Bound memory in no time: ten times the activations of the recipes, attention maps, and logits."""
     model, grid, codec = recipe.model, recipe.grid, recipe.model.codec.placeholder(recipe.grid)
     positions, depth = grid.positions, model.depth
     logits = 16 * codec.num_codes * codec.vocab_size

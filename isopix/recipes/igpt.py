@@ -48,16 +48,12 @@ def m() -> Recipe:
 
 
 def l() -> Recipe:  # noqa: E743  the paper's name of the size
-    """iGPT-L, 32x32: 48 blocks of width 1536; 1,362,250,752 parameters. The paper uses lr 0.01 at
-    48x48 (table 5).
-    """
+    """iGPT-L, 32x32: 48 blocks of width 1536; 1,362,250,752 parameters (lr 0.01 at 48x48, table 5)."""
     return _igpt("igpt.l", depth=48, width=1536, heads=16, lr=0.001)
 
 
 def xl() -> Recipe:
-    """iGPT-XL, 64x64: 60 blocks of width 3072; 6,810,875,904 parameters (the 6,801 M of table 2 count
-    32x32 positions).
-    """
+    """iGPT-XL, 64x64: 60 blocks of width 3072; 6,810,875,904 parameters (table 2: 6,801 M at 32x32)."""
     recipe = _igpt("igpt.xl", depth=60, width=3072, heads=24, lr=0.0003)
     return recipe.updated(data=replace(recipe.data, rows=64, cols=64), steps=2_000_000, batch_size=64)
 

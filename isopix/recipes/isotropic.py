@@ -94,9 +94,7 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
 
 
 def small(block: str, encoding: str, depth: int) -> Recipe:
-    """16x16, width 64, 1,500 steps of 64 images of CIFAR-10, for two CPU cores; BLOCK, ENCODING and DEPTH as
-    in tiny.
-    """
+    """16x16, width 64, 1,500 steps of 64 images of CIFAR-10, for two CPU cores; names as in tiny."""
     recipe = paper(block, encoding, depth)
     return recipe.updated(
         name=f"isotropic.small-{block}-{encoding}-{depth}",

@@ -69,9 +69,8 @@ def base() -> Recipe:
 def tiny() -> Recipe:
     """PatchFormer, 96x96 with 16x16 patches, for two CPU cores: 4 blocks of width 128.
 
-    Uses a linear patch embedding: in short runs the group norm of the ResNet stem, after standardized
-    convolutions, discards the brightness of a uniform patch. For the same reason the decoder has no group
-    norm. Patches are not augmented, so that training and evaluation have the same inputs.
+    Linear patch embedding and no group norm, which would discard the brightness of a uniform patch in short
+    runs; no augmentation of patches, so that training and evaluation have the same inputs.
     """
     return base().updated(
         name="patchformer.tiny",

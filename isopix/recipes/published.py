@@ -1,7 +1,7 @@
 """Published numbers of the papers and of their authors' code; in per cent unless stated.
 
-Where Image GPT contradicts itself: table 4 holds errors although its caption says performance; Mean Teacher's
-two numbers belong to 250 and 4,000 labels.
+Image GPT contradicts itself: table 4 holds errors though its caption says performance; Mean Teacher's two
+numbers belong to 250 and 4,000 labels.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,7 @@ class Value(NamedTuple):
 
 
 class PublishedRow(NamedTuple):
-    """The results of one method on one dataset, by column; `source` is where a number that is not in the
-    table itself stands, or follows from.
-    """
+    """The results of one method on one dataset, by column; `source` is for numbers outside the table."""
 
     method: str
     data: str

@@ -52,16 +52,13 @@ class Recipe:
 
     @property
     def grid(self) -> Grid:
-        """The grid of positions: pixels, or patches."""
         return Grid(
             self.data.rows // self.model.codec.patch_size, self.data.cols // self.model.codec.patch_size
         )
 
     @property
     def pool(self) -> Pool:
-        """The pool of the features that a class head or a probe reads: that of the fine-tuning settings, or
-        else the class token if there is one, and the mean over positions if not.
-        """
+        """The pool that a class head or a probe reads: fine-tuning's, or the class token, or the mean."""
         if self.finetune is not None:
             return self.finetune.pool
         own = parse(self.finetune_overrides)
@@ -70,17 +67,11 @@ class Recipe:
 
     @property
     def predicts_codes(self) -> bool:
-        """Whether the training loss includes codes; False for fine-tuning on classes alone, and without a
-        head.
-        """
+        """Whether the training loss includes codes; False for fine-tuning on classes alone."""
         trained = self.finetune is None or self.finetune.has_generative_loss
         return trained and self.model.head.predicts_codes
 
     def updated(self, **changes: Any) -> "Recipe":
-        """Return the recipe with changed fields: its own, or those of `model` or `train`.
-
-        Raises TypeError for a name that none of them has.
-        """
         groups: dict[str, Any] = {}
         for name in ("model", "train"):
             group = changes.pop(name, getattr(self, name))
@@ -89,33 +80,21 @@ class Recipe:
         return dataclasses.replace(self, **groups, **changes)
 
     def build(self, codec: Codec) -> Network:
-        """Return the network before its first step; every weight is a function of the seed.
-
-        Raises ValueError for parts that do not fit together.
-        """
+        """Return the network before its first step; every weight is a function of the seed."""
         self._check(codec)
         return self.model.build(codec, self.objective, generator(self.train.seed, "initialise"))
 
     def assemble(self, codec: Codec) -> Network:
-        """Return the network without initialization; under `torch.device("meta")` it takes no memory.
-
-        Raises ValueError for parts that do not fit together.
-        """
+        """Return the network without initialization; under `torch.device("meta")` it takes no memory."""
         self._check(codec)
         return self.model.assemble(codec, self.objective)
 
     def outline(self) -> Network:
-        """Return the network without memory for its weights, with a codec that is not fitted to images.
-
-        Raises ValueError for parts that do not fit together.
-        """
+        """Return the network without memory for its weights, with a codec that is not fitted to images."""
         return self._without_weights(self.model.codec.placeholder(self.grid))
 
     def restore(self, codec: Codec, weights: Mapping[str, Tensor]) -> Network:
-        """Return the network with these weights, made without memory for others.
-
-        Raises ValueError if one does not fit.
-        """
+        """Return the network with these weights, made without memory for others."""
         network = self._without_weights(codec)
         network.load(weights)
         return network
@@ -130,7 +109,6 @@ class Recipe:
         return self.assemble(codec) if needs_values else network
 
     def _check(self, codec: Codec) -> None:
-        """Raise ValueError for an objective that the training or the grid does not allow."""
         objective, positions = self.objective, codec.grid.positions
         drops = objective.corruption.drops_tokens
         if self.train.compile and drops and objective.num_visible(positions, codec.num_codes) is None:

@@ -76,10 +76,7 @@ class Resolved(NamedTuple):
 
 
 def recipe(name: str) -> Callable[[Make], Make]:
-    """Return a decorator that registers a function without arguments as the recipe `name`.
-
-    In a plugin: `@recipe("my.recipe")`. Raises ValueError for a name that another module has registered.
-    """
+    """Register a function without arguments as the recipe `name`: in a plugin, `@recipe("my.recipe")`."""
 
     def decorate(make: Make) -> Make:
         known = RECIPES.get(name)
@@ -113,11 +110,9 @@ def resolve(
     options: Mapping[str, Any] | None = None,
     assignments: Sequence[str] = (),
 ) -> Resolved:
-    """Return a recipe, or that of a name, changed by the `layers` of a file, options and words, with the
-    palette of the data if these are codes, and in a short training of a named recipe with fewer images of
-    evaluations.
+    """Return a recipe, changed by the `layers` of a file, options and words; errors name the wrong path.
 
-    Raises ValueError that names the path of a wrong setting, and of one that a later change made meaningless.
+    It has the palette of the data, and in a short training fewer images of evaluations.
     """
     changed = unchanged = find(recipe) if isinstance(recipe, str) else recipe
     origins: dict[str, str] = {}
@@ -145,18 +140,14 @@ def resolve(
 def layers(
     file: Path | None, options: Mapping[str, Any] | None, assignments: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the changes by a settings file, by command-line options that are not None, and by `path=value`
-    words, each with its origin; a later one wins. Raises ValueError for what cannot be read.
-    """
+    """Yield the changes by a file, options that are not None, and `path=value` words, with origins."""
     yield f"file {file}", full_names(flatten(read_values(file)) if file else {})
     yield "option", full_names({path: value for path, value in (options or {}).items() if value is not None})
     yield "command line", full_names(parse(assignments))
 
 
 def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes with `train.seed` for `seed`, and with rows and columns for `data.size`, the side of
-    square images; a change of either wins over it.
-    """
+    """Return the changes with `train.seed` for `seed`, and rows and columns for the side `data.size`."""
     changes = {ALIASES.get(path, path): value for path, value in changes.items()}
     rest = {path: value for path, value in changes.items() if path not in SIZE}
     given = {f"data.{path.removeprefix('data.')}" for path in rest}
@@ -174,7 +165,6 @@ def settings(resolved: Resolved) -> list[Setting]:
 
 
 def _origin(path: str, origins: Mapping[str, str]) -> str:
-    """Return where a setting, or the innermost part around it that was set, comes from."""
     names = path.split(".")
     around = (".".join(names[:count]) for count in range(len(names), 0, -1))
     return next((origins[each] for each in around if each in origins), UNCHANGED)
@@ -188,9 +178,9 @@ def is_setting(path: str) -> bool:
 
 
 def with_palette_of_data(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """Return the recipe with the number of colors of its palette file, if `given`, the paths of settings, has
-    one; else with the palette beside its images, if these are given as codes and its codec can have one. A
-    number of colors that is given is not changed. Raises ValueError if the palette cannot be read.
+    """Return the recipe with the number of colors of its palette file, or with the palette beside its images.
+
+    A number of colors that is `given`, as a path of settings, is not changed.
     """
     names = {path.rpartition(".")[2] for path in given}
     palette = None if "palette_file" in names else palette_of(recipe.data.source)
@@ -200,9 +190,7 @@ def with_palette_of_data(recipe: Recipe, given: Collection[str]) -> Recipe:
 
 
 def with_affordable_evaluation(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """Return the recipe with fewer images in `evaluate_images` and `num_test_images`, but at least 64, where
-    these would take more than a tenth of the run each, and are not `given`, as paths of settings.
-    """
+    """Return the recipe with fewer evaluation images, at least 64, if they take over a tenth of the run."""
     config = recipe.train
     passes = EVALUATION_SHARE / (1 - EVALUATION_SHARE) * TRAINING_PASSES * config.steps * config.batch_size
     evaluations = 2 + (config.steps - 1) // config.evaluate_every  # the first and the last, too

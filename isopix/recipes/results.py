@@ -16,24 +16,19 @@ UNCHANGED = "recipe"  # the source of values of the recipe
 
 
 class ModelCost(NamedTuple):
-    """Number of parameters, and FLOPs per image."""
-
     parameters: int
     forward_flops: int
     training_flops: int
 
 
 class TrainingMemory(NamedTuple):
-    """Bytes that training needs: for weights, gradients and optimizer moments; for what a step derives from
-    the weights alone, such as their 16-bit copies; and for the activations of one image.
-    """
+    """Bytes for weights, gradients and moments, for copies of weights, and for an image's activations."""
 
     weight_bytes: int
     copy_bytes: int
     activation_bytes: int
 
     def step_bytes(self, batch_size: int) -> int:
-        """Return the memory of one step over this many images."""
         return self.weight_bytes + self.copy_bytes + batch_size * self.activation_bytes
 
 
@@ -49,8 +44,9 @@ class DeviceCost:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Bytes of a device when a backward pass begins. `copies` are 16-bit copies of weights, or with FSDP the
-    whole weights that are gathered at a time and their gradients on the way to being summed.
+    """Bytes of a device when a backward pass begins.
+
+    `copies` are 16-bit copies of weights or, with FSDP, gathered whole weights and their gradients.
     """
 
     weights: int
@@ -61,15 +57,14 @@ class DeviceMemory:
 
     @property
     def total(self) -> int:
-        """All bytes."""
         return sum(vars(self).values())
 
 
 @dataclass(frozen=True)
 class ParallelPlan:
-    """A strategy on `count` devices that train together, which compute `micro_batch` images at a time,
-    `accumulate` times a step, and may use `memory_limit` bytes; `hours` are those of all steps at the assumed
-    FLOP/s. Where nothing fits, the memory is the least that the strategy needs.
+    """A strategy on `count` devices that compute `micro_batch` images at a time, `accumulate` times a step.
+
+    `hours` are at the assumed FLOP/s. Where nothing fits, the memory is the least that is needed.
     """
 
     device: str
@@ -85,17 +80,14 @@ class ParallelPlan:
 
     @property
     def devices(self) -> str:
-        """The devices, as `64xH100`."""
         return f"{self.count}x{self.device}"
 
     @property
     def fits(self) -> bool:
-        """Whether the memory is enough."""
         return self.memory.total <= self.memory_limit
 
     @property
     def name(self) -> str:
-        """The strategy for people: `fsdp, recompute`."""
         strategy = self.strategy if self.count > 1 else "one device"
         return f"{strategy}, recompute" if self.recompute else strategy
 
@@ -103,9 +95,7 @@ class ParallelPlan:
 class PlanResult(Result):
     """Cost of training a recipe; FLOPs are per image, bytes and seconds are estimates for `device`.
 
-    Weight, copy and activation bytes are those of `TrainingMemory`, `step_bytes` their sum for one step.
-    `device_hours` assume `mfu` of the peak FLOP/s, and so do the strategies of `parallel` on several devices.
-    `price` is that of a device-hour.
+    `step_bytes` is the sum of weights, copies and activations of a step. Hours assume `mfu` of the peak.
     """
 
     recipe: str
@@ -133,12 +123,10 @@ class PlanResult(Result):
 
     @property
     def images(self) -> int:
-        """The number of images trained on."""
         return self.steps * self.batch_size
 
     @property
     def seconds(self) -> float:
-        """The time of training on `device`."""
         return self.images / self.images_per_second
 
     def recommended(self, devices: str) -> ParallelPlan | None:
@@ -147,14 +135,12 @@ class PlanResult(Result):
         return min(fitting, key=lambda each: each.hours, default=None)
 
     def tables(self) -> list[Table]:
-        """Return the estimate for this device and the hours on others, or strategies on several devices."""
         if not self.parallel:
             return [self._estimate(), self._hours()]
         by_devices = groupby(self.parallel, key=lambda plan: plan.devices)
         return [self._strategies(devices, list(plans)) for devices, plans in by_devices]
 
     def notes(self) -> list[str]:
-        """Return what is assumed, and the command that trains."""
         if not self.parallel:
             return [f"The time assumes {MFU:.0%} of the measured matmul throughput of {self.device}."]
         best = {each.devices: self.recommended(each.devices) for each in self.parallel}
@@ -204,7 +190,6 @@ class PlanResult(Result):
         return self._priced(caption, ["strategy", "images", "GB", "time"], rows)
 
     def _priced(self, caption: str, columns: list[str], rows: Sequence[Sequence[str]]) -> Table:
-        """Return a table whose last values, the costs, are shown if a price is given."""
         if self.price is not None:
             return Table(caption, [*columns, "cost"], rows)
         return Table(caption, columns, [row[:-1] for row in rows])
@@ -216,15 +201,12 @@ class RecipeList(Result):
     recipes: Mapping[str, str]
 
     def tables(self) -> list[Table]:
-        """Return a row for each."""
         return [Table("Recipes", ["name", "description"], list(self.recipes.items()))]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a resolved recipe: its value, where that comes from, the value in the unchanged recipe,
-    None also where it has no such setting, and what it means.
-    """
+    """A setting of a resolved recipe, its origin, its value in the unchanged recipe, and its meaning."""
 
     path: str
     value: Any
@@ -248,7 +230,6 @@ class RecipeSettings(Result):
     settings: tuple[Setting, ...]
 
     def tables(self) -> list[Table]:
-        """Return the settings of each group."""
         groups = groupby(self.settings, key=lambda each: each.path.partition(".")[0])
         return [
             Table(group, ["setting", "meaning"], [(each.assignment, each.meaning) for each in own])
@@ -256,7 +237,6 @@ class RecipeSettings(Result):
         ]
 
     def notes(self) -> list[str]:
-        """Return how settings are written."""
         return [
             "On the command line the end of a name is enough: depth=4 is model.depth=4.",
             *super().notes(),
@@ -264,7 +244,6 @@ class RecipeSettings(Result):
 
 
 def _amount(count: float | None) -> str:
-    """Format hours or money: integers from 100, else three significant digits."""
     if count is None:
         return ""
     return f"{count:,.0f}" if count >= 100 else f"{count:.3g}" if count >= 0.01 else "< 0.01"

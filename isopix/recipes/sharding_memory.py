@@ -1,7 +1,4 @@
-"""Memory of a training step on several devices by DDP and FSDP2, before training, and what fits.
-
-Which tensors each device holds, and in which precision, is that of `train.parallel` and `train.sharded`.
-"""
+"""Memory of a training step on several devices by DDP and FSDP2, before training, and what fits."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -34,9 +31,7 @@ RENDEZVOUS = "--rdzv-backend=c10d --rdzv-endpoint=HOST:29500"
 
 
 class TrainingWork(NamedTuple):
-    """What is trained: the shapes of the weights that FSDP gathers together, those of no block first, and the
-    memory of one device.
-    """
+    """Shapes of the weights that FSDP gathers together, those of no block first, and memory of one device."""
 
     units: tuple[tuple[Shape, ...], ...]
     memory: TrainingMemory
@@ -107,11 +102,9 @@ def _count(shapes: Iterable[Shape]) -> int:
 def parallel_plans(
     recipe: Recipe, devices: str, words: Sequence[object], *, own_device: str | None = None, mfu: float = MFU
 ) -> list[ParallelPlan]:
-    """Return the strategies on devices such as `64xH100`, or a number of `own_device`: DDP and FSDP, with all
-    activations and with recomputation, with the fewest chunks of the batch that fit. `words` are the
-    recipe and the options of its command.
+    """Return DDP and FSDP on devices such as `64xH100`, with all activations and with recomputation.
 
-    Raises ValueError for unknown devices and a batch that cannot be split over them.
+    Each has the fewest chunks of the batch that fit. `words` are the recipe and options of its command.
     """
     train = recipe.train
     device, count = _parse_devices(devices, train.gpu_precision, own_device)
@@ -134,9 +127,7 @@ def parallel_plans(
 def _fewest_chunks(
     work: TrainingWork, strategy: Strategy, device: str, count: int, hours: float, words: Sequence[object]
 ) -> ParallelPlan:
-    """Return a plan with the fewest chunks that fit, of those that are a multiple of the recipe's; with the
-    least memory where none fits.
-    """
+    """Return a plan with the fewest chunks that fit, or with the least memory where none does."""
     train, limit = work.train, round(WARN_ABOVE * DEVICE_SPECS[device].memory)
     share = train.batch_size // count
     memory = {
@@ -166,7 +157,6 @@ def _fewest_chunks(
 
 
 def _command(training: Sequence[object], count: int) -> str:
-    """Return a command for this many devices, by torchrun on several machines."""
     per_node = next(each for each in range(NODE_DEVICES, 0, -1) if count % each == 0)
     if count == per_node:
         return command_line(*training, *(["--devices", count] if count > 1 else []))
@@ -175,7 +165,6 @@ def _command(training: Sequence[object], count: int) -> str:
 
 
 def _parse_devices(text: str, precision: Precision, own_device: str | None) -> tuple[str, int]:
-    """Return the name and the number of the devices of `64xH100`; a number alone is that of `own_device`."""
     known = {_plain(name): name for name in peak_flops_by_device(precision) if DEVICE_SPECS[name].is_gpu}
     found = DEVICES.fullmatch(text.strip())
     name = _plain(found[2] or own_device or "") if found else ""

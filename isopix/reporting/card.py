@@ -26,10 +26,9 @@ Library = Literal["transformers", "isopix"]
 
 
 def model_card(run: RunRecord, *, name: str, library: Library) -> str:
-    """Return the card of a run's model; what is not in its folder is left out.
+    """Return the card of a run's model, which a library loads as `name`; files that are missing are left out.
 
-    `name` is what the library's loader takes. Raises ValueError for a recipe that cannot be read, and for an
-    objective that `transformers` does not support, if that is the library.
+    Raises ValueError for a recipe that cannot be read, or that `transformers` does not support.
     """
     recipe = run.recipe
     if recipe is None:
@@ -63,7 +62,6 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
 
 
 def _usage(recipe: Recipe) -> str:
-    """Return which class of `transformers` the model is loaded by."""
     if recipe.objective.can_sample:
         return "imagegpt"
     if recipe.model.codec.patch_size > 1:

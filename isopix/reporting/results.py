@@ -11,10 +11,9 @@ from isopix.storage.result import Result
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """A run or a baseline: `loss` in nats per predicted code, `accuracy` on test images.
+    """A run or a baseline: `loss` in nats per predicted code, `accuracy` with its 95 % interval.
 
-    `low` and `high` are the 95 % interval of the accuracy. A `baseline` is of the run above it, a `shared`
-    one of all runs.
+    A `baseline` is of the run above it, a `shared` one of all runs.
     """
 
     name: str

@@ -35,9 +35,7 @@ FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn onc
 
 @dataclass(frozen=True)
 class DataSample:
-    """Training images [B 3 H W] with their labels (-1 for none), names of the classes, and the number of
-    images of each class in the training, validation and test splits [C 3].
-    """
+    """Training images with labels (-1: none), class names, and counts [C 3] by class and split."""
 
     images: Images
     labels: list[int]
@@ -59,8 +57,7 @@ class Weights:
 class RunRecord:
     """A run; its results are in the order of their steps, then of the time of writing.
 
-    `settings` is recipe.json, of paths the last part; `recipe` is None where this version cannot read it.
-    `problems` lists files that could not be read, with the reason.
+    `recipe` is None where this version cannot read it. `problems` lists files that could not be read.
     """
 
     path: Path
@@ -74,7 +71,6 @@ class RunRecord:
     problems: list[str] = field(default_factory=list)
 
     def of(self, kind: type[R]) -> list[R]:
-        """Return the results of a kind."""
         return [each for each in self.results if isinstance(each, kind)]
 
     @property
@@ -84,9 +80,7 @@ class RunRecord:
 
     @property
     def probe(self) -> ProbeResult | None:
-        """The run's primary probe: with iGPT's settings and the recipe's pool, of the run's own images and of
-        the most images where there are several; the newest of equals.
-        """
+        """The newest probe with iGPT's settings and the recipe's pool, of the most of the run's images."""
         source = "" if self.recipe is None else PurePath(self.recipe.data.source).name
         usual = ProbeConfig(pool=self.recipe.pool if self.recipe else "mean")
 
@@ -100,7 +94,6 @@ class RunRecord:
 
     @property
     def predicts_codes(self) -> bool:
-        """Whether the loss of codes is trained; False for fine-tuning on classes alone."""
         return self.recipe is None or self.recipe.predicts_codes
 
 

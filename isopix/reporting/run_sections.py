@@ -57,7 +57,6 @@ def data_section(run: RunRecord) -> Section | None:
 
 
 def _by_class(data: DataSample) -> Image.Image:
-    """Return the images of each class below its name, in as many columns as fit."""
     present = sorted(set(data.labels))
     columns = min(MAX_COLUMNS // len(present), max(map(data.labels.count, present)))
     scale, groups = fit_scale(data.images, columns * len(present)), []
@@ -172,7 +171,6 @@ def commands_section(run: RunRecord) -> Section:
 
 
 def _text(value: object) -> str:
-    """Return a part by its label, words as a command, and a number with thousands separated."""
     if isinstance(value, Part):
         return value.label()
     if isinstance(value, tuple):

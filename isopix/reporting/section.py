@@ -53,9 +53,7 @@ class Panel(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A titled part of a page; `layout` `pair` places the charts of a panel to the left of the rest; `css` is
-    the class of its tables.
-    """
+    """A titled part of a page; `layout` `pair` places the charts of a panel to the left of the rest."""
 
     title: str
     panels: Sequence[Panel]

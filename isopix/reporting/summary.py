@@ -70,10 +70,7 @@ def probe_differences(probes: Sequence[ProbeResult]) -> list[str]:
 
 
 def summary_rows(runs: Mapping[str, RunRecord]) -> list[SummaryRow]:
-    """Return each run with its own baselines, then the baselines that runs share.
-
-    Nothing is shared between runs whose probes cannot be compared.
-    """
+    """Return each run with its own baselines, then those that runs with comparable probes share."""
     rows: list[SummaryRow] = []
     shared: dict[SummaryRow, None] = {}
     comparable = not probe_differences([run.probe for run in runs.values() if run.probe])
@@ -113,7 +110,6 @@ def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
 
 
 def _shared(probe: ProbeResult) -> Iterator[SummaryRow]:
-    """Yield the baselines that depend on the images alone."""
     for name in (RAW_PIXELS, PIXEL_COMPONENTS):
         if found := probe.baselines.get(name):
             title = baseline_title(name, found.num_features)

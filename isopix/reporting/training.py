@@ -63,9 +63,7 @@ def loss_unit(run: RunRecord) -> str:
 
 
 def held_out_loss(run: RunRecord) -> MeanLoss | None:
-    """Return the test loss, or else the newest validation loss, or else that of `isopix verify` on the most
-    images. It is that of codes, or of classes where only they are learned.
-    """
+    """Return the test loss, else the newest validation loss, else the loss of `isopix verify`."""
     name = loss_key(run)
     for split in ("test", "validation"):
         logged = [each for each in run.log if each.get("split") == split and name in each]
@@ -78,7 +76,6 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
 
 
 def _measurement(run: RunRecord, record: Values) -> Measurement:
-    """Return the measurement record of an evaluation in the log; on validation, that of its evaluator."""
     return from_dict(Measurement, record.get("measurement") or validation_measurement(run.log))
 
 
@@ -167,10 +164,7 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
 
 
 def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
-    """Return probe accuracy during training against the validation loss, a line per run.
-
-    None where fewer than two of several runs were probed at two steps or more, or where their images differ.
-    """
+    """Return probe accuracy against the validation loss; None without two steps or with different images."""
     probed = {run: curves.probe_points(record.log) for run, record in runs.items()}
     lines = {run: line for run, line in probed.items() if sum(point.step > 0 for point in line) > 1}
     if len(lines) < min(2, len(runs)) or len({_images(runs[run]) for run in lines}) > 1:

@@ -30,8 +30,7 @@ class CheckpointWriter:
     def save(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Save a checkpoint once the one before is complete, and delete all but the newest two of steps.
 
-        The first one publishes the run, and is complete when this returns. Of sharded tensors each rank saves
-        its own part, which is complete when this returns; else nothing is saved of a view.
+        The first one publishes the run. Of sharded tensors each rank saves its own part; of a view nothing.
         """
         self.wait()
         sharded = {group: members for group, members in tensors.items() if is_sharded(members.values())}
@@ -58,13 +57,11 @@ class CheckpointWriter:
             self.wait()
 
     def wait(self) -> None:
-        """Wait until the last checkpoint is complete."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
 
     def close(self) -> None:
-        """Wait for the thread to end."""
         self._executor.shutdown()
 
     def _write(

@@ -1,6 +1,4 @@
-"""Images of a run, by hashes of their content: those that it has seen, of which none is a test image, and
-which test images it classifies correctly.
-"""
+"""Images by hashes of their content: those a run has seen, and test images that it classifies correctly."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -69,10 +67,9 @@ def _load(places: Sequence[Path], files: Mapping[str, str]) -> Hashes | None:
 def leave_out_seen(
     data: ImageDataset, seen: Hashes | None, split: SplitName = "test", *, known: bool = True
 ) -> tuple[ImageDataset, str]:
-    """Return the data without the images of a split that are among those `seen`, and a note that counts them,
-    empty if there are none; `known` says whether `seen` has all images, and is False for None.
+    """Return the data without images of a split that are among those `seen`, and a note that counts them.
 
-    Raises ValueError if no image of the split would be left.
+    `known` says whether `seen` has all images, and is False for None.
     """
     data = replace(data, seen_known=known and seen is not None)
     before: Split = getattr(data, split)
@@ -91,9 +88,7 @@ def leave_out_seen(
 
 
 class ClassifiedImages(NamedTuple):
-    """Hashes of the content of the test images, whether each is classified correctly, and the original that
-    it was made from; `groups` is None for independent images.
-    """
+    """Hashes of test images, whether each is classified correctly, and the original that it was made from."""
 
     hashes: Hashes
     correct: Bool[Tensor, " _"]

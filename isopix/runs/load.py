@@ -52,9 +52,7 @@ from isopix.storage.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A network with what its checkpoint records. `damaged` describes newer checkpoints that could not be
-    read, newest first, `changes` plugins that have changed since.
-    """
+    """A network with what its checkpoint records, newer `damaged` ones, and plugins that have changed."""
 
     recipe: Recipe
     network: Network
@@ -70,7 +68,6 @@ class LoadedRun:
 
     @property
     def step(self) -> int:
-        """The step of the weights."""
         return self.state.step
 
     @property
@@ -80,7 +77,6 @@ class LoadedRun:
 
     @property
     def model(self) -> PretrainModel:
-        """The network with its objective."""
         return PretrainModel(self.network, self.recipe.objective)
 
     @property
@@ -89,17 +85,14 @@ class LoadedRun:
         return () if self.class_head is None else self.state.classes
 
     def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
-        """Return the record of a number that is measured with this network, on a split or a part of it."""
         return self.measured(measurement_of(data, split, used))
 
     def evaluation_measurement(self, data: ImageDataset) -> Measurement:
-        """Return the record of the accuracy of a fine-tuned network on the test images."""
         notes = missing_class_notes(data, self.state.training_classes)
         warnings = (*(each for each in notes if " test images " in each), *unknown_images_warning(data))
         return replace(self.measure(data, "test"), baselines=majority_baseline(data), warnings=warnings)
 
     def measured(self, measurement: Measurement) -> Measurement:
-        """Return a record with what is known of this network."""
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
         return replace(
             measurement, labels_seen=self.state.labels_seen, selection=self.state.selection, seeds=seeds
@@ -129,7 +122,6 @@ class LoadedRun:
     def feature_sources(
         self, data: ImageDataset, config: ProbeConfig, precision: Precision
     ) -> dict[str, FeatureSource]:
-        """Return the features of the network and of its baselines. Raises what `feature_sources` raises."""
         settings = {name: values for name, values in to_dict(self.recipe).items() if name in NETWORK}
         network = self.recipe.build(self.network.codec).to(self.network.device).eval()
         trained = NetworkFeatures(self.model, config, precision, settings)
@@ -163,7 +155,6 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
 
 
 def _most_frequent_codes(path: Path) -> tuple[int, ...]:
-    """Return the most frequent value of each channel, from the log of a run."""
     for folder in run_folders(path):
         log = RunFolder(folder).log
         for record in read_log(log) if log.is_file() else ():
@@ -175,9 +166,9 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
 def find_checkpoint(
     path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> tuple[Checkpoint, list[DamagedCheckpointError]]:
-    """Return the checkpoint at a path, or the newest intact one of a run folder, and why newer ones are
-    damaged. It has all tensors, or those of some groups, of which `optional` ones may not be there. Raises
-    ValueError if there is no such checkpoint.
+    """Return the checkpoint at a path, or the newest intact one of a run, and why newer ones are damaged.
+
+    It has all tensors, or those of some groups, of which `optional` ones may be missing.
     """
     if (path / checkpoint.MANIFEST).is_file():
         found = checkpoint.load_checkpoint(path, groups, optional)
@@ -214,10 +205,7 @@ def _no_checkpoint(path: Path) -> str:
 
 
 def training_images(loaded: LoadedRun) -> Split:
-    """Return the training images of a run, each different one once, also if its dataset has more images now.
-
-    Raises ValueError, with the reason, if not all of them can be had, and what `load_dataset` raises.
-    """
+    """Return the training images of a run, each different one once, also if its dataset has more now."""
     config, seen = loaded.recipe.data, loaded.seen
     if loaded.imported:
         raise ValueError("of an imported model they are not known")

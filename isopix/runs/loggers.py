@@ -21,7 +21,6 @@ PROJECT = "isopix"  # of Weights & Biases, unless WANDB_PROJECT names another, a
 
 
 def _tensorboard(folder: RunFolder, run_id: str, hide_after: int | None) -> Opened:
-    """Open an event file in the folder `tensorboard`, which hides the later steps of those before it."""
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
 
     purge_step = None if hide_after is None else hide_after + 1
@@ -103,10 +102,7 @@ def metrics_of(record: Record) -> dict[str, int | float]:
 
 
 class LoggedRun:
-    """A run in one logger, with the last step of each metric there, saved in `loggers/NAME.json` with the
-    run's id, so that a resumed run continues it: what an earlier process has logged of steps after `step` is
-    hidden, or is kept and not logged again.
-    """
+    """A run in one logger, with the last step of each metric there, so that a resumed run continues it."""
 
     def __init__(self, name: str, folder: RunFolder, *, step: int):
         self.name, self.folder = name, folder
@@ -129,7 +125,6 @@ class LoggedRun:
                 self._log(step, metrics)
 
     def rewind(self, step: int) -> None:
-        """Hide what was logged of later steps, where the logger can."""
         if self.name in HIDES_STEPS:
             self.close()
             self._open(step)
@@ -140,7 +135,6 @@ class LoggedRun:
             self._steps = {name: min(last, hide_after) for name, last in self._steps.items()}
 
     def _save(self) -> None:
-        """Replace the file, without waiting for the disk, as this is done with every record."""
         temporary = temporary_path(self._path)
         temporary.write_text(json.dumps({"id": self._id, "steps": self._steps}))
         temporary.replace(self._path)
@@ -156,23 +150,18 @@ class RunLoggers:
         self._start = self._step = 0
 
     def write(self, record: Record, earlier: Callable[[], Sequence[Record]]) -> None:
-        """Log a record; a logger that is opened for it, and has none of the `earlier` ones, gets these first.
-
-        Loggers are opened once the run has its own name: they hold its path.
-        """
+        """Log a record, after the `earlier` ones to a logger that opens now, as the run has its name."""
         if self._folder.target is None:
             self._step = _last_step(record)
             for name in list(self._names):
                 self._try(name, partial(self._write, name, record, earlier))
 
     def rewind(self, step: int) -> None:
-        """Go back to a step, that of a checkpoint."""
         self._start = self._step = step
         for name, run in list(self._opened.items()):
             self._try(name, partial(run.rewind, step))
 
     def close(self) -> None:
-        """Close all loggers."""
         for name, run in list(self._opened.items()):
             self._try(name, run.close)
         self._names = []
@@ -184,7 +173,6 @@ class RunLoggers:
         self._opened[name].write([record])
 
     def _try(self, name: str, action: Callable[[], Any]) -> None:
-        """Call an action of a logger, and switch the logger off if it fails: training goes on."""
         if name not in self._names:  # it was switched off, as the note about another was written
             return
         try:

@@ -31,11 +31,7 @@ TESTED = {"accuracy", "images", "selection_images"}  # in the log record of the 
 def prepare_low_data(
     run: RunFolder, settings: Sequence[str], config: LowDataConfig, images: DataConfig, num_test_images: int
 ) -> TrainingStart:
-    """Prepare to fine-tune a run on subsets of the images that are probed, and to evaluate it on all
-    `num_test_images` test images unless a setting says otherwise.
-
-    Raises ValueError for wrong settings, and for those that would change the images.
-    """
+    """Prepare to fine-tune a run on subsets of the probed images and to test on all `num_test_images`."""
     fixed = [] if config.select == "validation" else ["patience=null"]
     words = [f"steps={config.finetune_steps}", *settings, *fixed]
     start = prepare_finetune(str(run.path), words, options={"num_test_images": num_test_images})

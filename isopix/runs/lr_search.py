@@ -55,14 +55,10 @@ def run_lr_search(
     words: tuple[str, ...] = (),
     observer_for: Callable[[str], RunObserver] = RunObserver,
 ) -> LRSearchResult:
-    """Search for the learning rate of a training in `out`, or continue the search there; unfinished if a
-    trial was asked to stop.
+    """Search for the learning rate in `out`, or continue; unfinished if a trial was asked to stop.
 
-    Trials of pre-training are compared by their final validation loss, those of fine-tuning by the validation
-    accuracy of the weights that are kept. The search ends after the first trial that is worse than the one
-    before, or with the last learning rate. A search that reached its smallest one continues if `lrs` has
-    smaller ones. Raises ValueError for a folder with anything else, a search with other settings, or in use,
-    and what `trial_recipe` and `train_or_resume` raise.
+    Trials are compared by their final validation loss, those of fine-tuning by validation accuracy. The
+    search ends after the first that is worse than the one before, and continues if `lrs` has smaller ones.
     """
     if not (out / FOLDER_LOCK).is_file():
         require_new(out)
@@ -95,10 +91,7 @@ def require_no_lr(recipe: Recipe, settings: Sequence[str]) -> None:
 
 
 def lr_grid(first: float, last: float) -> tuple[float, ...]:
-    """Return `first`, then 3 and 1 times the powers of ten below it, down to `last`: 0.01, 0.003, 0.001 ...
-
-    From iGPT, appendix. Raises ValueError unless 0 < last <= first.
-    """
+    """Return `first`, then 3 and 1 times the powers of ten below it, down to `last` (iGPT, appendix)."""
     if not 0 < last <= first < math.inf:
         raise ValueError(
             f"learning rates from {first:g} down to {last:g}; allowed: positive numbers in decreasing order"
@@ -160,7 +153,6 @@ def check_trial(recipe: Recipe, data: ImageDataset, run: RunFolder, trial: LRTri
 
 
 def _bounds(recipe: Recipe, run: RunFolder) -> list[tuple[float, str]]:
-    """Return losses of networks that have learned nothing, with their names."""
     unigram = unigram_nats(read_log(run.log))
     bounds = [] if unigram is None else [(unigram, f"the unigram baseline {unigram:.4f}")]
     if recipe.model.head.categorical:

@@ -47,11 +47,9 @@ def train_recipe(
     initial: InitialWeights | None = None,
     allowed: Collection[str] = (),
 ) -> RunStatus:
-    """Train a recipe in the new run folder `out`, from scratch or from `initial` weights; the folder may hold
-    files with `allowed` names.
+    """Train or fine-tune a recipe in the new run folder `out`, from scratch or from `initial` weights.
 
-    A recipe with `finetune` is fine-tuned. Raises ValueError for impossible settings, data or folders before
-    any training; RuntimeError if the disk is full or the loss is not finite.
+    Raises ValueError before any training; RuntimeError if the disk is full or the loss is not finite.
     """
     if recipe.train.compile:
         check_compiler()
@@ -139,7 +137,6 @@ def codec_provenance(recipe: Recipe) -> dict[str, Any]:
 
 
 def _records(training: TrainingRun) -> dict[str, Any]:
-    """Return facts of the data and the model for the environment of a run."""
     data = training.data
     counts = {name: len(getattr(data, name)) for name in SPLITS}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
@@ -154,9 +151,7 @@ def _records(training: TrainingRun) -> dict[str, Any]:
 
 
 def _labels_seen(initial: InitialWeights, own: Hashes | None, labeled: Hashes | None) -> int | None:
-    """Return the number of labels seen: an upper bound where the images of the initial ones are not known,
-    None where their number is not.
-    """
+    """Return the number of labels seen, an upper bound where images are not known; None if unknown."""
     if initial.labels_seen and initial.labeled is None:
         return initial.labels_seen + (0 if own is None else len(own))
     if initial.labels_seen is None:
@@ -165,7 +160,6 @@ def _labels_seen(initial: InitialWeights, own: Hashes | None, labeled: Hashes | 
 
 
 def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
-    """Return notes for fine-tuning on classes: missing classes or images, and labels that select the step."""
     if recipe.finetune is None or not recipe.finetune.has_class_loss:
         return []
     notes = [*missing_class_notes(data)]
@@ -185,9 +179,7 @@ def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
 
 
 def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:
-    """Save training images, of all classes alike, in the order of their classes, with their labels (-1 for
-    none), the names of the classes, and the number of images of each class and split [classes 3].
-    """
+    """Save training images, of all classes alike, with labels (-1: none), and counts [classes 3] by split."""
     count = max(1, min(MAX_IMAGES, MAX_BYTES // data.train.images.shape[1:].numel()))
     sample = data.train.balanced_sample(count)
     labels = torch.full((len(sample),), -1) if sample.labels is None else sample.labels
@@ -205,11 +197,9 @@ def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:
 
 
 def fit_codec(recipe: Recipe, data: ImageDataset) -> Codec:
-    """Return the codec of a recipe, fitted to the training images if it has to be; of more than 100,000, to
-    that many which the seed chooses.
+    """Return the codec of a recipe, fitted to at most 100,000 training images if it has to be.
 
-    Fitted ones are kept in $ISOPIX_CACHE/codecs, by the images, the settings and the seed. One that cannot be
-    written is not kept. Raises what `fit` of the codec raises.
+    Fitted ones are kept in $ISOPIX_CACHE/codecs, by the images, the settings and the seed.
     """
     spec, seed = recipe.model.codec, recipe.train.seed
     if not spec.fit_message:

@@ -40,11 +40,9 @@ WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings
 
 @contextmanager
 def folder_of_runs(out: Path, settings: Mapping[str, Any], kind: str) -> Iterator[None]:
-    """Create `out`, a folder of several runs, or continue it: after an interruption at any moment the same
-    call does what is left. One process at a time works in it, always with the same settings.
+    """Create `out`, a folder of several runs, or continue it with the same settings; one process at a time.
 
-    Raises ValueError for a folder with anything else, with other settings, or in use. One in which no run was
-    started is deleted, so that a corrected command works.
+    One in which no run was started is deleted, so that a corrected command works.
     """
     file, given = out / SETTINGS, {"kind": kind, **settings}
     if not (out / FOLDER_LOCK).is_file():
@@ -85,12 +83,7 @@ def train_or_resume(
 
 
 def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
-    """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
-    without a stop.
-
-    Raises ValueError if there is no checkpoint, its plugins are not loaded or the data has changed, and what
-    `train_recipe` raises.
-    """
+    """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop."""
     with _existing_run(out) as folder:
         found, damaged = find_checkpoint(out)
         recipe, state = recipe_of(found), state_of(found)
@@ -138,7 +131,6 @@ def _log_notes(log: Path, step: int) -> list[str]:
 
 
 def _differences(found: Checkpoint, config: TrainConfig, device: torch.device) -> list[str]:
-    """Return a note for each difference that keeps the resumed run from being bit for bit the same."""
     then, now = to_dict(environment_of(found)), config.environment(device)
     effects = dict.fromkeys(("device", "threads", "torch", "pillow"), "weights may differ in the last bits")
     effects["precision"] = "weights differ by rounding"
@@ -154,11 +146,9 @@ def finetune_and_refit(
 ) -> RunStatus:
     """Fine-tune with a refit on train and validation (iGPT section 3.1); `out` becomes an ordinary run.
 
-    A run in `out/selection`, which does not use the test images, selects the step with the best validation
-    accuracy; then the run itself starts from the same weights and trains for that many steps on train and
-    validation, and is tested once. After an interruption at any moment the same call continues; the status
-    returned is unfinished if a run was asked to stop. Raises ValueError for settings without a selection, or
-    other than those that `out` was started with; RuntimeError if no step is better than step 0.
+    A run in `out/selection` selects the step with the best validation accuracy; the run itself starts from
+    the same weights, trains for that many steps on train and validation, and is tested once. The same call
+    continues after an interruption. Raises RuntimeError if no step is better than step 0.
     """
     check_selects_step(start.recipe)
     run, selecting = RunFolder(out), start.recipe.updated(num_test_images=0)
@@ -199,9 +189,7 @@ def refit_recipe(recipe: Recipe, steps: int) -> Recipe:
 
 
 def _selected_weights(start: TrainingStart, selection: RunFolder) -> InitialWeights:
-    """Return the weights that a finished selection started from, with the palette fitted to training images
-    only, and the record of the step that it selected. Raises RuntimeError for step 0.
-    """
+    """Return the weights of a finished selection, with training images' palette, and its best record."""
     records, run = read_log(selection.log), selection.path.resolve()
     best = best_evaluation(records)
     assert best is not None, "the run was checked to have validation images"

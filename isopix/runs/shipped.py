@@ -21,18 +21,12 @@ def shipped_models() -> dict[str, Path]:
 
 
 def find_model(path: Path) -> Path:
-    """Return a path that exists as it is, the folder in the package for the name of a model, and any other
-    path as it is.
-    """
+    """Return a path that exists, or else the folder in the package for the name of a model."""
     return path if path.exists() else shipped_models().get(str(path), path)
 
 
 def writable_model(path: Path) -> Path:
-    """Return a path that exists as it is; for the name of a model a copy of it, `runs/NAME`, made if there is
-    none yet; any other path as it is.
-
-    Raises ValueError if `runs/NAME` is another run, and for a recipe without weights.
-    """
+    """Return a path that exists as it is; for the name of a model its copy `runs/NAME`, made if needed."""
     source = find_model(path)
     if source == path:
         check_model_name(path)

@@ -80,12 +80,7 @@ def prepare_pretrain(
     file: Path | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> TrainingStart:
-    """Return how to pre-train a recipe, from scratch or from the `weights` in a run or checkpoint folder, by
-    default with its recipe; then the optimizer starts anew, and the codec is that of the weights.
-
-    Raises ValueError for a recipe of another network, for a fine-tuned run without one, and for wrong
-    settings.
-    """
+    """Return how to pre-train a recipe, from scratch or from `weights`, with their codec and recipe."""
     loaded = None
     if weights is not None:
         check_model_name(source := find_model(Path(weights)))
@@ -115,9 +110,8 @@ def prepare_finetune(
 ) -> TrainingStart:
     """Return how to fine-tune the run folder `source`, or the recipe of that name from scratch.
 
-    The names of `FineTuneConfig` go without their group (`generative_weight=1`), even where other groups have
-    such a setting. With another `data.size` position embeddings are interpolated. Raises ValueError if
-    `source` is neither a folder nor a recipe, and for wrong settings.
+    The names of `FineTuneConfig` go without their group (`generative_weight=1`). With another `data.size`
+    position embeddings are interpolated.
     """
     folder = find_copy(Path(source))
     loaded = load_run(folder, device=CPU) if folder.exists() else None
@@ -143,12 +137,11 @@ def prepare_finetune(
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
-    """Return the fine-tuning recipe on a source of images: iGPT's (section 2.3: joint loss; section 3.4:
-    constant learning rate) with all labels and test images, then its `finetune_overrides`.
+    """Return the fine-tuning recipe: iGPT's (sections 2.3: joint loss; 3.4: constant lr), then its overrides.
 
-    The augmentation is that of the dataset if it has one, else that of `finetune_overrides`, else that of
-    pre-training. The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after
-    an earlier fine-tuning it is unchanged. A class token, if there is one, is what the class head reads.
+    The augmentation is the dataset's, else that of `finetune_overrides`, else pre-training's. The learning
+    rate is a tenth of pre-training's, or the recipe's own; from scratch and after fine-tuning it is
+    unchanged.
     """
     optimizer = recipe.train.optimizer
     data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
@@ -173,7 +166,6 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
 
 
 def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """Return the changed recipe; the names of `FineTuneConfig`, misspelled ones too, need no group."""
     names = {name for path in flatten(to_dict(recipe)) for name in path.split(".")}
     paths = {
         path: f"finetune.{path}"
@@ -185,11 +177,7 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 
 
 def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:
-    """Return the weights of a run, the folder `source`, with its codec, for training a recipe.
-
-    Position embeddings are interpolated for another grid. Raises ValueError if a block has weights per
-    position.
-    """
+    """Return the weights and codec of a run; position embeddings are interpolated for another grid."""
     run = str(find_model(Path(source)).resolve())
     return InitialWeights(
         _resized(recipe, loaded),
@@ -203,10 +191,7 @@ def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> Init
 
 
 def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> None:
-    """Raise ValueError if a recipe changes settings of a trained network, which begin with `groups`.
-
-    A dropout has no weights, and may differ.
-    """
+    """Raise ValueError for changed settings of a trained network but dropout, which has no weights."""
     given, own = flatten(to_dict(recipe)), flatten(to_dict(trained))
     changed = [
         f"{path}={json.dumps(value)}, not {json.dumps(given.get(path))}"
@@ -221,9 +206,7 @@ def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe
 
 
 def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
-    """Return the network of the recipe, with interpolated position embeddings for another grid (ViT section
-    3.2).
-    """
+    """Return the network with interpolated position embeddings for another grid (ViT section 3.2)."""
     if recipe.grid == loaded.recipe.grid and recipe.model == loaded.recipe.model:
         return loaded.network
     mode = (recipe.finetune or FineTuneConfig()).interpolation
@@ -240,9 +223,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
 
 
 def _with_codec_of(trained: Recipe, resolved: registry.Resolved) -> Recipe:
-    """Return the recipe with the codec of the weights where the data would choose one: a palette is that of
-    the first training images.
-    """
+    """Return the recipe with the weights' codec where the data would choose a palette."""
     own, codec = resolved.recipe, trained.model.codec
     origins = {origin for path, origin in resolved.origins.items() if path.startswith(CODEC)}
     of_data = origins == {registry.PALETTE_OF_DATA} and type(own.model.codec) is type(codec)

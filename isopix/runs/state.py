@@ -23,9 +23,7 @@ Step = Annotated[int, Range(low=0)]
 
 @config
 class Origin:
-    """The numbers of labels that a network has seen with those of this run and before it, None if that is not
-    known, and whether its initial weights have a decoder that fits.
-    """
+    """The numbers of labels seen in and before this run (None: unknown), and whether the decoder fits."""
 
     labels_seen: int | None = 0
     initial_labels_seen: int | None = 0
@@ -176,9 +174,7 @@ def class_head_of(found: Checkpoint) -> ClassHead | None:
 
 
 def check_content(found: Checkpoint) -> None:
-    """Raise DamagedCheckpointError for records that cannot be read, and another codec; ValueError if a plugin
-    is not loaded.
-    """
+    """Raise DamagedCheckpointError for records that cannot be read, ValueError if a plugin is missing."""
     state_of(found), recipe_of(found)
     if MODEL in found.tensors:
         codec_of(found)

@@ -55,8 +55,6 @@ class RunStatus(NamedTuple):
 
 
 class TrainingRun:
-    """A network in training in a run folder."""
-
     def __init__(
         self,
         folder: RunFolder,
@@ -174,14 +172,12 @@ class TrainingRun:
         )
 
     def _measure_baselines(self, step: int) -> None:
-        """Log the learning-free baselines of the losses of codes, unless an earlier process has done so."""
         if self.recipe.predicts_codes and not self.log.has("baselines"):
             objective = self.recipe.objective if self.model is None else self.model.objective
             for record in baseline_records(PretrainModel(self.network, objective), self.recipe, self.data):
                 self.record({**record, "step": step})
 
     def _test(self, step: int) -> None:
-        """Evaluate on the test images, unless an earlier process has done so."""
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
         if len(test) == 0 or self.log.has("evaluation", "test"):
             return
@@ -213,7 +209,6 @@ class TrainingRun:
         self.record({"kind": "note", "step": step, "text": text})
 
     def _measured(self, measurement: Measurement, step: int | None = None) -> dict[str, Any]:
-        """Return a measurement record with what is known of the run, or of its weights at a step."""
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
         return replace(measurement, labels_seen=self.origin.labels_at(step), seeds=seeds).to_dict()
 
@@ -225,7 +220,6 @@ class TrainingRun:
 
     @cached_property
     def _selection_images(self) -> int:
-        """The labeled validation images that select the step, here or before a refit; 0 for the last step."""
         if self.early_stopping:
             return len(self.data.validation.sample(self.recipe.train.evaluate_images))
         selected = read_environment(self.folder).selected
@@ -251,7 +245,6 @@ class TrainingRun:
             self._note(record["step"], text)
 
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
-        """Save a checkpoint of a step, and delete all but the newest two; the first one publishes the run."""
         self.log.sync()
         self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {OPTIMIZER: optimizer})
         self.folder.publish()

@@ -27,8 +27,7 @@ from isopix.train.trainer import Record
 class RunObserver(NamedTuple):
     """Follows a run: `record` is called with every log record, `stop` after every step.
 
-    The metrics also go to the `loggers` of these names: tensorboard, wandb, trackio. `title` is the first
-    line of the display; with None there is none.
+    `loggers` are names (tensorboard, wandb, trackio); `title` is the first line of the display.
     """
 
     title: str | None = ""
@@ -38,9 +37,7 @@ class RunObserver(NamedTuple):
 
 
 class TrainingLog:
-    """The open log of a run, after the lines of `step`; an earlier process may have written later ones, which
-    are deleted. `record` is called with a note for each logger that fails.
-    """
+    """The open log of a run, after the lines of `step`; later ones of an earlier process are deleted."""
 
     def __init__(
         self,
@@ -68,11 +65,9 @@ class TrainingLog:
         self.observer.record(record)
 
     def read(self) -> list[Record]:
-        """Return all records."""
         return read_log(self.folder.log)
 
     def has(self, kind: str, split: str | None = None) -> bool:
-        """Whether the log has a record of this kind, and of this split if one is given."""
         return any(each["kind"] == kind and split in (None, each.get("split")) for each in self.read())
 
     def risen_loss_note(self, record: Record) -> str:
@@ -86,7 +81,6 @@ class TrainingLog:
         return f"{text}; try a lower optimizer.lr" if last > first else ""
 
     def total(self, name: str) -> float:
-        """Return the `seconds` or `energy_joules` of training so far."""
         return max((each.get(name, 0.0) for each in self.read()), default=0.0)
 
     def rewind(self, step: int) -> None:
@@ -110,7 +104,6 @@ class TrainingLog:
                 raise DivergedError(step, loss, detector.lowest)
 
     def sync(self) -> None:
-        """Flush all lines to the disk."""
         self._log.sync()
 
     def close(self) -> None:
@@ -187,8 +180,7 @@ def baseline_records(model: PretrainModel, recipe: Recipe, data: ImageDataset) -
 def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) -> bool:
     """Return whether the decoder fits the backbone after `step`; `initially` is whether it did at step 0.
 
-    One that did not, because fine-tuning on classes alone had changed the backbone, does so again when the
-    last validation loss of the codes is below their unigram baseline.
+    After fine-tuning on classes alone it fits once the validation loss is below the unigram baseline.
     """
     if step == 0:
         return initially

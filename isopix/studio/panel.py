@@ -84,7 +84,6 @@ POINTER: dict[str, Any] = {
 
 
 def _editor(run: OpenedRun, picture: Pixels | None) -> Any:
-    """Add the canvas, of the size of the enlarged images of a run."""
     rows, cols = run.size
     scale = CANVAS / max(rows, cols)
     return gr.ImageEditor(

@@ -39,9 +39,7 @@ Pixels = UInt8[np.ndarray, "H W 3"]
 
 
 class ChosenImage(NamedTuple):
-    """An image of a user: the bytes of a file, or pixels; `test_index` is its place among the test images,
-    if it is one of them.
-    """
+    """An image of a user: bytes of a file, or pixels, and its place among the test images, if any."""
 
     content: bytes | NDArray[np.uint8]
     test_index: int | None = None
@@ -65,11 +63,9 @@ class OpenedRun:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the model's images, in pixels."""
         return self.model.network.codec.image_size
 
     def label(self) -> str:
-        """Return a line about the model."""
         rows, cols = self.size
         recipe = self.loaded.recipe
         return (
@@ -95,10 +91,7 @@ class OpenedRun:
 def open_runs(
     runs: Sequence[str | os.PathLike[str]], *, data: DataLike | None, device: DeviceLike
 ) -> list[OpenedRun]:
-    """Open run folders and read their test images, or those of `data`.
-
-    Raises ValueError for what is not a run. A run whose own images cannot be read has none.
-    """
+    """Open run folders and read their test images, if they can be read, or those of `data`."""
     paths = [run_folder(run).path for run in runs]
     short = [path.resolve().name for path in paths]
     names = short if len(set(short)) == len(short) else [f"{i}: {path}" for i, path in enumerate(paths, 1)]
@@ -137,7 +130,7 @@ def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
 def hidden_part(shape: str, layers: Sequence[NDArray[np.uint8]], size: tuple[int, int]) -> MaskLike:
     """Return the mask of a shape; for what is painted, bool [H W]: a pixel is hidden if any of it is painted.
 
-    `layers` are RGBA pictures of the image at any scale. Raises ValueError if nothing is painted.
+    `layers` are RGBA pictures of the image at any scale.
     """
     if shape != PAINTED:
         return SHAPES[shape]

@@ -94,7 +94,6 @@ def _connect(start: Any, stop: Any, compute: Compute, given: list[Any], result: 
 def _completed(
     runs: Sequence[OpenedRun], chosen: ChosenImage | None, editor: Any, shape: str, *values: Any
 ) -> Iterator[str]:
-    """Yield the completions by each run, after each row or pass; of several runs under their names."""
     each, temperature, top_k, seed, order, iterations = values
     settings = {"each": int(each), "temperature": float(temperature), "top_k": int(top_k or 0) or None}
     settings |= {"seed": int(seed or 0), "order": order, "iterations": int(iterations)}
@@ -179,8 +178,6 @@ def _note(text: str) -> None:
 
 
 def _results(runs: Runs, panel: ImagePanel, ability: Ability, buttons: list[Any]) -> Any:
-    """Add where results are shown; a model that has none says why, and its buttons are off."""
-
     def state(name: str) -> list[Any]:
         problem = runs[name].problem(ability)
         return [note_html(problem), *(gr.Button(interactive=not problem) for _ in buttons)]
@@ -194,8 +191,6 @@ def _results(runs: Runs, panel: ImagePanel, ability: Ability, buttons: list[Any]
 
 
 def _calm(compute: Compute) -> Compute:
-    """Return the function with a line of text for each failure."""
-
     def safe(*given: Any) -> Iterator[str]:
         try:
             yield from compute(*given)

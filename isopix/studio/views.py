@@ -96,11 +96,9 @@ class CompletionFrame(NamedTuple):
 def completion_frames(
     run: OpenedRun, image: Images, mask: MaskLike, settings: Mapping[str, Any]
 ) -> Iterator[CompletionFrame]:
-    """Yield the image, what the model sees of it, and its completions, after each row or pass.
+    """Yield the image, what the model sees, and its completions, as `PretrainedModel.complete_steps` does.
 
-    The completions are those of `PretrainedModel.complete` for this image and settings, of which `order` and
-    `iterations` are for masked models. Raises ValueError, at once, for a model that cannot complete images
-    and for wrong settings.
+    Raises ValueError at once, for a model that cannot complete images and for wrong settings.
     """
     run.model.require("complete")
     codec, raster = run.model.network.codec, run.loaded.recipe.objective.can_sample
@@ -123,7 +121,6 @@ def _frames(given: list[Tile], steps: Iterator[PartialCompletions], note: str) -
 
 
 def _visible_tile(run: OpenedRun, image: Images, hidden: PixelMask) -> Tile:
-    """The image as the network reads it, gray where it is hidden."""
     network = run.model.network
     seen = network.visible_pixels(image.to(network.device)).cpu()
     return Tile(pixels_of(seen.masked_fill(hidden[:, None], GRAY)), "visible part")
@@ -139,9 +136,7 @@ NO_PAIRS = 2.0  # a cosine similarity that no pair has
 
 
 def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | None = None) -> list[Tile]:
-    """Return the image and the nearest test images by the features of a layer, but for the one of this index,
-    which is the image itself. Raises ValueError if there are fewer than two others.
-    """
+    """Return the image and the nearest test images by a layer's features, but for itself, of this index."""
     others = [i for i in range(len(run.images)) if i != index]
     if len(others) < 2:
         raise ValueError(f"there are no images to compare with; {run.note}")
@@ -165,9 +160,7 @@ def gallery_features(run: OpenedRun) -> Features:
 
 
 def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[Tile]:
-    """Return the attention from the position of a pixel, by rollout and as the mean over the heads of each
-    layer. Raises ValueError for a pixel that does not exist and for a model without attention.
-    """
+    """Return the attention from a pixel's position, by rollout and as the mean over heads of each layer."""
     rows, cols = run.size
     if not (0 <= row < rows and 0 <= col < cols):
         raise ValueError(

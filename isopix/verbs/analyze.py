@@ -47,8 +47,8 @@ def analyze(
     """Analyze attention, position embeddings, filters and inductive biases of a run.
 
     Attention distance, maps and rollout; similarity of position embeddings; PCA of the embedding; errors
-    under shifts and permutations. Numbers and figures go to the run's `analysis` folder, from which
-    `isopix report` shows them.
+    under shifts and permutations. Results go to the run's `analysis` folder, from which `isopix report` shows
+    them.
 
     Example: isopix analyze runs/photos --limit 32 --position 8,8 --position 24,16
     """
@@ -77,7 +77,6 @@ def analyze(
 
 
 def _position(given: str | tuple[int, int]) -> tuple[int, int] | Literal["class"]:
-    """Parse `8,16` into row and column, or return `class`. Raises ValueError for anything else."""
     if given == "class":
         return "class"
     parts = given.split(",") if isinstance(given, str) else [str(each) for each in given]

@@ -1,5 +1,6 @@
 """`isopix compare`: paired differences of test accuracy between groups of fine-tuned runs."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,17 +11,18 @@ from isopix.core.verb import verb
 from isopix.studies.results import ComparisonResult
 
 Groups = Annotated[
-    str | Path,
+    str | os.PathLike[str],
     Parameter(
         help="Folders of runs or quoted patterns ('runs/vit-*'), each a group; run folders are one group."
     ),
 ]
 Baseline = Annotated[
-    tuple[str | Path, ...],
-    BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
+    tuple[str | os.PathLike[str], ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str | os.PathLike) else given),
     Parameter(
         consume_multiple=True,
         negative="",
+        show_default=False,
         help="Runs to compare with. Default: those from scratch, for the fine-tuned ones of the same group.",
     ),
 ]
@@ -31,8 +33,8 @@ Out = Annotated[Path | None, Parameter(help="JSON file to write.")]
 def compare(*groups: Groups, baseline: Baseline = (), out: Out = None) -> ComparisonResult:
     """Compare fine-tuned runs with a baseline: paired differences of test accuracy.
 
-    Each run is compared with the one of the same seed, labels and test images. The 95 % interval covers
-    other seeds and other draws of the labels; that for new images covers other test images too.
+    Each run is compared with the one of the same seed, labels and test images. The 95 % interval covers other
+    seeds and draws of labels; that for new images covers other test images too.
 
     Example: isopix compare runs/vit-finetuned --baseline runs/vit-scratch
     """
@@ -40,7 +42,7 @@ def compare(*groups: Groups, baseline: Baseline = (), out: Out = None) -> Compar
 
     if not groups:
         raise ValueError("groups is empty; give run folders, folders of runs or patterns")
-    found = groups_of([str(each) for each in groups])
-    others = [str(each) for each in baseline]
+    found = groups_of([os.fspath(each) for each in groups])
+    others = [os.fspath(each) for each in baseline]
     result = ComparisonResult(comparisons=tuple(compare_with(each, others) for each in found))
     return result if out is None else result.saved(out)

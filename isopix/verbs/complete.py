@@ -52,13 +52,10 @@ def complete(
 ) -> CompletionResult:
     """Fill in what a mask hides of images, several times, and print how likely each completion is.
 
-    An autoregressive model samples in raster order: it sees the known pixels before each hidden one, and not
-    those after it. A masked model sees all of them, and fills in a part of the hidden ones in each pass.
-    Numbers of a rectangle or brush stroke are pixels of the model's images, or, if any has a point, fractions
-    of their sides. A file hides its transparent pixels or, if it has none, its white ones. A position is
-    hidden if any of its pixels is. Masks are joined by `+`.
-
-    Writes a PNG grid to the run's `samples` folder.
+    An autoregressive model sees the known pixels before each hidden one only; a masked model sees all, and
+    fills in a part of the hidden ones in each pass. Numbers of a rectangle or brush stroke are pixels of the
+    model's images, or, if any has a point, fractions of their sides. A file hides its transparent pixels or,
+    if it has none, its white ones. Masks are joined by `+`. The picture goes to the run's `samples` folder.
 
     Example: isopix complete runs/photos --mask rectangle:8,8,16,16 --each 3 -n 8
     """
@@ -111,8 +108,6 @@ def reconstruct(
     device: DeviceLike = "auto",
 ) -> ReconstructionResult:
     """Mask pixels or patches as in training and fill them in with the predictions of a masked run.
-
-    Writes a PNG grid to the run's `samples` folder.
 
     Example: isopix reconstruct runs/photos-bert -n 8
     """

@@ -93,9 +93,7 @@ def convert_openai(
 def convert_huggingface_vit(
     source: Source, out: Out, *, classes: Classes = None, data: Data = None
 ) -> ConversionResult:
-    """Convert a Hugging Face ViT, in a local folder or on the Hub, to a run folder.
-
-    A model with a class head becomes a fine-tuned run, which isopix evaluate tests.
+    """Convert a Hugging Face ViT, in a folder or on the Hub, to a run, fine-tuned if it has classes.
 
     Example: isopix convert huggingface-vit google/vit-base-patch16-224 runs/vit
     """
@@ -106,9 +104,7 @@ def convert_huggingface_vit(
 
 @verb(command="convert mae")
 def convert_mae(source: Source, out: Out, *, data: Data = None) -> ConversionResult:
-    """Convert the encoder of a Hugging Face ViTMAE, in a local folder or on the Hub, to a run folder.
-
-    The decoder is not converted: the run cannot reconstruct images.
+    """Convert the encoder of a Hugging Face ViTMAE, in a local folder or on the Hub, without the decoder.
 
     Example: isopix convert mae facebook/vit-mae-base runs/mae
     """
@@ -119,9 +115,7 @@ def convert_mae(source: Source, out: Out, *, data: Data = None) -> ConversionRes
 
 @verb(command="convert timm")
 def convert_timm(source: Source, out: Out, *, classes: Classes = None, data: Data = None) -> ConversionResult:
-    """Convert a Vision Transformer of timm, in a local folder or on the Hub, to a run folder.
-
-    A model with a class head becomes a fine-tuned run, which isopix evaluate tests.
+    """Convert a ViT of timm, in a folder or on the Hub, to a run, fine-tuned if it has classes.
 
     Example: isopix convert timm timm/vit_base_patch16_224.augreg_in21k_ft_in1k runs/vit
     """
@@ -137,8 +131,8 @@ def convert_to_huggingface(
 ) -> ConversionResult:
     """Convert a run to a folder that transformers loads, with image processor and model card.
 
-    An autoregressive model of pixels becomes an ImageGPT, without a class head. A network of patches
-    becomes a ViTModel or, if it was fine-tuned on classes, a ViTForImageClassification.
+    An autoregressive model of pixels becomes an ImageGPT, without a class head; one of patches a ViTModel or,
+    fine-tuned on classes, a ViTForImageClassification.
 
     Example: isopix convert to-huggingface runs/ar exported
     """
@@ -177,7 +171,6 @@ def _grid(rows: int | None, cols: int | None) -> "Grid | None":
 
 
 def _names(file: PathLike | None) -> tuple[str, ...]:
-    """Return the lines of a file. Raises ValueError if there are fewer than two, or equal ones."""
     if file is None:
         return ()
     names = tuple(filter(None, map(str.strip, Path(file).read_text(encoding="utf-8").splitlines())))
@@ -194,7 +187,6 @@ def _imported(
     *,
     on_hub: bool = True,
 ) -> ConversionResult:
-    """Import a local path, or a model on the Hub, which is then the origin."""
     from collections import Counter
     from dataclasses import replace
 

@@ -34,8 +34,7 @@ def data_show(
 ) -> DataResult:
     """Show sizes, formats, classes, duplicates, images in several splits, and unreadable images of a dataset.
 
-    With --out, writes a contact sheet, a histogram of sizes, lists of all duplicates and unreadable images,
-    and the numbers: contact-sheet.png, sizes.png and .svg, duplicates.csv, bad-files.csv, data_show.json.
+    With --out, writes a contact sheet, a histogram of sizes, lists of all duplicates and unreadable images.
 
     Example: isopix data show photos/ --out photos-overview
     """
@@ -52,7 +51,6 @@ def data_show(
 
 
 def _draw(folder: Path, result: DataResult) -> None:
-    """Write the contact sheet and the histogram of sizes."""
     from isopix.plots.images import png_bytes
     from isopix.plots.sheets import SheetLine, plot_contact_sheet, plot_image_sizes
     from isopix.plots.style import write_figure
@@ -73,7 +71,6 @@ def _draw(folder: Path, result: DataResult) -> None:
 
 
 def _list(folder: Path, survey: "Survey") -> None:
-    """Write all duplicates and all unreadable images."""
     from isopix.storage.atomic import write_csv
 
     groups = (

@@ -46,9 +46,8 @@ def demo(
 ) -> ReportResult:
     """Pre-train three small networks on translated digits, probe them, sample, and write a report.
 
-    The networks are an autoregressive and a masked Image GPT, and a masked convolutional network. They are
-    trained side by side. The same command resumes an interrupted demo; after a finished one it starts another
-    in a new folder.
+    They are an autoregressive and a masked Image GPT, and a masked convolutional network. The same command
+    resumes an interrupted demo; after a finished one it starts another in a new folder.
 
     Example: isopix demo
     """
@@ -87,10 +86,7 @@ def demo(
 def train_side_by_side(
     commands: Mapping[Path, Sequence[str]], steps: int, device: str, count: int | None = None
 ) -> None:
-    """Run commands that train runs, `count` at a time, by default all on a CPU and one per GPU.
-
-    Raises RuntimeError with the message of the first that fails, Interrupted once all have saved and stopped.
-    """
+    """Run commands that train runs, `count` at a time, by default all on a CPU and one per GPU."""
     from isopix.core.device import list_devices
     from isopix.core.signals import Interrupted, stop_requested
     from isopix.studies.executor import run_all, slots_on
@@ -129,7 +125,6 @@ class _Command:
         self.stop, self.kill = self.process.terminate, self.process.kill
 
     def poll(self) -> str | None:
-        """Return None while it runs, then nothing if it succeeded, or its error message."""
         if (code := self.process.poll()) is None:
             return None
         message = self.process.communicate()[1].strip().rpartition("\n")[2]
@@ -137,14 +132,12 @@ class _Command:
 
 
 def _last_step(run: Path) -> int:
-    """Return the step of the last training record of a run; 0 if there is none yet."""
     log = run / "log.jsonl"
     steps = TRAIN_STEP.findall(log.read_bytes()) if log.is_file() else []
     return int(steps[-1]) if steps else 0
 
 
 def _few_labels(run: Path) -> list[int | str]:
-    """Return those of FEW_LABELS for which every class has enough training images."""
     from isopix.data.dataset import load_dataset
     from isopix.runs.load import saved_recipe
 

@@ -49,7 +49,6 @@ class DoctorResult(Result):
 
     @property
     def failure(self) -> str:
-        """What is broken; warnings are not."""
         failed = [each.name for each in self.checks if each.status == "failed"]
         return f"broken: {', '.join(failed)}" if failed else ""
 
@@ -98,7 +97,6 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
 
 
 def _check(name: str, found: str, *, warning: str = "", failed: str = "") -> Check:
-    """Return a check that is ok unless there is something to do."""
     return Check(name, "failed" if failed else "warning" if warning else "ok", found, failed or warning)
 
 
@@ -136,7 +134,6 @@ def _install(extra: str) -> str:
 
 
 def _import_error(module: str) -> str:
-    """Import a module, and return why that fails; empty if it does not."""
     try:
         importlib.import_module(module)
     except Exception as error:  # whatever the module does
@@ -162,7 +159,6 @@ def _package_checks(packages: list[Any], extras: Mapping[str, list[Any]]) -> Ite
 
 
 def _device_checks(device: DeviceLike) -> Iterator[Check]:
-    """Yield what is known of torchvision, the device, its driver, the threads, precision and memory."""
     import torch
 
     from isopix.core import device as hardware
@@ -224,7 +220,6 @@ def training_checks(device: DeviceLike) -> Iterator[Check]:
 
 
 def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
-    """Check that the saved network has the loss of the trained one, and that a copy has the same weights."""
     import torch
 
     from isopix.pretrained.run import load, save

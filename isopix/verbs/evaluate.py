@@ -29,8 +29,8 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluate a fine-tuned run on the test set: accuracy, loss, confusion matrix.
 
-    With --mask-ensemble N, a masked model classifies every image under N random masks, and the prediction is
-    the majority vote (test-time augmentation). Results go to the run's `evaluations` folder.
+    With --mask-ensemble N, a masked model classifies every image under N random masks by majority vote
+    (test-time augmentation). Results go to the run's `evaluations` folder.
 
     Example: isopix evaluate runs/classes --mask-ensemble 5
     """

@@ -25,7 +25,7 @@ def low_data(
 
     Probe of the layer chosen on the validation split, or by cross-validation within the labeled images, with
     an untrained network, raw pixels and their principal components as baselines; with --finetune-steps,
-    fine-tuning too, with these settings. Results go to the run's `low-data` folder.
+    fine-tuning too. Results go to the run's `low-data` folder.
 
     Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
     """

@@ -12,9 +12,8 @@ from isopix.storage.result import Result
 class ShippedModel:
     """A model that comes with the package, in `folder`, whose files have `size` bytes.
 
-    `test_loss` is in nats per predicted code on `test_images` images of `data`, `best_baseline` the best
-    learning-free one on the same images. `probe_accuracy` is the test accuracy of a linear probe of the layer
-    that validation images select, `best_probe_baseline` that of the best baseline, such as raw pixels.
+    `test_loss` is in nats per predicted code, `probe_accuracy` that of a linear probe on test images; the
+    best baselines are learning-free on the same images.
     """
 
     name: str
@@ -37,13 +36,11 @@ class ShippedModels(Result):
     models: tuple[ShippedModel, ...]
 
     def tables(self) -> list[Table]:
-        """Return a row for each model."""
         caption = "Models: test loss in nats per code and probe accuracy (best baseline)"
         columns = ["name", "objective", "data", "test loss", "probe"]
         return [Table(caption, columns, [_row(each) for each in self.models])]
 
     def notes(self) -> list[str]:
-        """Return a command to try."""
         return [f"try: isopix sample {self.models[0].name}" if self.models else "none in this installation"]
 
 
@@ -51,8 +48,8 @@ class ShippedModels(Result):
 def list_models() -> ShippedModels:
     """List the models that come with isopix; commands accept their names in place of a run folder.
 
-    Test losses are in nats per predicted code, probes are the test accuracy of a linear probe; in parentheses
-    the best baseline of each: a neighboring pixel, raw pixels. --json has sizes, counts and commands.
+    Test losses are in nats per predicted code, probes are the test accuracy of a linear probe, with the best
+    baseline of each in parentheses.
 
     Example: isopix models
     """

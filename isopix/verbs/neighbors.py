@@ -47,10 +47,9 @@ def neighbors(
 ) -> NeighborsResult:
     """Find near-duplicates and outliers in images by the features of a run.
 
-    Near-duplicates are pairs of images whose standardized features have a high cosine similarity; the mean
-    difference of their pixels, 0 to 255, tells copies from images that are only similar. Outliers have the
-    highest mean cosine distance to their nearest neighbors. Writes `duplicates.csv`, `outliers.csv`
-    and a picture of each.
+    Near-duplicates have a high cosine similarity of standardized features; the mean difference of their
+    pixels, 0 to 255, tells copies from images that are only similar. Outliers have the highest mean cosine
+    distance to their nearest neighbors. Writes `duplicates.csv`, `outliers.csv` and a picture of each.
 
     Example: isopix neighbors runs/photos --data photos --threshold 0.98
     """

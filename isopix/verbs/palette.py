@@ -43,8 +43,7 @@ def palette_fit(
 ) -> PaletteResult:
     """Fit a palette to the training images of a dataset, by k-means over all their pixels.
 
-    Besides the palette file, writes pictures of the palette and of images before and after quantization, and
-    their numbers: palette.png, palette-images.png, .svg and .json for palette.npz.
+    Beside the palette file, writes pictures of the palette and of images before and after quantization.
 
     Example: isopix palette fit --data photos/ --colors 512 --out palette.npz
     """
@@ -64,7 +63,7 @@ def palette_fit(
 def palette_import(file: Array, *, out: PaletteOut, value_range: ValueRange = None) -> PaletteResult:
     """Convert an array of colors in a .npy or .npz file to a palette file.
 
-    The value range is required, except for OpenAI's kmeans_centers.npy, which is recognized by its hash.
+    The value range is required, except for OpenAI's kmeans_centers.npy.
 
     Example: isopix palette import clusters.npy --range -1 1 --out palette.npz
     """
@@ -107,7 +106,6 @@ def _images(data: DataLike, size: tuple[int, int], limit: int | None, seed: int)
 def _result(
     palette: "PaletteFile", images: "ImageDataset | None", out: Path | None, iterations: int | None = None
 ) -> PaletteResult:
-    """Return the palette with its errors on images; with `out`, write figures and the record beside it."""
     from isopix.codecs.kmeans import quantization_error
     from isopix.codecs.palette import Palette
     from isopix.core.types import Grid
@@ -134,7 +132,6 @@ def _result(
 
 
 def _draw(stem: Path, palette: "PaletteFile", images: "ImageDataset | None") -> None:
-    """Write figures of the palette, and of images before and after, next to the record."""
     from isopix.codecs.palette import Palette
     from isopix.core.types import Grid
     from isopix.plots.palette import plot_palette, plot_quantization

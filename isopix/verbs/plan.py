@@ -39,7 +39,7 @@ def plan(
 ) -> PlanResult:
     """Estimate parameters, FLOPs per image, memory and training time of a recipe; writes nothing.
 
-    With --devices, memory of DDP and FSDP on several devices, what fits, and the command that trains.
+    With --devices, also what fits on several devices by DDP and FSDP, and the command that trains.
 
     Example: isopix plan igpt.l --devices 64xH100 --price 2.5
     """

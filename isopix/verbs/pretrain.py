@@ -80,8 +80,7 @@ def pretrain(
 def resume(run: RunFolderLike, *, logger: Logger = (), device: DeviceLike = "auto") -> TrainingResult:
     """Resume an interrupted run from its last checkpoint.
 
-    On CPU, with the same number of threads and the same versions, the weights are bit-identical to those of
-    an uninterrupted run; differences are logged. GPU kernels may not be deterministic.
+    On a CPU the weights are those of an uninterrupted run, bit for bit; other differences are logged.
 
     Example: isopix resume runs/photos
     """
@@ -107,10 +106,7 @@ def run_options(
 def trained(
     train: "Callable[[], RunStatus]", out: Path, device: DeviceLike, logger: Logger, *, again: str = ""
 ) -> TrainingResult:
-    """Train, and return the result. Raises Interrupted, with the result, if asked to stop before the end.
-
-    `again` is the command that resumes the run, by default `isopix resume`.
-    """
+    """Train, and return the result, or raise Interrupted with it and the command that trains on."""
     from isopix.core import ranks
     from isopix.core.registry import plugins
     from isopix.core.signals import Interrupted, with_resume_hint

@@ -21,8 +21,8 @@ def probe(
     """Linear-probe every layer on pooled features, with untrained, shuffled-label and raw-pixel baselines.
 
     The layer and the L2 penalty (or learning rate, or number of neighbors) are chosen on the validation
-    split; accuracy is reported on the test split. Settings are those of the method: --method knn
-    temperature=0.1. Results go to the run's `probes` folder.
+    split; accuracy is reported on the test split. Settings are the method's: --method knn temperature=0.1.
+    Results go to the run's `probes` folder.
 
     Example: isopix probe runs/photos --limit 5000
     """

@@ -22,10 +22,9 @@ def publish(
     format: Format = "isopix",
     private: Annotated[bool, Parameter(help="Create a private repository.")] = False,
 ) -> PublicationResult:
-    """Upload the model of a run to the Hugging Face Hub, with a generated model card.
+    """Upload the model of a run, or a folder of `isopix.save`, to the Hugging Face Hub, with a model card.
 
-    Log in first (hf auth login). The repository is created if it does not exist. A folder that `isopix.save`
-    wrote is published too; a model of `isopix.load` has no card.
+    Log in first (hf auth login). The repository is created if it does not exist.
 
     Example: isopix publish runs/photos me/photos-igpt
     """

@@ -53,10 +53,8 @@ def reproduce(
 ) -> ReproductionResult:
     """Run the experiment of a table or figure of a paper, and show measured next to published numbers.
 
-    `isopix reproduce list` lists all protocols, `isopix reproduce plan` the trials of one and their cost.
     Writes a table and a page into a folder of the protocol in --out; protocols with the same --out share
-    their networks. A trial that fails leaves its cells empty. The same command resumes after an interruption;
-    `settings` are those of pre-training.
+    their networks. A trial that fails leaves its cells empty. The same command resumes after an interruption.
 
     Example: isopix reproduce igpt.table4 --data cifar10 --scale small --out reproductions
     """
@@ -88,10 +86,9 @@ def list_protocols() -> ProtocolList:
 
     Example: isopix reproduce list
     """
-    from isopix.studies.papers import igpt, vit_patchformer  # noqa: F401  registers the protocols
-    from isopix.studies.papers.protocol import PROTOCOLS
+    from isopix.studies.papers.protocol import protocols
 
-    return ProtocolList(protocols={name: each.title for name, each in PROTOCOLS.items()})
+    return ProtocolList(protocols={name: each.title for name, each in protocols().items()})
 
 
 @verb(command="reproduce plan")
@@ -126,7 +123,6 @@ def _experiment(
     pretrain_data: Unlabeled,
     pretrained: Existing,
 ) -> "tuple[PaperProtocol, Setup]":
-    from isopix.studies.papers import igpt, vit_patchformer  # noqa: F401  registers the protocols
     from isopix.studies.papers.protocol import find_protocol
     from isopix.studies.papers.setup import Setup, absolute, existing_runs
 

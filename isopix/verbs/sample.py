@@ -22,9 +22,7 @@ def sample(
     nearest: Nearest = False,
     device: DeviceLike = "auto",
 ) -> SampleResult:
-    """Sample images from an autoregressive run, pixel by pixel.
-
-    Writes a PNG grid to the run's `samples` folder. Image i is a function of the seed and i.
+    """Sample images from an autoregressive run, pixel by pixel; image i is a function of the seed and i.
 
     Example: isopix sample runs/photos -n 16 --temperature 0.95
     """

@@ -42,8 +42,8 @@ def score(
 
     An autoregressive model gives nats per code and bits per dimension of the 24-bit image, next to PNG,
     lossless WebP and the unigram baseline; a masked model its loss under random masks. Writes `score.json`,
-    `scores.csv` and `surprise.png`. Likelihood follows the complexity of images: compare the AUROC of the
-    model with that of PNG. The terminal shows the means and the least likely images.
+    `scores.csv` and `surprise.png`. Likelihood follows the complexity of images: compare the AUROC with
+    PNG's.
 
     Example: isopix score runs/photos --data photos --against other-photos
     """

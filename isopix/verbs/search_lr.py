@@ -54,11 +54,9 @@ def search_lr(
 ) -> LRSearchResult:
     """Search for the learning rate over a decreasing grid: 0.01, 0.003, 0.001, 0.0003 and so on.
 
-    Trains one trial per learning rate and stops those that diverge. The search ends when the validation loss
-    of a trial is higher than that of the one before; the lowest wins. A run folder is fine-tuned, and trials
-    are compared by validation accuracy. Trials that end no better than the unigram frequencies of the codes,
-    or than the majority class, have failed. Test images are not used. The same command resumes an interrupted
-    search.
+    Trains one trial per learning rate, until the validation loss (of fine-tuning a run folder, the accuracy)
+    is worse than before. Trials that diverge, or end no better than the unigram frequencies of the codes or
+    the majority class, have failed. Test images are not used. The same command resumes an interrupted search.
 
     Example: isopix search-lr igpt.tiny --data photos/ --out runs/photos-lr steps=300
     """

@@ -39,9 +39,8 @@ def open_studio(
 ) -> NoReturn:
     """Serve a page on this machine on which one or two runs complete, compare and inspect images.
 
-    Choose a test image or drop a file, paint over a part, and watch the completions; see the nearest images
-    by the features of a layer, the attention of a pixel, and how unexpected each pixel is. Ctrl-C stops it.
-    Needs: pip install 'isopix[studio]'.
+    Choose a test image or drop a file, paint over a part, and watch the completions; see nearest images,
+    attention, and how unexpected each pixel is. Ctrl-C stops it. Needs: pip install 'isopix[studio]'.
 
     Example: isopix studio runs/photos
     """
@@ -71,7 +70,6 @@ def open_studio(
 
 
 def _require_free(port: int) -> None:
-    """Raise OSError if another program listens at this port."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

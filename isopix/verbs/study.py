@@ -67,9 +67,8 @@ def study_inductive_bias(
 ) -> StudyResult:
     """Compare convolutions, mixers and transformers with three encodings, and test the paper's ten claims.
 
-    Runs every trial that is missing or has failed, then writes figures and a page `report.html`. A failed
-    trial does not stop the others. The same command resumes an interrupted study; `settings` override those
-    of every trial.
+    Runs every trial that is missing or has failed, then writes figures and a page `report.html`. The same
+    command resumes an interrupted study; `settings` override those of every trial.
 
     Example: isopix study inductive-bias --out studies/bias
     """

@@ -27,8 +27,7 @@ def verify(
 ) -> VerificationResult:
     """Check the file hashes of the newest checkpoint, and compare the test loss with the published one.
 
-    OpenAI published the losses of its models on the ImageNet validation images, which are the test split
-    here. Results go to the run's `probes` folder.
+    OpenAI published losses on the ImageNet validation images, which are the test split here.
 
     Example: isopix verify runs/igpt-s --data imagenet-1k --limit 1000
     """
@@ -56,7 +55,6 @@ def verify(
 def _measured(
     loaded: "LoadedRun", images: "ImageDataset", precision: choices.Precision, seed: int, **checked: Any
 ) -> VerificationResult:
-    """Return the test loss, next to the published one."""
     import math
     from dataclasses import replace
 

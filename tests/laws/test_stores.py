@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
+from isopix.data.measurement import content_hash
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
@@ -34,14 +35,18 @@ def _logged(out: Path) -> list[dict[str, object]]:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_run_does_not_depend_on_the_store(name: str, tmp_path: Path) -> None:
     family, changes = SETTINGS[name]
+    known = set[tuple[str, str]]()
     for out, store in {
         "pixels": ["data.store=pixels"],
         "encoded": ["data.store=encoded", "data.workers=0"],
         "workers": ["data.store=encoded", "data.workers=1"],
     }.items():
         settings = recipe(family, [*changes, *store])
-        assert load_dataset(settings.data).train.is_decoded == (out == "pixels")
+        data = load_dataset(settings.data)
+        assert data.train.is_decoded == (out == "pixels")
+        known.add((data.fingerprint, content_hash(data)))
         train_recipe(settings, tmp_path / out, device=CPU, observer=RunObserver())
+    assert len(known) == 1
     expected = final(tmp_path / "pixels")
     for out in ("encoded", "workers"):
         found = final(tmp_path / out)

@@ -4,7 +4,6 @@ import os
 import random
 import resource
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -132,33 +131,6 @@ def test_a_file_that_may_not_grow_leaves_the_previous_checkpoint_and_one_line(tm
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         check_refusal(tmp_path, error)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 256 kB, where we may mount one."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a tmpfs is not allowed here")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_a_full_disk_leaves_the_previous_checkpoint_and_one_line(small_disk):
-    page = 4096
-    checkpoints = small_disk / "checkpoints"
-    save(checkpoints, 1)
-    needed = 5 * page  # four files and their folder
-    for room in range(0, needed - page, page):
-        ballast = small_disk / "ballast"
-        ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - room))
-        with pytest.raises(RuntimeError, match="no space left on device") as error:
-            save(checkpoints, 2)
-        check_refusal(checkpoints, error)
-        ballast.unlink()
-    assert checkpoint.load_checkpoint(save(checkpoints, 2)).records["state"]["step"] == 2
 
 
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)

@@ -96,16 +96,6 @@ def test_kill_9_leaves_no_worker_behind(tmp_path: Path) -> None:
     _wait_until_gone(process.pid)
 
 
-def test_a_worker_that_is_killed_ends_the_command_in_one_line(tmp_path: Path) -> None:
-    process = _start(tmp_path / "run")
-    os.kill((_members(process.pid) - {process.pid}).pop(), signal.SIGKILL)
-    text = process.communicate(timeout=60)[1]
-    assert process.returncode == 1, text
-    assert "Traceback" not in text
-    assert "worker" in text.splitlines()[-1]
-    _wait_until_gone(process.pid)
-
-
 FORGETFUL = """
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, load_dataset

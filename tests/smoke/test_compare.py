@@ -12,7 +12,7 @@ from isopix.recipes.recipe import Recipe
 from tests.smoke.conftest import QUICK, Run, done
 
 DATA = ("--data", "photos", "data.size=16", "holdout=0.2", "data.augment=none")
-FEW = ("steps=2", "num_test_images=8")
+TUNED = ("data.augment=none", "steps=2", "num_test_images=8")
 LABELS = ("--labels", "40%", "--subset", "1", "--seed", "5")
 
 
@@ -22,9 +22,7 @@ def dataset(run: Path) -> ImageDataset:
 
 
 def hashes(data: ImageDataset, split: str) -> set[int]:
-    found = getattr(data, split).hashes
-    assert found is not None
-    return set(found.tolist())
+    return set(getattr(data, split).hashes.tolist())
 
 
 @pytest.fixture
@@ -32,16 +30,7 @@ def runs(isopix: Run, workplace: Path) -> Path:
     """A network of another seed, fine-tuned, and the recipe trained from scratch."""
     for words in (
         ("pretrain", "igpt.tiny", *DATA, *QUICK, "--out", "runs/pre", "--seed", "3"),
-        (
-            "finetune",
-            "runs/pre",
-            "data.augment=none",
-            *QUICK[:1],
-            *QUICK[5:6],
-            *LABELS,
-            "--out",
-            "runs/tuned",
-        ),
+        ("finetune", "runs/pre", *TUNED, *LABELS, "--out", "runs/tuned"),
         ("finetune", "igpt.tiny", *DATA, *QUICK, *LABELS, "--out", "runs/scratch"),
     ):
         assert isopix(*words)[0] == 0

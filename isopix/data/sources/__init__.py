@@ -1,7 +1,5 @@
-"""Sources of images. Each module of this package registers what it reads; a new one needs no other edit."""
+"""Sources of images. Each module of this package registers what it reads."""
 
-from importlib import import_module
-from pkgutil import iter_modules
+from isopix.core.registry import import_modules
 
-for each in iter_modules(__path__):
-    import_module(f"{__name__}.{each.name}")
+import_modules(__name__)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from isopix.core.registry import import_modules
 from isopix.core.text import did_you_mean
 from isopix.plots.style import Figure
 from isopix.recipes.published import PublishedRow, Value
@@ -114,8 +115,7 @@ class PaperProtocol(NamedTuple):
         return list(found.values())
 
 
-PROTOCOLS: dict[str, PaperProtocol] = {}
-"""The protocols by name, of the modules of papers that are imported."""
+_PROTOCOLS: dict[str, PaperProtocol] = {}
 
 
 def protocol(
@@ -130,15 +130,22 @@ def protocol(
     """Return a decorator that registers a function from setup to rows as the protocol `name`."""
 
     def decorate(rows: Rows) -> Rows:
-        PROTOCOLS[name] = PaperProtocol(name, title, units, published, note, rows, draw)
+        _PROTOCOLS[name] = PaperProtocol(name, title, units, published, note, rows, draw)
         return rows
 
     return decorate
 
 
+def protocols() -> dict[str, PaperProtocol]:
+    """Return the protocols of all papers by name."""
+    import_modules("isopix.studies.papers")
+    return _PROTOCOLS
+
+
 def find_protocol(name: str) -> PaperProtocol:
     """Return the protocol of a name. Raises ValueError that lists all for another."""
-    if name not in PROTOCOLS:
-        hint = did_you_mean(name, PROTOCOLS)
-        raise ValueError(f"unknown protocol '{name}'; {hint}protocols: {', '.join(PROTOCOLS)}")
-    return PROTOCOLS[name]
+    known = protocols()
+    if name not in known:
+        hint = did_you_mean(name, known)
+        raise ValueError(f"unknown protocol '{name}'; {hint}protocols: {', '.join(known)}")
+    return known[name]

@@ -48,11 +48,6 @@ def test_groups_are_found() -> None:
     assert found.colors.tolist() == [[10] * 3, [100] * 3, [200] * 3]
 
 
-def test_colors_weigh_as_much_as_they_have_pixels() -> None:
-    found = kmeans.fit_palette(grays(*[0] * 100, 10, *[100] * 100), 2)
-    assert found.colors[:, 0].tolist() == [0, 100]
-
-
 def test_error_is_that_of_plain_kmeans_on_every_pixel() -> None:
     images = pictures()
     pixels = images.movedim(1, 3).reshape(-1, 3).double().numpy()
@@ -75,22 +70,6 @@ def test_error_of_many_colors_is_that_of_plain_kmeans() -> None:
         centers = torch.from_numpy(fit.cluster_centers_).round().float()
         plain.append(quantization_error(Palette(centers, Grid(1, 1)), histogram).rmse)
     assert sum(ours) <= 1.001 * sum(plain)
-
-
-@pytest.mark.parametrize("max_steps", [1, 300])
-def test_steps_lower_the_error_and_end_at_means(max_steps: int) -> None:
-    """By hand, in one dimension: the means of {0, 2} and {10, 14}."""
-    (cloud,) = kmeans._clouds(count_colors(grays(0, 2, 10, 14)), 32)
-    start = torch.tensor([[0.0] * 3, [9.0] * 3], dtype=torch.float64)
-    centers, _ = kmeans._lloyd(cloud, start, max_steps)
-    assert centers[:, 0].tolist() == [1, 12]
-
-
-def test_every_fitted_palette_satisfies_the_round_trip() -> None:
-    colors = kmeans.fit_palette(pictures(), 300).colors
-    palette = Palette(colors, Grid(1, 300))
-    codes = torch.arange(300).view(1, 300, 1)
-    assert torch.equal(palette.encode(palette.decode(codes)), codes)
 
 
 def test_centers_that_round_to_one_make_room_for_the_worst_served(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,12 +65,6 @@ def test_table_is_brute_force(colors: Tensor) -> None:
     assert np.array_equal(nearest_color.lookup_table(colors)[index].numpy(), brute(colors, index))
 
 
-def test_table_of_512_colors_is_the_search() -> None:
-    colors, index = spread(512), random_pixels(2**18)
-    searched = nearest_color.nearest_codes(colors, pixels_of(index))
-    assert torch.equal(nearest_color.lookup_table(colors)[index].long(), searched)
-
-
 @pytest.mark.parametrize("colors", [spread(2), crowded(32), tied()], ids=["2", "crowded", "tied"])
 def test_search_is_brute_force(colors: Tensor) -> None:
     index = random_pixels(2**16)
@@ -119,12 +113,3 @@ def test_of_equal_distances_the_lower_index_is_nearest() -> None:
         centers = torch.randint(0, 12, (400, 3), generator=draw).float()
         centers[::4] = 5.0
         _require_nearest(moving, points, centers)
-
-
-def test_distances_between_centers_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest_color, "MAX_PAIRS", 700)
-    draw = generator(4, "centers")
-    points = torch.randint(0, 256, (2000, 3), generator=draw, dtype=torch.uint8)
-    moving = MovingCenters(points)
-    for _ in range(3):
-        _require_nearest(moving, points, 255 * torch.rand(100, 3, generator=draw))

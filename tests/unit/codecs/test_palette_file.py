@@ -43,15 +43,6 @@ def test_openai_palette_is_recognized_without_a_range(real_data: Path) -> None:
     )
 
 
-def test_a_palette_with_openais_name_and_negative_values_has_its_range(tmp_path: Path) -> None:
-    path = tmp_path / "kmeans_centers.npy"
-    np.save(path, COLORS.numpy() / 127.5 - 1)
-    assert torch.allclose(palette_spec.read_palette(path).colors, COLORS, atol=1e-5)
-    np.save(path, COLORS.numpy() / 255)
-    with pytest.raises(ValueError, match="state the range of black to white"):
-        palette_spec.read_palette(path)
-
-
 @pytest.mark.parametrize(
     ("values", "value_range", "message"),
     [

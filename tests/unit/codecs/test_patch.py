@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from einops import rearrange
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,7 +16,6 @@ from isopix.codecs.patches import (
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from tests.unit.data.refusal import refusal
 
 GRID = Grid(2, 3)
 SETTINGS = [
@@ -122,13 +120,6 @@ def test_pixels_around_a_center_crop_repeat_its_border() -> None:
     assert torch.equal(gray[11:], gray[11].expand(5, 16))
 
 
-def test_a_patch_codec_reads_images_of_any_size() -> None:
-    codec = MeanColorSpec(patch_size=4).build(GRID)
-    tall = torch.randint(256, (1, 3, 20, 4), dtype=torch.uint8, generator=generator(0, "tall"))
-    one_by_one = rearrange(tall, "b c (h p) w -> (b h) c p w", p=4)
-    assert torch.equal(codec.encode(tall)[0, :, 0], codec.encode(one_by_one)[:, 0, 0])
-
-
 def test_different_codecs_have_different_fingerprints() -> None:
     made = [settings.build(GRID).fingerprint() for settings in SETTINGS]
     assert len(set(made)) == len(made)
@@ -136,9 +127,3 @@ def test_different_codecs_have_different_fingerprints() -> None:
         MeanColorSpec(patch_size=8).build(GRID).fingerprint()
         == MeanColorSpec(patch_size=8).build(Grid(7, 1)).fingerprint()
     )
-
-
-def test_settings_that_do_not_divide_a_patch_are_refused() -> None:
-    assert "is not a multiple of side 3" in refusal(from_dict, DownsampledColorSpec, {"side": 3})
-    values = {"patch_size": 12, "thumbnail": "subsample"}
-    assert "a multiple of 8 with thumbnail=subsample" in refusal(from_dict, GrayThumbnailSpec, values)

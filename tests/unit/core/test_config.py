@@ -9,15 +9,15 @@ import pytest
 
 import isopix.parts  # noqa: F401  registers all parts
 from isopix.core.choices import Count, Probability, Range
-from isopix.core.config import config, descriptions, from_dict, meanings, to_dict
-from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
+from isopix.core.config import config, descriptions, from_dict, to_dict
+from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.core.registry import Part, kinds, nouns, register
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.spec import ModelSpec
-from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
+from tests.unit.data.refusal import refusal
 
 
 class Shape(Part, noun="test_shape"):
@@ -92,29 +92,15 @@ def test_changes_reach_inside_and_another_kind_starts_from_its_defaults(
         ({"nam": "b"}, "unknown setting 'nam'; did you mean 'name'? isopix recipe show NAME lists all"),
         ({"shape.side": 1}, "unknown setting 'shape.side'; settings of shape: kind, radius"),
         ({"shape.kind": "blob"}, "'shape.kind' is 'blob'; known: circle, ring, square"),
-        ({"shape": 3}, "'shape' is 3; known: circle, ring, square"),
         ({"name.first": "b"}, "'name' has no settings inside; it is one value"),
         ({"frame": "wood"}, "'frame' is 'wood'; settings inside it: width"),
         ({"shape.radius": "wide"}, "shape.radius is 'wide'; it must be a valid number"),
-        ({"shape.radius": True}, "shape.radius is True; it must be a number"),
         ({"shape.radius": "nan"}, "shape.radius is 'nan'; it must be a finite number"),
         ({"framed": 1}, "framed is 1; it must be true or false"),
     ],
 )
 def test_wrong_names_and_values_are_told_in_one_line(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:  # noqa: PT011  the message is compared below
-        override(Picture(name="a"), changes)
-    assert str(error.value).startswith(message)
-    assert "\n" not in str(error.value)
-
-
-def test_a_missing_setting_and_an_ambiguous_end_are_named() -> None:
-    with pytest.raises(ValueError, match="setting 'name' is missing; it has no default"):
-        from_dict(Picture, {"note": "x"})
-    values = {"stem": {"channels": 1}, "head": {"channels": 2}, "width": 3, "deep": {"width": 4}}
-    with pytest.raises(ValueError, match=r"is ambiguous; it could be stem.channels, head.channels"):
-        resolve_setting(values, "channels")
-    assert resolve_setting(values, "width") == "width"
+    assert refusal(override, Picture(name="a"), changes).startswith(message)
 
 
 def test_words_become_values() -> None:
@@ -141,7 +127,6 @@ def test_a_word_without_path_or_value_is_no_setting(word: str) -> None:
         ("a.ini", "", "ends in '.ini'; allowed: .json, .yaml, .yml, .toml"),
         ("a.json", "{", "cannot be read: "),
         ("a.yaml", "- 1", "has no table of settings"),
-        ("a.toml", "a = " + "[" * 10**4, "cannot be read: "),
         ("none.toml", None, "cannot be read: No such file"),
     ],
 )
@@ -150,31 +135,17 @@ def test_files_of_every_kind_are_read_or_named(
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    if not message:
+    if message:
+        assert message in refusal(read_values, tmp_path / name)
+    else:
         assert flatten(read_values(tmp_path / name)) == {"x.y": 1}
-        return
-    with pytest.raises(ValueError, match="settings file") as error:
-        read_values(tmp_path / name)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @config
 class Checked:
-    count: Count = 1
-    """The first
-    setting."""
+    count: Count | None = 1
     share: Probability = 0.5
-    """The second."""
-    rate: Annotated[float, Range(above=0)] = 1.0
-    limit: Count | None = None
-    open: Annotated[float, Range(low=0, below=1)] = 0.0
-
-
-@config
-class Derived(Checked):
-    share: Probability = 0.75
-    """Another second."""
+    open: Annotated[float, Range(above=0, below=1)] = 0.5
 
 
 @pytest.mark.parametrize(
@@ -182,21 +153,13 @@ class Derived(Checked):
     [
         ({"count": 0}, "count is 0; allowed: 1 or more"),
         ({"share": math.nan}, "share is nan; allowed: 0 to 1"),
-        ({"rate": 0.0}, "rate is 0.0; allowed: above 0"),
-        ({"limit": 0}, "limit is 0; allowed: 1 or more"),
-        ({"open": 1.0}, "open is 1.0; allowed: 0 or more and below 1"),
+        ({"open": 1.0}, "open is 1.0; allowed: above 0 and below 1"),
     ],
 )
 def test_settings_outside_their_range_are_refused(values: dict[str, float], message: str) -> None:
-    assert Checked(count=1, share=1.0, limit=None, open=0.0).share == 1
-    with pytest.raises(ValueError) as error:  # noqa: PT011  the message is compared below
+    assert Checked(count=1, share=1.0, open=0.5).share == 1
+    with pytest.raises(ValueError, match=f"^{message}$"):
         Checked(**values)
-    assert str(error.value) == message
-
-
-def test_descriptions_are_the_docstrings_below_fields() -> None:
-    assert descriptions(Checked) == {"count": "The first\nsetting.", "share": "The second."}
-    assert descriptions(Derived) == {"count": "The first\nsetting.", "share": "Another second."}
 
 
 def test_every_setting_of_the_package_has_a_description_of_one_or_two_sentences() -> None:
@@ -210,12 +173,3 @@ def test_every_setting_of_the_package_has_a_description_of_one_or_two_sentences(
         if not descriptions(cls).get(item.name, "").endswith(".")
     ]
     assert missing == []
-
-
-def test_meanings_are_by_path_and_a_kind_means_its_part() -> None:
-    recipe = registry.find("igpt.tiny")
-    found = meanings(recipe)
-    assert found.keys() == flatten(to_dict(recipe)).keys()
-    assert [path for path, text in found.items() if not text.endswith(".")] == []
-    assert found["model.block.heads"] == "Attention heads; they divide the width."
-    assert found["data.augment.kind"] == "The images unchanged."

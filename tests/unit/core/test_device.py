@@ -10,22 +10,6 @@ X86 = ("cpu._is_avx512_bf16_supported", "cpu._is_amx_tile_supported")
 
 
 @pytest.mark.parametrize(
-    ("name", "precision", "peak"),
-    [
-        ("NVIDIA L4", "bf16", 121e12),
-        ("NVIDIA L40S", "bf16", None),
-        ("NVIDIA H200", "fp32", None),
-    ],
-)
-def test_a_peak_is_of_the_exact_device_and_bf16(
-    monkeypatch: pytest.MonkeyPatch, name: str, precision: str, peak: float | None
-) -> None:
-    monkeypatch.setattr(device.torch.cuda, "get_device_name", lambda where: name)
-    assert device.peak_flops(torch.device("cuda"), precision) == peak
-    assert device.peak_flops(torch.device("cpu"), "bf16") is None
-
-
-@pytest.mark.parametrize(
     ("kind", "machine", "names", "supported", "precision"),
     [
         ("cuda", "x86_64", ("cuda.is_bf16_supported",), (True,), "bf16"),

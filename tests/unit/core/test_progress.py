@@ -1,9 +1,7 @@
 """Long steps and trainings are shown as bars that change, or as lines every few seconds."""
 
 import io
-import sys
 import time
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -108,44 +106,11 @@ def test_a_terminal_gets_a_bar_that_disappears_also_inside_another(
     assert "\x1b[2K" in terminal.getvalue()[-20:]  # the line is erased
 
 
-@pytest.mark.parametrize("total", [5, None])
-def test_a_step_whose_first_items_are_late_has_a_bar_before(
-    terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch, total: int | None
-) -> None:
-    monkeypatch.setattr(progress, "DELAY", 0.01)
-    with track("fitting probes", total):
-        wait_for("fitting probes", terminal)
-    assert ("0 of 5" in terminal.getvalue()) == (total is not None)
-
-
 def wait_for(text: str, written: io.StringIO) -> None:
     for _ in range(1000):
         if text in written.getvalue():
             return
         time.sleep(0.01)
-
-
-def test_a_notebook_has_one_bar_that_changes_and_disappears(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: list[dict[str, str]] = []
-
-    def display(data: dict[str, str], *, raw: bool, display_id: bool = True) -> Any:
-        shown.append(data)
-        return SimpleNamespace(update=display)
-
-    ipython, module = ModuleType("IPython"), ModuleType("IPython.display")
-    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
-    module.display = display  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "IPython", ipython)
-    monkeypatch.setitem(sys.modules, "IPython.display", module)
-    counted(clock)
-    *changes, last = shown
-    assert len(changes) == 10
-    assert '<progress value="5" max="10">' in changes[4]["text/html"]
-    assert "counting &lt;to&gt; ten" in changes[4]["text/html"]
-    assert changes[4]["text/plain"] == "counting <to> ten  5 of 10  0.0/s  eta 5:00"
-    assert last == {"text/html": "", "text/plain": ""}
 
 
 @pytest.mark.parametrize(
@@ -176,10 +141,3 @@ def test_a_training_shows_its_log_records(record: dict[str, Any], line: str, pip
     display.show(record)
     display.close()
     assert pipe.getvalue().splitlines() == ["title", line]
-
-
-def test_training_lines_in_quick_succession_are_skipped_except_for_the_last(pipe: io.StringIO) -> None:
-    display = TrainingDisplay(progress.open_bar(), "title", 12, flops=1000, peak=None)
-    for step in (10, 11, 12):
-        display.show({**RECORD, "step": step, "images": step * 10})
-    assert [line.split()[1] for line in pipe.getvalue().splitlines()[1:]] == ["10/12", "12/12"]

@@ -10,13 +10,8 @@ def draw(*arguments) -> torch.Tensor:
 
 
 def test_seed_purpose_and_step_all_matter() -> None:
-    draws = [
-        draw(0, "masks", 7),
-        draw(1, "masks", 7),
-        draw(0, "order", 7),
-        draw(0, "masks", 8),
-        draw(0, "masks7"),
-    ]
+    given = [(0, "masks", 7), (1, "masks", 7), (0, "order", 7), (0, "masks", 8), (0, "masks7")]
+    draws = [draw(*each) for each in given]
     assert len({tuple(each.tolist()) for each in draws}) == len(draws)
     assert torch.equal(draw(0, "masks", 7), draws[0])
 

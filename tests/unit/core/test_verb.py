@@ -50,11 +50,6 @@ def test_fields_and_their_settings_are_the_same_call(call: Callable[..., Any]) -
         ({"config": 3}, "config is 3; it must be an instance of Settings"),
         ({"count": 0}, "count is 0; allowed: 1 or more"),
         ({"limit": "x"}, "limit is 'x'; it must be a valid integer"),
-        ({"cuont": 1}, r"attempt\(\) has no argument 'cuont'; did you mean 'count'\?"),
-        (
-            {"steps": 1},
-            "if it is a setting, write 'steps=VALUE'; arguments: run, settings, limit, count",
-        ),
     ],
 )
 def test_wrong_arguments_are_refused(call: Callable[..., Any], given: dict[str, Any], error: str) -> None:

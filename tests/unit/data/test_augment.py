@@ -26,15 +26,10 @@ from isopix.data.store import FileImages
 from tests.unit.data.pictures import noise, smooth, whole
 
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)
-ALL = torch.arange(64)
 
 
 def _augmented(pad: int, flip: float, step: int = 0) -> torch.Tensor:
     return pad_crop_flip(IMAGES, pad=pad, flip=flip, generator=generator(0, "augment", step))
-
-
-def test_a_sure_flip_mirrors_every_image() -> None:
-    assert torch.equal(_augmented(0, 1.0), IMAGES.flip(3))
 
 
 def test_every_result_is_a_window_of_the_reflected_image_or_its_mirror() -> None:
@@ -53,17 +48,6 @@ def test_every_result_is_a_window_of_the_reflected_image_or_its_mirror() -> None
     tops, lefts, mirrors = zip(*seen, strict=True)
     assert (min(tops), max(tops), min(lefts), max(lefts)) == (0, 8, 0, 8)
     assert 0.3 < sum(mirrors) / len(mirrors) < 0.7
-
-
-def test_scale_crop_gives_the_resolution_of_the_images() -> None:
-    split = Split(torch.zeros(2, 3, 6, 9, dtype=torch.uint8), None, whole(noise(60, 90), noise(110, 70)))
-    draws = [
-        ScaleCrop().sample(split, torch.tensor([1, 0, 1]), generator(0, "augment", step))
-        for step in (0, 0, 1)
-    ]
-    assert draws[0].shape == (3, 3, 6, 9)
-    assert torch.equal(draws[0], draws[1])
-    assert not torch.equal(draws[0], draws[2])
 
 
 def test_a_crop_is_flipped_with_the_chance_that_is_given_and_is_the_same_crop() -> None:

@@ -131,21 +131,6 @@ def test_one_writes_and_another_waits_for_it(tmp_path: Path, decoded: list[Sourc
     assert [path.name for path in tmp_path.iterdir()] == [_cached(tmp_path).key]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, OSError])
-def test_a_failure_leaves_no_images(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
-) -> None:
-    def fail(*_: object) -> object:
-        raise error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cache, "preprocess", fail)
-        with pytest.raises((error, RuntimeError)):
-            _cached(tmp_path)
-    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
-    assert _cached(tmp_path).splits["train"].images.shape == (3, 3, 4, 8)
-
-
 def test_a_cache_that_cannot_be_written_ends_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert refusal(_cached, tmp_path / "file", kind=RuntimeError) == (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from isopix.data import copies, dataset
-from isopix.data.copies import DuplicateGroup, exact_duplicates, near_duplicates
+from isopix.data.copies import DuplicateGroup, near_duplicates
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
@@ -81,12 +81,6 @@ def test_published_datasets_stay_as_published(tmp_path: Path, monkeypatch: pytes
     data = load(path, holdout=0.0)
     assert members(data.test) == [1, 2, 11]
     assert (data.notes, data.left_out) == ((), {})
-
-
-def test_images_of_one_hash_are_a_group() -> None:
-    hashes = np.array([5, 3, 5, 9, 3, 5], np.int64)
-    assert exact_duplicates(hashes) == [DuplicateGroup("exact", (0, 2, 5)), DuplicateGroup("exact", (1, 4))]
-    assert exact_duplicates(np.zeros(0, np.int64)) == []
 
 
 def pairs_by_definition(thumbnails: np.ndarray) -> set[tuple[int, int]]:

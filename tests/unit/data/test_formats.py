@@ -172,15 +172,6 @@ def test_datasets_of_the_hub_are_read_from_its_cache(tmp_path: Path, monkeypatch
     assert "it needs pip install 'isopix[hub]'); give" in refusal(read, "cifar10", kind=RuntimeError)
 
 
-@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_long_names_and_names_of_other_letters_are_read(tmp_path: Path, format: int) -> None:
-    names = ["é/" + "a" * 90, "b/" * 40 + "c", *(["x" * 250] if format != tarfile.USTAR_FORMAT else [])]
-    members = [(f"{name}.png", encoded(i)) for i, name in enumerate(names)]
-    split = train(write_tar(tmp_path / "one.tar", members, format))
-    assert list(split.images()) == [encoded(i) for i in range(len(names))]
-    assert [split.image_name(i) for i in range(len(names))] == [f"{tmp_path}/one.tar/{n}.png" for n in names]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "label"),
     [

@@ -29,15 +29,6 @@ def lots(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def test_augmentation_is_a_function_of_its_generator() -> None:
-    x, noise = images(), RandomPatchAugment()
-    one, same, other = (noise.apply(x, 8, generator(0, "noise", step)) for step in (0, 0, 1))
-    assert one.dtype == torch.uint8
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-    assert not torch.equal(one, x)
-
-
 def test_patches_are_disturbed_each_by_itself() -> None:
     x, other = images(1), images(1)
     other[:, :, 8:16, :8] ^= 0xFF

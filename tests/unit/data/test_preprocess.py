@@ -55,34 +55,10 @@ def test_random_crops_follow_the_seed() -> None:
     assert first == same != other
 
 
-@pytest.mark.parametrize("side", [None, 4, 100])
-def test_full_resolution_images_are_kept_only_if_asked_for(side: int | None) -> None:
-    [result] = _results([encoded(0)], replace(HOW, full_side=side))
-    assert isinstance(result, PreprocessedImage)
-    shape = None if side is None else (3, min(side, 8), min(side, 8))
-    assert (None if result.full is None else result.full.shape) == shape
-
-
 def test_a_jpeg_is_decoded_in_full_before_it_is_squashed_and_larger_for_smaller_crops() -> None:
     for crop in ("squash", "resized_center"):
         assert replace(HOW, crop=crop).min_side > 10**9
     assert (HOW.min_side, replace(HOW, crop_fraction=0.25).min_side) == (16, 64)
-
-
-@pytest.mark.parametrize(
-    ("changes", "later"),
-    [
-        ({}, {}),
-        ({"crop": "random", "seed": 3}, {"crop_seed": 3}),
-        ({"crop": "squash", "full_side": 5}, {"squash": True, "full_side": 5}),
-        ({"crop": "resized_center", "crop_fraction": 0.5}, {"resize_first": True, "crop_fraction": 0.5}),
-    ],
-)
-def test_the_cache_of_earlier_versions_stays_valid(
-    changes: dict[str, object], later: dict[str, object]
-) -> None:
-    own = {"rows": 8, "cols": 8, "resample": "area", "crop_seed": None, "full_side": None}
-    assert replace(HOW, **changes).identity() == own | later
 
 
 def _noise(width: int, height: int) -> Image.Image:

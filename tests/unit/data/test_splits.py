@@ -8,22 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isopix.data.splits import Split, held_out_indices, split_sizes
-from isopix.data.store import FileImages
+from tests.unit.data.pictures import noise, whole
 
 
-@pytest.mark.parametrize(
-    ("count", "fraction", "sizes"),
-    [
-        (50_000, 0.1, (45_000, 5_000)),
-        (1_281_167, 0.04, (1_229_920, 51_247)),
-        (10, 0.3, (7, 3)),
-        (10, 0.9, (1, 9)),
-        (1, 0.1, (0, 1)),
-        (7, 0.0, (7, 0)),
-    ],
-)
-def test_split_sizes_are_those_of_the_paper(count: int, fraction: float, sizes: tuple[int, int]) -> None:
-    assert split_sizes(count, fraction) == sizes
+def test_split_sizes_are_those_of_the_paper() -> None:
+    assert split_sizes(50_000, 0.1) == (45_000, 5_000)
+    assert split_sizes(1_281_167, 0.04) == (1_229_920, 51_247)
+    assert (split_sizes(1, 0.1), split_sizes(7, 0.0)) == ((0, 1), (7, 0))
 
 
 def hashes(count: int, seed: int = 0) -> torch.Tensor:
@@ -39,6 +30,8 @@ def test_every_image_is_in_one_set_and_sets_have_about_their_share() -> None:
     assert len(validation) == pytest.approx(1000, abs=4 * 30)  # standard deviation of a binomial: 30
     assert len(test) == pytest.approx(2000, abs=4 * 40)
     assert all(bool((part.diff() > 0).all()) for part in (kept, validation, test))
+    exact = held_out_indices(IMAGES, (0.1, 0.1), seed=2, exact=True)
+    assert [len(part) for part in exact] == [8000, 1000, 1000]
 
 
 def test_images_added_later_move_no_other() -> None:
@@ -52,11 +45,6 @@ def test_neither_order_nor_copies_matter() -> None:
     assert all(torch.equal(part.flip(0), 19_999 - part) for part in parts)
     alone = held_out_indices(IMAGES, (0.2, 0.2), seed=5)
     assert all(torch.equal(part[part < 10_000], one) for part, one in zip(parts, alone, strict=True))
-
-
-def test_a_published_dataset_holds_out_exact_numbers() -> None:
-    parts = held_out_indices(IMAGES, (0.1, 0.1), seed=2, exact=True)
-    assert [len(part) for part in parts] == [8000, 1000, 1000]
 
 
 def test_no_trained_image_is_tested_after_a_folder_has_grown_from_a_few_images() -> None:
@@ -99,30 +87,15 @@ def test_a_balanced_sample_of_sorted_classes_has_all_of_them() -> None:
     assert sample.labels.bincount().tolist() == [6, 3, 6]
 
 
-def test_samples_are_nested_and_keep_the_order() -> None:
+def test_samples_are_nested_keep_the_order_and_have_all_images_alike_likely() -> None:
     split = Split(torch.arange(200, dtype=torch.uint8).reshape(200, 1, 1, 1).expand(200, 3, 1, 1))
     small, large = (split.sample(count, seed=4).images[:, 0, 0, 0].tolist() for count in (20, 50))
     assert set(small) < set(large)
     assert large == sorted(large)
-    assert split.sample(200) is split
-
-
-def test_a_sample_is_of_images_all_alike_likely() -> None:
-    split = Split(torch.arange(200, dtype=torch.uint8).reshape(200, 1, 1, 1).expand(200, 3, 1, 1))
     drawn = torch.zeros(200)
     for seed in range(500):
         drawn[split.sample(50, seed).images[:, 0, 0, 0].long()] += 1
     assert (drawn - 125).abs().max() < 5 * (500 * 0.25 * 0.75) ** 0.5
-
-
-def _wide_split(sizes: list[tuple[int, int]], first: int) -> Split:
-    heights, widths = (torch.tensor(column) for column in zip(*sizes, strict=True))
-    areas = 3 * heights * widths
-    pixels = torch.arange(first, first + int(areas.sum())).to(torch.uint8)
-    images = torch.zeros(len(sizes), 3, 2, 2, dtype=torch.uint8)
-    rows = areas.cumsum(0) - areas
-    full = FileImages((pixels,), torch.zeros_like(rows), rows, heights, widths)
-    return Split(images, torch.arange(len(sizes)), full)
 
 
 def test_groups_follow_their_images() -> None:
@@ -134,11 +107,9 @@ def test_groups_follow_their_images() -> None:
     assert one.concat(_labeled([3])).groups is None
 
 
-SHAPES = [(2, 3), (1, 2), (2, 2), (3, 1)]  # 18, 6, 12 and 9 bytes
-
-
 def test_a_device_gets_the_pixels_of_the_split_and_no_sizes() -> None:
-    wide = _wide_split(SHAPES, first=0).select(torch.arange(2)).to(torch.device("meta")).full_resolution
+    split = replace(_labeled([0, 1, 2]), full_resolution=whole(noise(2, 3), noise(1, 2), noise(3, 1)))
+    wide = split.select(torch.arange(2)).to(torch.device("meta")).full_resolution
     assert wide is not None
     assert (wide.device.type, wide.files[0].shape) == ("meta", (24,))  # type: ignore[union-attr]
     assert {sizes.device.type for sizes in (wide.rows, wide.heights, wide.widths)} == {"cpu"}

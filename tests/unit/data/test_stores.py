@@ -10,13 +10,11 @@ import pytest
 import torch
 from PIL import Image, features
 
-from isopix.core.overrides import override, parse
 from isopix.core.types import StoredImages, concat_images, image_batches, select_images
 from isopix.data import store
 from isopix.data.augment import ScaleCrop
 from isopix.data.cache import cached_source
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.data.measurement import content_hash
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.sources.base import Source, SourceSplit
 from isopix.data.splits import Split
@@ -119,33 +117,6 @@ def test_png_serves_where_webp_does_not(monkeypatch: pytest.MonkeyPatch) -> None
     content = encode_pixels(small, None).tobytes()
     assert content[:4] == b"\x89PNG"
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(content))), PICTURES[0])
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [[], ["crop=random"], ["train_on_validation=true"], ["limit=7"], ["labels_per_class=2", "subset=1"]],
-    ids=str,
-)
-def test_both_stores_give_the_same_dataset(classes: Path, tmp_path: Path, changes: list[str]) -> None:
-    for i, path in enumerate(sorted(classes.glob("*/*.png"))):
-        place = tmp_path / "set" / ("val" if i % 4 == 0 else "train") / path.parent.name / path.name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(place)
-    crop = ScaleCrop(min_side=12, max_side=16, crop=10)
-    config = DataConfig(source=str(tmp_path / "set"), rows=4, cols=4, augment=crop, seed=3)
-    config = override(config, parse(changes))
-    stores = [replace(config, store=name) for name in ("pixels", "encoded")]
-    pixels, encoded = (load_dataset(each, cache=tmp_path / "cache") for each in stores)
-    assert (pixels.train.is_decoded, encoded.train.is_decoded) == (True, False)
-    assert (pixels.fingerprint, content_hash(pixels)) == (encoded.fingerprint, content_hash(encoded))
-    whole = [each.train.full_resolution.images() for each in (pixels, encoded) if each.train.full_resolution]
-    assert all(map(np.array_equal, *whole))
-    for name in ("train", "validation", "test"):
-        ours, theirs = getattr(encoded, name), getattr(pixels, name)
-        assert torch.equal(ours.images[:], theirs.images[:])
-        assert torch.equal(ours.labels, theirs.labels)
-        assert torch.equal(ours.hashes, theirs.hashes)
-        assert torch.equal(ours.rows, theirs.rows)
 
 
 def _photo(folder: Path, number: int, size: tuple[int, int], **options: object) -> bytes:

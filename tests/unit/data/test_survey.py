@@ -12,7 +12,7 @@ from PIL import Image
 from isopix.data import survey
 from isopix.data.decode import image_header
 from isopix.data.results import DataResult
-from isopix.data.survey import spread_ranges, survey_source
+from isopix.data.survey import survey_source
 from isopix.verbs.data import data_show
 
 
@@ -98,13 +98,3 @@ def test_pictures_lists_and_the_record_are_written(folder: Path, tmp_path: Path)
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError):
         data_show(folder, out=tmp_path / "file")
-
-
-@pytest.mark.parametrize(
-    ("count", "limit"), [(7, 9), (9, 9), (10, 9), (1001, 1000), (10**6, 12345), (500, 3)]
-)
-def test_ranges_do_not_overlap(count: int, limit: int) -> None:
-    positions = [i for start, stop in spread_ranges(count, limit) for i in range(start, stop)]
-    assert positions == sorted(set(positions))
-    assert positions[-1] < count
-    assert min(count, limit) - survey.NUM_RANGES < len(positions) <= min(count, limit)

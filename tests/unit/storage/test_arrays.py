@@ -42,13 +42,6 @@ def test_flipped_bytes_give_arrays_or_a_one_line_error(tmp_path: Path, save) -> 
     assert [reason for reason in reasons if not reason or "\n" in reason] == []
 
 
-def test_numpys_advice_to_unpickle_is_not_repeated(tmp_path: Path) -> None:
-    path = tmp_path / "text.npy"
-    path.write_text("hello, hello, hello")
-    with pytest.raises(ValueError, match=r"^it is not a \.npy or \.npz file of numbers$"):
-        read_arrays(path)
-
-
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16])
 @pytest.mark.parametrize("rows", [0, 3])
 def test_a_file_written_in_parts_is_what_numpy_saves(tmp_path: Path, rows: int, dtype: type) -> None:

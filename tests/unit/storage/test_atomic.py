@@ -23,17 +23,6 @@ def test_write_json_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, mo
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_only_a_full_disk_is_reported_in_one_line(tmp_path):
-    with pytest.raises(RuntimeError) as error, atomic.report_disk_full("log x", tmp_path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    message = str(error.value)
-    assert message.startswith("log x cannot be written: no space left on device, ")
-    remedy = "what was saved before is intact: free some space, then run it again or resume it"
-    assert message.endswith(f" bytes free in {tmp_path}; {remedy}")
-    with pytest.raises(PermissionError), atomic.report_disk_full("log x", tmp_path):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-
 def test_a_process_of_another_user_is_running(monkeypatch):
     def forbidden(pid, number):
         raise PermissionError

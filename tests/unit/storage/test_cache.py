@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from isopix.storage import cache
-from isopix.storage.cache import MANIFEST_FILE, folder_problem, read_manifest, size_of, write_artifact
+from isopix.storage.cache import MANIFEST_FILE, folder_problem, read_manifest, write_artifact
 
 
 def write(folder: Path) -> dict[str, int]:
@@ -89,11 +89,3 @@ def test_what_does_not_work_in_a_folder_is_found_and_nothing_is_left(
         assert folder_problem(folder).startswith("file locks do not exclude")
     monkeypatch.setattr(cache, "replace_file", lambda path, data: path.write_bytes(b"old"))
     assert folder_problem(folder) == "a file that was replaced has its old content"
-
-
-def test_sizes(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "a").write_bytes(bytes(100))
-    (tmp_path / "b").write_bytes(bytes(11))
-    (tmp_path / "link").symlink_to(tmp_path / "b")
-    assert (size_of(tmp_path), size_of(tmp_path / "none")) == (111, 0)

@@ -22,12 +22,6 @@ def save(checkpoints, step):
     return folder
 
 
-def flip(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
 @pytest.fixture(scope="module")
 def dead():
     """The id of a process that is no more."""
@@ -117,21 +111,6 @@ def test_a_damaged_latest_checkpoint_is_skipped_and_reported(tmp_path):
         checkpoint.load_latest(tmp_path)
 
 
-def test_pruning_keeps_the_latest_intact(tmp_path):
-    folders = [save(tmp_path, step) for step in (1, 2, 3, 4)]
-    flip(folders[3] / "state.json")
-    assert checkpoint.prune(tmp_path, keep=2) == [folders[0]]
-    assert sorted(tmp_path.iterdir()) == folders[1:]
-
-
-def test_incomplete_files_of_a_dead_process_are_removed_by_the_next_save(tmp_path, dead):
-    stray = tmp_path / f".tmp-step-00000002-{dead}"
-    stray.mkdir()
-    (stray / "model.safetensors").write_bytes(b"half")
-    folder = save(tmp_path, 1)
-    assert list(tmp_path.iterdir()) == [folder]
-
-
 @pytest.mark.parametrize("ending", ["", "-replaced"])
 def test_a_complete_checkpoint_under_a_temporary_name_is_recovered(tmp_path, dead, ending):
     folder = save(tmp_path, 2)
@@ -156,16 +135,6 @@ def test_files_of_a_running_process_are_left_alone(tmp_path):
     stray.mkdir()
     save(tmp_path, 1)
     assert stray.is_dir()
-
-
-def test_a_save_that_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
-    def interrupt(folder):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoint, "fsync_folder", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        save(tmp_path, 1)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_reach_the_disk_before_and_after_a_checkpoint_is_renamed(tmp_path, monkeypatch):

@@ -69,12 +69,6 @@ def test_without_network_the_error_is_one_line(monkeypatch: pytest.MonkeyPatch) 
         hub.upload(Path("folder"), "owner/name", private=False)
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(RuntimeError, match=r"the Hub requires pip install 'isopix\[hf\]'"):
-        hub.resolve_path("owner/name")
-
-
 def test_upload_creates_the_model_and_uploads_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -41,13 +40,3 @@ def test_without_git_or_in_a_broken_checkout_there_is_no_commit(
     assert git_commit(tmp_path) is None
     monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)
     assert "commit" not in provenance.environment({})
-
-
-def test_the_command_is_recorded_with_its_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["isopix", "pretrain", "igpt.tiny"])
-    found = provenance.environment({})
-    assert found["folder"] == str(tmp_path)
-    assert found["command"] == ["isopix", "pretrain", "igpt.tiny"]

@@ -1,7 +1,5 @@
 """Run folders: which folders are runs, or may become one, and who writes to them."""
 
-import os
-import socket
 import subprocess
 import sys
 
@@ -67,18 +65,6 @@ def test_a_run_is_opened_and_what_is_none_is_named(run, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     line = f"is a Hugging Face model; isopix convert huggingface {tmp_path} OUT converts it to a run folder"
     assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} {line}"
-
-
-def test_a_locked_run_names_its_holder(run):
-    with run.lock():
-        expected = f"run folder {run.path} is in use by process {os.getpid()} on host {socket.gethostname()}"
-        assert refusal(lock, run) == expected
-
-
-def test_a_lock_without_an_owner_yet_is_respected(run):
-    with run.lock():
-        (run.path / "lock").write_text("")
-        assert refusal(lock, run) == f"run folder {run.path} is in use by another process"
 
 
 def test_a_killed_process_does_not_block(run):

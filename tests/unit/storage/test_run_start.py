@@ -1,8 +1,5 @@
 """Starts of runs: they delete nothing but what a killed start has left; errors name the path given."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 
 from isopix.storage import checkpoint
@@ -44,18 +41,6 @@ def test_a_failed_start_deletes_nothing_of_a_folder_created_meanwhile(tmp_path):
         start()
     assert (out / "log.jsonl").read_text() == "own"
     assert [each.name for each in tmp_path.iterdir()] == ["run"]
-
-
-def test_an_error_names_the_path_that_was_given_and_leaves_nothing(tmp_path):
-    def start() -> None:
-        with start_run(tmp_path / "run") as run:
-            assert run.path.name != "run"
-            raise RuntimeError(f"{run.log} cannot be written")
-
-    with pytest.raises(RuntimeError) as error:
-        start()
-    assert str(error.value) == f"{tmp_path / 'run' / 'log.jsonl'} cannot be written"
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("published", [True, False])
@@ -115,31 +100,3 @@ def test_a_file_of_another_program_with_the_name_of_the_lock_is_left(tmp_path):
     with pytest.raises(ValueError, match="is not empty"), start_run(tmp_path):
         pass
     assert (tmp_path / "lock").read_text() == "own"
-
-
-@pytest.mark.parametrize("deleted", range(5))
-def test_a_kill_while_a_failed_start_is_deleted_leaves_what_the_next_start_deletes(
-    tmp_path, monkeypatch, deleted
-):
-    """The deletion ends after so many files and folders."""
-    left = iter([False] * deleted)
-
-    def kill(path, delete, *arguments, **options):
-        if path.exists() and next(left, True):
-            raise SystemExit
-        delete(path, *arguments, **options)
-
-    def fail() -> None:
-        with start_run(tmp_path) as run:
-            run.log.write_text("a line")
-            run.recipe.write_text("{}")
-            unlink, rmtree = Path.unlink, shutil.rmtree
-            monkeypatch.setattr(Path, "unlink", lambda path, **given: kill(path, unlink, **given))
-            monkeypatch.setattr(shutil, "rmtree", lambda path, **given: kill(path, rmtree, **given))
-            raise ValueError
-
-    with pytest.raises((ValueError, SystemExit)):
-        fail()
-    monkeypatch.undo()
-    with start_run(tmp_path) as run:
-        assert not run.log.exists()

@@ -8,7 +8,7 @@ import pytest
 from isopix.recipes.published import Value
 from isopix.studies.papers import igpt, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
-from isopix.studies.papers.protocol import PROTOCOLS, find_protocol
+from isopix.studies.papers.protocol import find_protocol, protocols
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.setup import Setup
 from isopix.studies.papers.trials import FineTune
@@ -18,7 +18,7 @@ from tests.unit.studies.papers.fakes import FakeVerbs
 
 # The fake logs have no probes, and the fake evaluations no top-5 accuracy.
 @pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", protocols())
 def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: Path) -> None:
     setup, found = Setup(scale), find_protocol(name)
     with Reproduction.create(tmp_path / "out", setup) as reproduction:
