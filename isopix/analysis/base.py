@@ -71,7 +71,6 @@ class AnalysisInput:
         return self.query_positions or (CLASS_TOKEN if self.backbone.num_prefix_tokens else lower_center,)
 
     def common_results(self) -> dict[str, Any]:
-        """Return the fields that every analysis reports: sizes of the network and the grid."""
         return {"grid": list(self.backbone.grid), "patch_size": self.codec.patch_size, "causal": self.causal}
 
 

@@ -84,7 +84,6 @@ class EmbeddingPCA(Analysis):
         return "this stem is not linear in the pixels of a patch: it has no filters"
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return components with the variance that they explain."""
         stem, patch_size = given.backbone.stem, given.codec.patch_size
         if stem.has_value_table:
             tables = [

@@ -48,7 +48,6 @@ class ReceptiveField(NamedTuple):
 
     @property
     def mean_distance(self) -> float:
-        """The mean distance, in positions."""
         return float(self.profile @ np.arange(len(self.profile)))
 
     @property
@@ -58,8 +57,6 @@ class ReceptiveField(NamedTuple):
 
 
 class BiasMeasurements(NamedTuple):
-    """The three measurements of a network, for layers 0..L."""
-
     translation_error: list[float]
     receptive_field: list[ReceptiveField]
     permutation_error: list[float]
@@ -143,7 +140,6 @@ class RelativeError:
         self.sum_b: Tensor | float = 0.0
 
     def add(self, a: Float[Tensor, "M D"], b: Float[Tensor, "M D"]) -> None:
-        """Add corresponding rows."""
         a, b = a.cpu().double(), b.cpu().double()  # not every device has float64
         self.count += len(a)
         self.squared_error += float((a - b).square().sum())
@@ -196,7 +192,6 @@ class InductiveBiases(Analysis):
         return None if min(rows, cols) > 1 else f"a {rows} x {cols} grid is too small to be shifted"
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return the three measurements by layer, on at most 32 images."""
         images = given.images[:MAX_IMAGES]
         biases = measure_inductive_biases(given.network, images, generator(given.seed, "biases"))
         return {

@@ -110,7 +110,6 @@ def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
 
 
 def _shared(probe: ProbeResult) -> Iterator[SummaryRow]:
-    """Yield the baselines that depend on the images alone."""
     for name in (RAW_PIXELS, PIXEL_COMPONENTS):
         if found := probe.baselines.get(name):
             title = baseline_title(name, found.num_features)
