@@ -22,7 +22,6 @@ Baseline = Annotated[
     Parameter(
         consume_multiple=True,
         negative="",
-        show_default=False,
         help="Runs to compare with. Default: those from scratch, for the fine-tuned ones of the same group.",
     ),
 ]
