@@ -187,7 +187,6 @@ def _imported(
     *,
     on_hub: bool = True,
 ) -> ConversionResult:
-    """Import a local path, or a model on the Hub, which is then the origin."""
     from collections import Counter
     from dataclasses import replace
 

@@ -206,9 +206,3 @@ def test_inward_order_goes_from_the_edge_of_a_hole_to_its_middle() -> None:
         assert found[image, row, col] == by_hand
     edge, ring, middle = found[0, 2, 2:7], found[0, 3, 3:6], found[0, 4, 4]
     assert edge.min() > ring.min() > middle
-
-
-def test_a_masked_model_is_not_compiled() -> None:
-    prompt = Prompt(image(tiny(Masked())), hiding(0), 1)
-    with pytest.raises(ValueError, match="only autoregressive models are compiled for sampling"):
-        complete_images(tiny(Masked()), prompt, sampling=SamplingConfig(compile=True))

@@ -1,12 +1,11 @@
 """The distribution that codes are drawn from, how it is computed, and who can be asked for it."""
 
-from contextlib import nullcontext
+from contextlib import suppress
 
 import pytest
 import torch
 from torch import Tensor
 
-from isopix.core.device import Precision
 from isopix.core.memory import eval_batch_size
 from isopix.core.random import generator
 from isopix.generate import sample
@@ -15,7 +14,6 @@ from isopix.generate.config import SamplingConfig
 from isopix.generate.mask import completion_mask
 from isopix.generate.sample import probabilities, require, sample_codes, sample_images
 from isopix.model.heads import NoHeadSpec, RegressionHeadSpec
-from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.objectives.objectives import NoObjective
 from isopix.recipes.recipe import Recipe
@@ -35,12 +33,6 @@ def test_temperature_divides_logits_and_the_lowest_is_greedy() -> None:
     torch.testing.assert_close(found, (LOGITS * 2).softmax(-1))
     for temperature in (1e-6, 1e-38, 5e-324):
         assert probabilities(LOGITS[:1], SamplingConfig(temperature=temperature)).tolist() == [[[0, 1, 0, 0]]]
-
-
-def test_top_k_keeps_the_most_likely_codes_and_renormalizes() -> None:
-    found = probabilities(LOGITS, SamplingConfig(top_k=2))[0, 0]
-    assert (found > 0).tolist() == [False, True, True, False]
-    torch.testing.assert_close(found[1:3], LOGITS[0, 0, 1:3].softmax(-1))
 
 
 @pytest.mark.parametrize(("p", "kept"), [(0.1, 1), (0.64, 1), (0.66, 2), (0.9, 3), (1.0, 4)])
@@ -86,41 +78,6 @@ def test_random_numbers_of_samples_and_completions_are_streams_of_the_seed_and_t
         assert torch.equal(found[:, completion], codec.decode(drawn))
 
 
-@pytest.mark.parametrize(
-    ("precision", "native", "device", "products", "rounds"),
-    [
-        ("bf16", "bf16", "cpu", "fp32", True),
-        ("bf16", "fp32", "cpu", "fp32", False),
-        ("fp32", "bf16", "cpu", "fp32", False),
-        ("bf16", "bf16", "cuda", "bf16", False),
-        ("fp32", "bf16", "cuda", "fp32", False),
-    ],
-)
-def test_gpus_multiply_in_bf16_and_cpus_with_instructions_for_it_round_matrices_once(
-    monkeypatch: pytest.MonkeyPatch,
-    precision: Precision,
-    native: Precision,
-    device: str,
-    products: Precision,
-    rounds: bool,
-) -> None:
-    monkeypatch.setattr(sample, "native_precision", lambda device: native)
-    used: list[Precision] = []
-    monkeypatch.setattr(sample, "autocast", lambda device, precision: nullcontext(used.append(precision)))
-    monkeypatch.setattr(Network, "device", torch.device(device))
-    settings = SamplingConfig(precision=precision)
-    with sample.sampling_mode(cases.model(AR), settings):
-        assert used == [products]
-    assert sample._rounds_matrices(torch.device(device), settings) == rounds
-
-
-@pytest.mark.parametrize("kind", ["mixer", "convolution"])
-def test_blocks_other_than_attention_are_not_compiled(kind: str) -> None:
-    recipe = next(case for case in cases.autoregressive() if case.model.block.kind == kind)
-    with pytest.raises(ValueError, match="only attention can be compiled"):
-        sample_images(cases.model(recipe), 1, sampling=SamplingConfig(compile=True))
-
-
 @pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
 def test_cache_bytes_are_what_the_caches_of_an_image_take(recipe: Recipe) -> None:
     network = cases.network(recipe)
@@ -151,16 +108,12 @@ def test_fewer_images_are_predicted_at_a_time_where_memory_is_short(monkeypatch:
 
 
 def able(model: PretrainModel) -> list[str]:
-    verbs = ("sample", "complete", "reconstruct")
-    return [verb for verb in verbs if not refused(model, verb)]
-
-
-def refused(model: PretrainModel, verb: str) -> str:
-    try:
-        require(model, verb)
-    except ValueError as error:
-        return str(error)
-    return ""
+    found = []
+    for verb in ("sample", "complete", "reconstruct"):
+        with suppress(ValueError):
+            require(model, verb)
+            found.append(verb)
+    return found
 
 
 def test_a_model_says_what_it_can_be_asked_for() -> None:
@@ -172,10 +125,3 @@ def test_a_model_says_what_it_can_be_asked_for() -> None:
     assert able(cases.model(masked)) == ["complete", "reconstruct"]
     assert able(cases.model(means)) == ["reconstruct"]
     assert able(cases.model(headless)) == able(cases.model(unknown)) == []
-    assert refused(cases.model(masked), "sample") == (
-        "this model (objective: masked) cannot sample images; try isopix complete, isopix reconstruct, "
-        "isopix probe"
-    )
-    assert "isopix complete" not in refused(cases.model(means), "sample")
-    assert "regression head, which predicts a mean" in refused(cases.model(means), "complete")
-    assert "this network has no decoder" in refused(cases.model(headless), "reconstruct")

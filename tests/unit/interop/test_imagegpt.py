@@ -1,6 +1,5 @@
 """ImageGPT folders in and out: nothing is lost, nothing half written, and what ours cannot be is refused."""
 
-import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import torch
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
 from isopix.interop.imagegpt import export_imagegpt, read_imagegpt
-from isopix.storage import atomic
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import HEAD, change_json, change_weights, folder, load_file, network, revived
@@ -79,21 +77,15 @@ def replaced(name: str, tensor: torch.Tensor | None = None) -> Callable[[models.
 
 # Each would compute something else here: changes of the config, and of the weights.
 REFUSED: list[tuple[dict[str, Any], Callable[[models.Tensors], Any] | None, str]] = [
-    ({"model_type": "gpt2"}, None, "model_type is 'gpt2'"),
     ({"activation_function": "relu"}, None, "activation_function is 'relu'"),
-    ({"scale_attn_weights": False}, None, "scale_attn_weights is False"),
     ({"n_inner": 33}, None, "width 33, which is not a multiple of 16"),
-    ({"n_head": 3}, None, "heads"),
-    ({"n_layer": 3}, None, "tensor 'h.2."),
     ({"n_layer": 1}, None, "'transformer.h.1."),
     ({"n_positions": 49}, None, "tensor 'wpe.weight' has shape (48, 16)"),
     ({"vocab_size": 34}, None, "the palette has 32 colors; vocab_size 34 means 33 colors"),
     ({}, lambda t: t[f"{FC}.bias"][3:4].add_(1e-8), f"tensor '{FC}.bias' is a bias that is not zero"),
-    ({}, replaced(HEAD, torch.ones(3, 3)), f"tensor '{HEAD}' has shape (3, 3)"),
     ({}, replaced("extra", torch.ones(1)), "tensor 'extra' is not part of"),
     ({}, replaced(HEAD), "this is a base model without lm_head.weight"),
     ({}, replaced("ln_f.weight", torch.ones(16)), "'transformer.ln_f.weight'"),
-    ({}, replaced(HEAD, torch.ones(32, 16, dtype=torch.long)), "has dtype torch.int64"),
     ({}, lambda t: t.update({HEAD: t[HEAD].double() * 1e300}), "elements that are not finite"),
 ]
 
@@ -142,19 +134,12 @@ def test_a_palette_can_be_given(tmp_path: Path) -> None:
     assert "the palette has 31 colors" in refusal(read_imagegpt, source, given[1:])
 
 
-OTHERS = {
-    "masked": ("igpt.digits_bert", [], "masked model"),
-    "layer norms": ("igpt.digits", ["block.norm.kind=layer_norm"], "norm1.bias' has no place in"),
-    "biases": ("igpt.digits", ["block.attention_bias=true"], "attention.out.bias' has no place in"),
-}
-
-
-@pytest.mark.parametrize(("name", "words", "message"), OTHERS.values(), ids=list(OTHERS))
-def test_networks_that_imagegpt_cannot_represent_are_refused_by_name(
-    name: str, words: list[str], message: str
-) -> None:
-    net = network(name=name) if name != "igpt.digits" else network(*words)
-    assert message in refusal(lambda: export_imagegpt(net))
+def test_networks_that_imagegpt_cannot_represent_are_refused_by_name() -> None:
+    for net, message in (
+        (network(name="igpt.digits_bert"), "masked model"),
+        (network("block.norm.kind=layer_norm"), "norm1.bias' has no place in"),
+    ):
+        assert message in refusal(export_imagegpt, net)
 
 
 def test_only_an_empty_folder_is_filled(tmp_path: Path) -> None:
@@ -163,13 +148,3 @@ def test_only_an_empty_folder_is_filled(tmp_path: Path) -> None:
     before = files(tmp_path)
     assert "exists already" in refusal(folder, tmp_path)
     assert files(tmp_path) == before
-
-
-def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fill_up(path: Path, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(atomic, "write_bytes", fill_up)
-    with pytest.raises(RuntimeError, match="no space left on device"):
-        folder(tmp_path / "a")
-    assert list(tmp_path.iterdir()) == []

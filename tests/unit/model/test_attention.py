@@ -8,7 +8,6 @@ from isopix.core.types import Grid
 from isopix.model.attention import Attention
 from isopix.model.blocks.transformer import AxialSpec
 from isopix.model.kv_cache import AttentionCache
-from tests.laws import cases
 
 
 def drawn(causal: bool) -> tuple[Attention, torch.Tensor]:
@@ -62,20 +61,6 @@ def test_without_amx_one_query_reads_rounded_keys_and_values_but_rounds_no_produ
     expected = attended @ attention.out.weight.double().T + attention.out.bias.double()
     error = (found[:, 0] - expected).abs().max() / expected.abs().max()
     assert error < (0.02 if amx else 1e-6)
-
-
-@pytest.mark.parametrize("case", cases.CASES[::7], ids=cases.title)
-def test_a_backbone_has_the_weights_of_every_block_with_attention(case: cases.Recipe) -> None:
-    net = cases.busy(case)
-    backbone, kind = net.backbone, case.model.block.kind
-    assert backbone.has_attention_weights == (kind in ("transformer", "axial"))
-    if kind == "transformer":
-        inputs = net.inputs_of(cases.images(case))
-        found = list(backbone.attention_weights(inputs))
-        assert len(found) == case.model.depth
-        states = backbone.hidden_states(inputs)
-        for block, state, weights in zip(backbone.layers, states, found, strict=False):
-            torch.testing.assert_close(weights, block.attention.weights(block.norm1(state)))
 
 
 def test_axial_weights_are_those_of_rows_then_of_columns() -> None:

@@ -12,19 +12,14 @@ from isopix.codecs.base import Codec
 from isopix.codecs.patches import FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.generate.complete import reconstruct_images
 from isopix.model.heads import (
     ClassHead,
     HeadSpec,
     Likelihood,
     LinearHeadSpec,
-    NoHeadSpec,
     RegressionHeadSpec,
     UpsamplingHeadSpec,
 )
-from isopix.objectives.base import ObjectiveSpec, PretrainModel
-from isopix.objectives.objectives import Masked, NoObjective
-from isopix.recipes import registry
 
 GRID = Grid(2, 3)
 GRAY = GrayThumbnailSpec(patch_size=8).build(GRID)
@@ -109,25 +104,3 @@ def test_a_class_head_of_another_type_takes_float32_features(
     found = head.to(dtype)(pooled, torch.ones(5, 16))
     assert found.dtype == torch.promote_types(dtype, torch.float32)
     torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.1)
-
-
-@pytest.mark.parametrize(
-    ("objective", "line"), [(Masked(), "this network has no decoder"), (NoObjective(), "no pre-training")]
-)
-def test_a_network_without_a_head_or_an_objective_has_features_and_no_loss(
-    objective: ObjectiveSpec, line: str
-) -> None:
-    recipe = registry.resolve("vit.tiny", assignments=["depth=1", "width=16", "rows=16", "cols=16"]).recipe
-    recipe = recipe.updated(head=NoHeadSpec(), objective=objective)
-    assert not recipe.predicts_codes
-    model = PretrainModel(recipe.build(recipe.model.codec.placeholder(recipe.grid)), objective)
-    images, draw = torch.zeros(2, 3, 16, 16, dtype=torch.uint8), generator(0, "hide")
-    batch = model.make_batch(images, draw)
-    assert bool(batch.loss_mask.any()) == (batch.mask is not None) == objective.masks_input
-    assert len(list(model.network.features(images))) == 2
-    with pytest.raises(ValueError, match=line):
-        model(batch)
-    with pytest.raises(ValueError, match="this network has no decoder"):
-        model.network(images)
-    with pytest.raises(ValueError, match="this network has no decoder"):
-        reconstruct_images(model, images, generator=draw)

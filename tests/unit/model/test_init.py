@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from isopix.core.random import generator
-from isopix.model.blocks.transformer import TransformerSpec
 from isopix.model.init import InitTable, Ones, Zeros, initialize
-from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.network import Network
 from isopix.recipes import registry
 
@@ -151,8 +149,3 @@ def test_a_submodule_with_a_table_of_its_own_is_drawn_by_that_alone() -> None:
     assert (module.gate.bias == 1).all()
     assert module.gate.weight.any()
     assert not module.norm.bias.any()
-
-
-def test_a_part_inside_another_brings_its_rules_under_the_name_of_its_field() -> None:
-    block = TransformerSpec(mlp=TwoLayerMLPSpec())
-    assert block.init_table("vit").keys() >= {"attention.qkv", "mlp*.up", "mlp*.down.bias"}

@@ -56,11 +56,3 @@ def test_in_bf16_it_is_as_exact_as_the_clear_one(bias: bool, monkeypatch: pytest
         errors.append(relative_errors([outputs, *gradients(mlp, tokens, outputs)], exact))
     assert calls == [1]
     assert all(one < 1.25 * other for one, other in zip(*errors, strict=True)), errors
-
-
-def test_only_quick_gelu_in_bf16_is_computed_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TwoLayerMLP, "forward_by_silu", None)
-    tokens = torch.randn(1, 4, 32)
-    built(bias=True)(tokens)
-    with torch.autocast("cpu", torch.bfloat16):
-        built(bias=True, activation="gelu")(tokens)

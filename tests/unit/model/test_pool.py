@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.pool import POOLS, Pool, pool_tokens, pooled_width, require_pool
+from isopix.model.pool import POOLS, Pool, pool_tokens, pooled_width
 from isopix.probing.features import extract_features
 from tests.laws import cases
 
@@ -45,16 +45,6 @@ def test_a_pool_is_what_its_name_says(name: Pool, grid: Grid, num_prefix: int) -
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
     assert found.dtype == torch.float32
     assert found.shape[1] == pooled_width(name, grid, 4)
-
-
-@pytest.mark.parametrize("grid", [Grid(3, 8), Grid(8, 3)])
-def test_a_grid_that_is_too_small_is_refused(grid: Grid) -> None:
-    message = f"^pool grid4 needs 4 x 4 positions or more, and there are {grid.rows} x {grid.cols}$"
-    with pytest.raises(ValueError, match=message):
-        require_pool("grid4", grid)
-    with pytest.raises(ValueError, match=message):
-        pool_tokens(torch.zeros(1, 24, 2), "grid4", grid)
-    require_pool("grid2", grid)
 
 
 def test_several_pools_are_concatenated() -> None:

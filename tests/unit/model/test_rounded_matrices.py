@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from isopix.model import network as networks
-from isopix.model.attention import Attention
 from isopix.model.network import RoundedLinear, with_rounded_matrices
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -31,16 +30,6 @@ def test_matrices_of_attention_and_mlps_are_rounded_and_nothing_else(
         else:
             assert found[name] is parameter
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
-
-
-def test_only_matrices_of_the_size_or_larger_are_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = cases.busy(TRANSFORMER)
-    width = TRANSFORMER.model.width
-    monkeypatch.setattr(networks, "LARGE_MATRIX", 3 * width * width)
-    rounded = with_rounded_matrices(network)
-    [attention, *_] = (each for each in rounded.modules() if isinstance(each, Attention))
-    assert isinstance(attention.qkv, RoundedLinear)
-    assert not isinstance(attention.out, RoundedLinear)
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -44,23 +44,6 @@ def test_a_patch_depends_on_its_own_pixels_alone(stem: StemSpec) -> None:
     assert (before != after).any(-1).nonzero().tolist() == [[0, 1]]
 
 
-def test_linear_patches_are_one_matrix_over_all_pixels() -> None:
-    built, x = PatchEmbedSpec().build(PATCHES, WIDTH), images()
-    pixels = x[1, :, PATCH_SIZE:, PATCH_SIZE : 2 * PATCH_SIZE].float().flatten() / 127.5 - 1
-    expected = built.project.weight @ pixels + built.project.bias
-    torch.testing.assert_close(built(x)[0][1, 4], expected)
-
-
-def test_pixels_are_normalized_channel_by_channel() -> None:
-    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    stem, plain = (each.build(PATCHES, WIDTH) for each in (PatchEmbedSpec(mean=mean, std=std), STEMS[0]))
-    found, levels = stem.normalize(images().float()).double(), images().double() / 255
-    for channel in range(3):
-        expected = (levels[:, channel] - mean[channel]) / std[channel]
-        assert torch.allclose(found[:, channel], expected, atol=1e-5)
-    assert torch.equal(plain.normalize(images().float()), images().float() / 127.5 - 1)  # bit for bit
-
-
 def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> None:
     """13 bottlenecks of three, the first and the last; shortcuts are not counted, as in ResNet-50. Each stage
     but the first halves the side.

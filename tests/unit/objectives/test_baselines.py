@@ -7,18 +7,13 @@ import torch
 
 from isopix.codecs.patches import BytesSpec, GrayThumbnailSpec
 from isopix.core.types import Grid
-from isopix.model.heads import RegressionHeadSpec
-from isopix.objectives.base import TrainingBatch
-from isopix.objectives.baselines import LeftNeighbor, PairBaseline, TopNeighbor, Unigram, code_map
+from isopix.objectives.baselines import LeftNeighbor, PairBaseline, TopNeighbor, code_map
 from isopix.objectives.objectives import Autoregressive
 from tests.unit.objectives.code_batches import (
     CODEC,
     COLS,
-    HALF,
-    HELD_OUT,
     ROWS,
     TRAIN,
-    Objective,
     Picture,
     expected_loss,
     loss,
@@ -26,12 +21,6 @@ from tests.unit.objectives.code_batches import (
     picture,
     unigram,
 )
-
-
-@pytest.mark.parametrize("objective", [Autoregressive(), HALF])
-def test_the_unigram_is_the_frequency_in_training(objective: Objective) -> None:
-    expected = expected_loss(lambda image, hidden, row, col: unigram(image[row][col]), objective)
-    assert loss(Unigram, objective) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(("baseline", "up", "left"), [(LeftNeighbor, 0, 1), (TopNeighbor, 1, 0)])
@@ -51,22 +40,6 @@ def test_a_neighbor_predicts_by_the_pairs_in_training(
 
     expected = expected_loss(predict, Autoregressive())
     assert loss(baseline, Autoregressive()) == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_head_that_predicts_means_is_compared_with_the_mean_of_the_training_images() -> None:
-    """Half the squared error of levels scaled to [-1, 1], as by NumPy."""
-    grid = Grid(ROWS, COLS)
-    codec = BytesSpec().fit(TRAIN, grid, 0)
-    fitted = Unigram(codec, RegressionHeadSpec())
-    for images, add in ((TRAIN, fitted.fit), (HELD_OUT, fitted.update)):
-        targets = codec.encode(images)
-        everywhere = torch.ones_like(targets[..., :1], dtype=torch.bool)
-        add(TrainingBatch.with_equal_weights(images, None, targets, everywhere).masked_codes(codec))
-    levels, held_out = (each.double().numpy() / 127.5 - 1 for each in (TRAIN, HELD_OUT))
-    counted = TRAIN[:, 0].numel()
-    means = levels.sum((0, 2, 3)) / (counted + 256)  # each of 256 levels, of mean 0, is counted once more
-    expected = ((held_out - means[:, None, None]) ** 2).mean() / 2
-    assert fitted.pop_nats() == pytest.approx(expected, rel=1e-6)
 
 
 def test_codes_of_a_patch_are_laid_out_as_its_pixels() -> None:

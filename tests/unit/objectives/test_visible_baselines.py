@@ -15,8 +15,6 @@ from isopix.objectives.baselines import MaskedCodes
 from isopix.objectives.visible_baselines import (
     NearestVisible,
     VisibleHistogram,
-    _own_by_convolution,
-    _own_by_pairs,
     exact_matches,
     nearest_visible,
 )
@@ -51,12 +49,6 @@ def test_the_histogram_is_of_the_visible_codes_by_distance() -> None:
         return 0.9 * own / sum(weights.values()) + 0.1 * unigram(image[row][col])
 
     assert loss(VisibleHistogram, HALF) == pytest.approx(expected_loss(predict, HALF), rel=1e-9)
-
-
-def test_convolutions_and_pairs_give_the_same_weights() -> None:
-    batch = some_codes()
-    pairs, convolved = _own_by_pairs(batch), _own_by_convolution(batch, [0, 1, 2, 3])
-    assert torch.allclose(pairs[batch.in_loss], convolved[batch.in_loss], rtol=1e-9, atol=1e-12)
 
 
 def test_the_mean_of_the_histogram_is_the_mean_of_visible_levels_by_distance() -> None:

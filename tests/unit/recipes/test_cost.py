@@ -92,15 +92,6 @@ def test_dropping_tying_and_recomputation_are_counted() -> None:
     assert again.training_flops - plain.training_flops == int(4 * block)
 
 
-@pytest.mark.parametrize(("peak", "throughput"), [(1e15, 4e14), (None, 4e8)])
-def test_training_throughput_is_the_mfu_times_the_peak_or_a_measured_one(
-    monkeypatch: pytest.MonkeyPatch, peak: float | None, throughput: float
-) -> None:
-    monkeypatch.setattr(cost, "peak_flops", lambda device, precision: peak)
-    monkeypatch.setattr(cost, "matmul_throughput", lambda *given: 1e9)
-    assert cost.training_throughput(CPU, "bf16", 64) == pytest.approx(throughput)
-
-
 def test_matmul_throughput_counts_two_flops_per_multiply_add(monkeypatch: pytest.MonkeyPatch) -> None:
     """One product of [2048 x 8] and [8 x 32] in two seconds."""
     clock = iter([0.0, 0.0, 1.0, 2.0])
@@ -154,8 +145,3 @@ def test_the_estimate_for_a_depth_is_that_of_the_whole_network() -> None:
         check_memory(recipe, total=needed - 1, free=needed)
     assert check_memory(recipe, total=needed, free=needed).startswith("training needs about")
     assert check_memory(recipe, total=needed, free=2 * needed) == ""
-
-
-def test_small_recipes_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isopix.recipes.cost.recipe_memory", None)
-    assert check(resolved("igpt.tiny", "batch_size=4", "data.size=8")) == ""

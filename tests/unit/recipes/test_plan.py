@@ -77,9 +77,6 @@ def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
     ("text", "told"),
     [
         ("64H100", "devices '64H100'; allowed: a number of at least 1, x, and a device whose bf16 peak"),
-        ("0xH100", "as in 64xH100: B200, H200, H100"),
-        ("8xTPUv3 core", "devices '8xTPUv3 core'; allowed"),
-        ("8", "devices '8'; allowed"),
         ("6xH100", "not a multiple of 6 processes; allowed numbers of devices: 1, 2, 4, 8, 16"),
     ],
 )

@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-import torch
 
 import isopix
 from isopix.core.config import from_dict, to_dict
@@ -24,11 +23,6 @@ def test_recipe_to_file_to_recipe_is_the_identity(name: str) -> None:
     recipe = registry.find(name)
     assert recipe.name == name
     assert from_dict(Recipe, to_dict(recipe)) == recipe
-
-
-def test_an_unknown_recipe_suggests_the_nearest_and_lists_all() -> None:
-    with pytest.raises(ValueError, match=r"^unknown recipe 'igpt.tny'; did you mean 'igpt.tiny'. recipes: "):
-        registry.find("igpt.tny")
 
 
 def test_later_layers_win_and_say_so(tmp_path) -> None:
@@ -59,11 +53,9 @@ def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None
 @pytest.mark.parametrize(
     ("words", "path", "value"),
     [
-        (["steps=010"], "train.steps", 10),
         (["lr=1e-3"], "train.optimizer.lr", 0.001),
         (["data={rows: 16}"], "data.rows", 16),
         (["data={rows: 16}"], "data.source", "cifar10"),
-        (["block.norm=layer_norm"], "model.block.norm.kind", "layer_norm"),
         (["block.norm.epsilon=0.5", "block.norm=layer_norm"], "model.block.norm.epsilon", 0.5),
         (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
         (["data.holdout=null"], "data.holdout", None),
@@ -77,13 +69,9 @@ def test_words_mean_what_they_say(words: list[str], path: str, value: object) ->
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("dpth=4", "unknown setting 'dpth'; did you mean 'model.depth'? isopix recipe show NAME lists all"),
         ("learning_rate=1", "unknown setting 'learning_rate'; did you mean 'train.optimizer.lr'? isopix"),
-        ("block.kind=mixr", "'model.block.kind' is 'mixr'; did you mean 'mixer'? known: axial, convolution"),
         ("finetune.dropout=0.1", "'finetune' has no settings inside; it is null here"),
         ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
-        ("depth=true", "model.depth is True; it must be a number"),
-        ("block.norm.epsilon=-1", "model.block.norm: epsilon is -1.0; allowed: above 0"),
         ("accumulate=3", "train: batch_size 16 is not a multiple of accumulate 3"),
     ],
 )
@@ -97,19 +85,6 @@ def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
     message = r"'model\.codec\.palette_file' of the option is no longer a setting after later overrides"
     with pytest.raises(ValueError, match=message):
         registry.resolve("igpt.digits", options={"codec.palette_file": "x.npz"}, assignments=["codec=bytes"])
-
-
-def test_every_weight_is_a_function_of_the_seed() -> None:
-    def first(seed: int) -> torch.Tensor:
-        recipe = registry.resolve("igpt.digits", assignments=[f"seed={seed}"]).recipe
-        colors = torch.arange(17).float()[:, None].expand(17, 3) * 15
-        return recipe.build(recipe.model.codec.build(recipe.grid, colors)).backbone.blocks[0].mlp.up.weight
-
-    torch.manual_seed(1)
-    one = first(0)
-    torch.manual_seed(2)
-    assert torch.equal(one, first(0))
-    assert not torch.equal(one, first(1))
 
 
 def test_shown_settings_say_what_they_mean_and_where_a_changed_one_comes_from() -> None:

@@ -6,30 +6,23 @@ from pathlib import Path
 import pytest
 import torch
 
+from isopix.data.batches import Batches
 from isopix.recipes import registry
 from isopix.runs import checkpoint_writer
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
+from isopix.train.train_step import TrainStep
 
 CPU = torch.device("cpu")
-WORDS = [
-    "depth=1",
-    "width=16",
-    "steps=9",
-    "batch_size=4",
-    "checkpoint_every=2",
-    "data.limit=64",
-    "log_every=1",
-]
-WORDS += ["evaluate_images=8", "num_test_images=8"]
+WORDS = ["depth=1", "width=16", "steps=9", "batch_size=4", "checkpoint_every=2", "data.limit=64"]
+WORDS += ["evaluate_images=8", "num_test_images=8", "log_every=1"]
 
 
 def folders(run: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(run)): path.read_bytes() for path in run.glob("checkpoints/step-*/*.safetensors")
-    }
+    paths = run.glob("checkpoints/step-*/*.safetensors")
+    return {str(path.relative_to(run)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture
@@ -102,3 +95,26 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=move))
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
     assert resume_run(tmp_path / "moved", device=CPU, observer=RunObserver()).finished
+
+
+def test_a_rollback_leaves_out_the_batches_since_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+    batch, gradients = Batches.batch, TrainStep._add_gradients
+
+    def record(self, index):
+        used.append(index)
+        return batch(self, index)
+
+    def spoil(self, images):
+        losses = gradients(self, images)
+        if used[-1] == 2:  # the third batch
+            next(p for p in self.task.module.parameters() if p.grad is not None).grad.fill_(torch.nan)
+        return losses
+
+    monkeypatch.setattr(Batches, "batch", record)
+    monkeypatch.setattr(TrainStep, "_add_gradients", spoil)
+    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, "on_nonfinite=rollback", "steps=8"]).recipe
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    assert used == [0, 1, 2, 3, 4, 5, 6, 7, 8]

@@ -1,4 +1,4 @@
-"""Fine-tuning: where it starts, when it stops, and which weights are tested."""
+"""Fine-tuning: where it starts, when it stops, which weights are tested, and what it does unless told."""
 
 import json
 from pathlib import Path
@@ -8,13 +8,14 @@ import torch
 
 import isopix
 from isopix.core.types import Grid
+from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.start import prepare_finetune
+from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 
@@ -69,6 +70,9 @@ def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Pa
     assert sorted(accuracies(records, "validation")) == [0, 2, 4]
     assert max(each["step"] for each in records) == 4
     assert [each["step"] for each in records if "not above chance level" in str(each.get("text"))] == [4]
+    again = resume_run(tmp_path / "ft", device=CPU, observer=RunObserver())
+    assert (again.finished, again.step) == (True, 4)
+    assert list(log.read_log(tmp_path / "ft/log.jsonl")) == records
 
 
 @pytest.mark.parametrize(("weight", "layer"), [("0", "null"), ("0", "1"), ("1", "null")])
@@ -92,36 +96,6 @@ def test_without_a_generative_loss_none_is_logged_and_trained_parameters_are_cou
     assert environment["trained_parameters"] == moved
 
 
-def test_from_scratch_it_learns(tmp_path: Path) -> None:
-    words = [
-        *SMALL,
-        "width=32",
-        "steps=150",
-        "evaluate_every=75",
-        "data.augment=none",
-        "generative_weight=0.1",
-    ]
-    assert train_recipe(
-        prepare_finetune("igpt.digits", settings=words).recipe,
-        tmp_path / "ft",
-        device=CPU,
-        observer=RunObserver(),
-    ).finished
-    records = list(log.read_log(tmp_path / "ft/log.jsonl"))
-    assert accuracies(records, "test")[150] > 0.5
-    text = [each["text"] for each in records if each["kind"] == "note"]
-    assert not any("chance level" in each for each in text)
-
-
-def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_path: Path) -> None:
-    words = ("patience=1", "lr=1e-30")
-    records = finetuned(pretrained, tmp_path / "ft", *words)
-    again = resume_run(tmp_path / "ft", device=CPU, observer=RunObserver())
-    assert again.finished
-    assert again.step == 2
-    assert list(log.read_log(tmp_path / "ft/log.jsonl")) == records
-
-
 def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_labels(
     pretrained: Path, tmp_path: Path
 ) -> None:
@@ -132,55 +106,77 @@ def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_
     assert (second.data.labels_per_class, second.data.subset) == (None, 0)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["layer=3"], "finetune.layer 3 does not exist; allowed: 0 to 2"),
-        (["width=32"], "the weights have model.width=16, not 32; only the same network can start"),
-        (["objective=autoregressive"], 'objective.kind="masked", not "autoregressive"'),
-        (["generative_wieght=1"], "did you mean 'finetune.generative_weight'"),
-    ],
-)
-def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        prepare_finetune(str(pretrained), settings=words)
-
-
 def test_a_vision_transformer_is_fine_tuned_on_whole_images() -> None:
     """ViT section 3.2; without its decoder."""
     expected = FineTuneConfig(generative_weight=0.0, pool="first", mask_ratio=0.0, mask_at_eval=False)
     assert prepare_finetune("vit.tiny").recipe.finetune == expected
 
 
-PATCHES = ["data.source=digits", "data.size=32", "depth=1", "width=16", "steps=1", "batch_size=8"]
-UNSEEN = ["evaluate_images=8", "num_test_images=0", "data.limit=60"]
-
-
-def in_patches(name: str, out: Path, *words: str) -> str:
-    """A run of one step."""
-    train_recipe(
-        registry.resolve(name, assignments=[*PATCHES, *UNSEEN, *words]).recipe,
-        out,
-        device=CPU,
-        observer=RunObserver(),
-    )
-    return str(out)
-
-
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path: Path) -> None:
-    run = in_patches("vit.tiny", tmp_path / "pre")
-    words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch_size=8"]
-    recipe, initial = prepare_finetune(run, settings=[*words, *UNSEEN[:2]])
+    few = ["data.limit=60", "steps=1", "batch_size=8", "evaluate_images=8", "num_test_images=0"]
+    words = [*few, "data.source=digits", "data.size=32", "depth=1", "width=16"]
+    pretrained = registry.resolve("vit.tiny", assignments=words).recipe
+    train_recipe(pretrained, tmp_path / "pre", device=CPU, observer=RunObserver())
+    words = [*few, "data.size=48", f"interpolation={mode}"]
+    recipe, initial = prepare_finetune(str(tmp_path / "pre"), settings=words)
     name = "backbone.positions.table"
-    small = load_run(Path(run), device=CPU).network.tensors()[name]
+    small = load_run(tmp_path / "pre", device=CPU).network.tensors()[name]
     large = interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), mode)
     assert torch.equal(initial.network.tensors()[name], large)
-    assert not torch.equal(large, interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), other(mode)))
     train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
     again = load_run(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
 
 
-def other(mode: str) -> str:
-    return "bicubic" if mode == "bilinear" else "bilinear"
+@pytest.mark.parametrize(
+    ("name", "source", "expected"),
+    [
+        ("igpt.s", "imagenet-1k", ScaleCrop(flip=0.0)),
+        ("igpt.s", "cifar10", PadCropFlip()),
+        ("igpt.tiny", "/data/cifar", PadCropFlip()),
+        ("igpt.digits", "digits", NoAugmentation()),
+        ("patchformer.tiny", "/data/photos", PadCropFlip()),
+        ("vit.b16", "imagenet-1k", ScaleCrop(flip=0.5)),
+    ],
+)
+def test_the_augmentation_follows_the_dataset_then_the_recipe(
+    name: str, source: str, expected: AugmentationSpec
+) -> None:
+    recipe = finetune_recipe(registry.find(name), source, from_scratch=False)
+    assert recipe.data.augment == expected
+
+
+@pytest.mark.parametrize(("weight", "step", "valid"), [(0, 4, False), (1, 4, True), (0, 0, True)])
+def test_a_decoder_is_valid_where_it_was_trained_with_the_backbone(
+    pretrained: Path, tmp_path: Path, weight: int, step: int, valid: bool
+) -> None:
+    words = (f"generative_weight={weight}", "patience=null", "steps=4", "checkpoint_every=4")
+    finetuned(pretrained, tmp_path / "ft", *words)
+    loaded = load_run(tmp_path / f"ft/checkpoints/step-{step:08d}", device=CPU)
+    assert loaded.state.decoder_valid == valid
+    if not valid:
+        with pytest.raises(ValueError, match="sample needs the decoder, which does not fit this network"):
+            loaded.require_decoder("sample")
+
+
+def test_an_abandoned_decoder_is_valid_once_its_validation_loss_is_below_the_unigram_baseline(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    finetuned(pretrained, tmp_path / "one", "generative_weight=0", "patience=null", "lr=0.003", "steps=4")
+    words = ("generative_weight=1", "patience=null", "steps=60", "lr=0.02", "checkpoint_every=60")
+    records = finetuned(tmp_path / "one", tmp_path / "two", *words)
+    [unigram] = [each["nats"]["unigram"] for each in records if each.get("held_out") == "validation"]
+    losses = {each["step"]: each["loss_nats"] for each in records if each.get("split") == "validation"}
+    assert losses[0] > unigram > losses[60], "else the test shows nothing"
+    steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 60)]
+    assert [each.state.decoder_valid for each in steps] == [False, True]
+
+
+def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: Path) -> None:
+    assert load_run(pretrained, device=CPU).state.labels_seen == 0
+    finetuned(pretrained, tmp_path / "one", "steps=4", "data.labels_per_class=2")
+    finetuned(tmp_path / "one", tmp_path / "two", "steps=4", "data.labels_per_class=3")
+    finetuned(tmp_path / "two", tmp_path / "codes", "steps=4", "generative_weight=inf")
+    seen = [load_run(tmp_path / name, device=CPU).state.labels_seen for name in ("one", "two", "codes")]
+    assert seen == [20, 30, 30]  # the smaller subset is a part of the larger one

@@ -32,35 +32,23 @@ def test_the_same_call_continues_and_another_is_refused(tmp_path: Path) -> None:
     ]:
         with pytest.raises(ValueError, match=f"^the search in .* has {difference}; choose another --out$"):
             work(out, **changes)
-    with (
-        pytest.raises(ValueError, match="kind=search, not refit"),
-        folder_of_runs(out, GIVEN, "refit"),
-    ):
-        pass
     assert names(out) == before
 
 
-@pytest.mark.parametrize("left", [(), ("mine",), (".hidden",)], ids=str)
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, left: tuple[str, ...]) -> None:
-    for name in left:
-        (tmp_path / name).touch()
-    if left:
-        with pytest.raises(ValueError, match="is not empty"):
-            work(tmp_path, "one")
-        assert names(tmp_path) == {*left}
-        with pytest.raises(NotADirectoryError):
-            work(tmp_path / left[0] / "out", "one")
-    else:
+@pytest.mark.parametrize("left", ["mine", ".hidden"])
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).touch()
+    with pytest.raises(ValueError, match="is not empty"):
         work(tmp_path, "one")
+    assert names(tmp_path) == {left}
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, RuntimeError])
-def test_a_mistake_before_the_first_run_leaves_no_folder(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_mistake_before_the_first_run_leaves_no_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(error), folder_of_runs(out, GIVEN, "search"):
-        raise error
+    with pytest.raises(KeyboardInterrupt), folder_of_runs(out, GIVEN, "search"):
+        raise KeyboardInterrupt
     assert not out.exists()
     work(out, "one")
-    with pytest.raises(error), folder_of_runs(out, GIVEN, "search"):
-        raise error
+    with pytest.raises(KeyboardInterrupt), folder_of_runs(out, GIVEN, "search"):
+        raise KeyboardInterrupt
     assert "one" in names(out)

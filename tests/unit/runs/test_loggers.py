@@ -68,13 +68,10 @@ def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return FakePackage(monkeypatch, request.param)
 
 
-def pretrain(out: Path, *loggers: str, stop_at: int | None = None, words: tuple[str, ...] = ()) -> None:
-    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, *words]).recipe
-    steps: list[int] = []
+def pretrain(out: Path, *loggers: str, stop_at: int | None = None) -> None:
+    recipe, steps = registry.resolve("igpt.digits", assignments=WORDS).recipe, list[int]()
     observer = RunObserver(
-        record=lambda record: steps.append(record["step"]),
-        stop=lambda: steps[-1] == stop_at,
-        loggers=loggers,
+        record=lambda record: steps.append(record["step"]), stop=lambda: steps[-1] == stop_at, loggers=loggers
     )
     train_recipe(recipe, out, device=torch.device("cpu"), observer=observer)
 
@@ -117,17 +114,22 @@ def test_every_number_of_the_log_reaches_each_logger(
     assert capsys.readouterr().out == "this package prints\n"  # wandb's; the real one prints to stderr
 
 
-def test_a_resumed_run_continues_the_same_run_without_repeated_steps(
-    tmp_path: Path, package: FakePackage
-) -> None:
-    """It had reached the step after its last checkpoint when it was killed."""
-    out = tmp_path / "run"
-    pretrain(out, package.name, stop_at=3)
-    loggers = RunLoggers([package.name], RunFolder(out), record=pytest.fail)
+def resumed(out: Path, logger: str) -> None:
+    """A run that had reached the step after its last checkpoint when it was killed."""
+    pretrain(out, logger, stop_at=3)
+    loggers = RunLoggers([logger], RunFolder(out), record=pytest.fail)
     step = max(int(each.name.split("-")[1]) for each in RunFolder(out).checkpoints.iterdir())
     loggers.rewind(step)
     loggers.write({"kind": "train", "step": step + 1, "loss_nats": 99.0}, list)
-    isopix.resume(out, logger=[package.name], device="cpu")
+    if logger == "tensorboard":
+        loggers.close()
+    isopix.resume(out, logger=[logger], device="cpu")
+
+
+def test_a_resumed_run_continues_the_same_run_without_repeated_steps(
+    tmp_path: Path, package: FakePackage
+) -> None:
+    resumed(tmp_path / "run", package.name)
     assert len(package.opened) == 3
     assert len(package.ids()) == 1
     assert package.steps("train/loss_nats") == STEPS
@@ -138,13 +140,7 @@ def test_a_resumed_run_continues_the_same_run_without_repeated_steps(
 def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     out = tmp_path / "run"
-    pretrain(out, "tensorboard", stop_at=3)
-    loggers = RunLoggers(["tensorboard"], RunFolder(out), record=pytest.fail)
-    step = max(int(each.name.split("-")[1]) for each in RunFolder(out).checkpoints.iterdir())
-    loggers.rewind(step)
-    loggers.write({"kind": "train", "step": step + 1, "loss_nats": 99.0}, list)
-    loggers.close()
-    isopix.resume(out, logger=["tensorboard"], device="cpu")
+    resumed(out, "tensorboard")
     logged = [
         (each["step"], pytest.approx(each["loss_nats"], rel=1e-5))
         for each in read_log(out / "log.jsonl")

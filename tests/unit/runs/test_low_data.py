@@ -16,8 +16,8 @@ from isopix.runs.low_data import finetune_low_data, prepare_low_data
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
-from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
+from isopix.storage.checkpoint import load_checkpoint
 from isopix.storage.run_folder import RunFolder
 
 CPU = torch.device("cpu")
@@ -33,9 +33,8 @@ RIDGE = RidgeProbe()
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
-    train_recipe(
-        registry.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, observer=RunObserver()
-    )
+    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return out
 
 
@@ -61,9 +60,8 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) ->
     found = probe_low_data(sources, data, FEW, RIDGE, seed=0, device=CPU)
     assert list(found) == ["trained", "untrained", "raw pixels", "raw pixels, PCA"]
     for each in found.values():
-        assert [
-            (result.labels_per_class, result.num_train_images, len(result.errors)) for result in each
-        ] == [(1, 10, 2), (3, 30, 2)]
+        counts = [(one.labels_per_class, one.num_train_images, len(one.errors)) for one in each]
+        assert counts == [(1, 10, 2), (3, 30, 2)]
     features = {name: each[0].num_features for name, each in found.items()}
     assert features == {"trained": 16, "untrained": 16, "raw pixels": 192, "raw pixels, PCA": 16}
 
@@ -71,7 +69,7 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) ->
 def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, tmp_path: Path) -> None:
     data = load_dataset(loaded.recipe.data)
     subsets = label_subsets(data.train.labels, (1, 3), 2, loaded.recipe.train.seed)
-    start = start_of(run, loaded)
+    start, weights = start_of(run, loaded), loaded.network.tensors()
     [one, three] = finetune_low_data(start, FEW, tmp_path, CPU)
     assert (one.num_train_images, three.num_train_images) == (10, 30)
     assert one.num_test_images == len(data.test) == 180
@@ -79,6 +77,8 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, 
         for number, index in enumerate(drawn):
             recipe = load_run(folder_of(tmp_path, count, number), device=CPU).recipe
             subset = load_dataset(recipe.data).train
+            first = load_checkpoint(folder_of(tmp_path, count, number) / "checkpoints/step-00000000")
+            assert all(torch.equal(first.tensors["model"][name], each) for name, each in weights.items())
             assert torch.equal(subset.images, data.train.images[index])
     assert finetune_low_data(start, FEW, tmp_path, CPU) == (one, three)
     kept = read_json(folder_of(tmp_path, 1, 0) / "environment.json")["pretrained"]
@@ -91,28 +91,13 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
     one = replace(FEW, labels=(1,), subsets=1)
     start = start_of(run, loaded)
     finetune_low_data(start, one, tmp_path, CPU)
-    for other in (
-        start_of(run, loaded, "batch_size=4"),
-        start._replace(
-            initial=start.initial._replace(provenance={"pretrained": {"run": str(run), "step": 1}})
-        ),
-    ):
+    earlier = start.initial._replace(provenance={"pretrained": {"run": str(run), "step": 1}})
+    for other in (start_of(run, loaded, "batch_size=4"), start._replace(initial=earlier)):
         before = set(tmp_path.iterdir())
         finetune_low_data(other, one, tmp_path, CPU)
         assert len(set(tmp_path.iterdir()) - before) == 1
 
 
-def test_every_subset_starts_from_the_weights_of_the_run(
-    run: Path, loaded: LoadedRun, tmp_path: Path
-) -> None:
-    finetune_low_data(start_of(run, loaded, "lr=0.1"), FEW, tmp_path, CPU)
-    weights = loaded.network.tensors()
-    for folder in tmp_path.glob("*/labels-*"):
-        first = checkpoint.load_checkpoint(folder / "checkpoints/step-00000000").tensors["model"]
-        assert all(torch.equal(first[name], tensor) for name, tensor in weights.items())
-
-
-@pytest.mark.parametrize("word", ["seed=1", "data.limit=20", "data={source: cifar10}"])
-def test_the_images_are_those_that_are_probed(run: Path, loaded: LoadedRun, word: str) -> None:
+def test_the_images_are_those_that_are_probed(run: Path, loaded: LoadedRun) -> None:
     with pytest.raises(ValueError, match="cannot be set here: fine-tuning uses the images"):
-        start_of(run, loaded, word)
+        start_of(run, loaded, "data.limit=20")

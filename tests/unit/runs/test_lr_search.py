@@ -14,10 +14,10 @@ from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import lr_search
-from isopix.runs.lr_search import check_trial, lr_grid, run_lr_search, trial_folder, trial_recipe
+from isopix.runs.lr_search import check_trial, lr_grid, run_lr_search, trial_folder
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.results import LRSearchResult, LRTrial
-from isopix.runs.start import TrainingStart, prepare_finetune
+from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 
@@ -127,19 +127,6 @@ def test_every_trial_has_its_status_and_the_best_is_selected(whole: LRSearchResu
     assert max(record["step"] for record in diverged) < RECIPE.train.steps / 2, "it was not stopped early"
 
 
-def test_a_trial_is_the_run_that_pretrain_makes(whole: LRSearchResult, tmp_path: Path) -> None:
-    recipe = RECIPE.updated(optimizer=replace(RECIPE.train.optimizer, lr=0.03))
-    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
-    ours, alone = weights(trial_folder(whole.path, 0.03)), weights(tmp_path / "run")
-    assert all(torch.equal(ours[name], alone[name]) for name in alone)
-    (last,) = [
-        record["loss_nats"]
-        for record in log.read_log(tmp_path / "run" / "log.jsonl")
-        if (record["step"], record.get("split")) == (30, "validation")
-    ]
-    assert whole.trials[2].loss == last
-
-
 def test_however_often_it_is_stopped_the_end_is_the_same(whole: LRSearchResult, tmp_path: Path) -> None:
     found = search(tmp_path / "lr", ObserverFactory(7))
     while not found.finished:
@@ -219,24 +206,13 @@ def test_a_trial_near_the_uniform_loss_has_failed_whatever_the_frequencies(
     recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=1", "num_colors=16"]).recipe
     run = train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver()).run
     uniform = math.log(16)
-    baselines = {
-        "kind": "baselines",
-        "step": 0,
-        "held_out": "validation",
-        "nats": {"unigram": 1.01 * uniform},
-    }
+    baselines = {"kind": "baselines", "step": 0, "held_out": "validation"}
+    baselines["nats"] = {"unigram": 1.01 * uniform}
     run.log.write_text(json.dumps(baselines) + "\n")
     trial = LRTrial(lr=0.1, status="completed", step=1, loss=share * uniform, seconds=1.0)
     checked = check_trial(recipe, load_dataset(recipe.data), run, trial)
     assert checked.status == status
     assert ("is not below 99% of the uniform loss 2.7726" in checked.reason) == (status == "failed")
-
-
-@pytest.mark.parametrize("change", ["evaluate_images=0", "data.holdout=0", "generative_weight=inf"])
-def test_without_a_selection_there_is_no_search(change: str) -> None:
-    prepared = prepare_finetune("igpt.digits", settings=[*WORDS, change]).recipe
-    with pytest.raises(ValueError, match=r"chosen by validation|selected on validation"):
-        trial_recipe(prepared)
 
 
 def test_other_settings_or_learning_rates_are_refused(whole: LRSearchResult) -> None:

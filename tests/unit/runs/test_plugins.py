@@ -44,17 +44,6 @@ WORDS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _registries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is gone after it."""
-    for name in ("_KINDS", "_PLUGINS", "_NAMES"):
-        found = getattr(parts, name)
-        copy = {key: dict(value) if name == "_KINDS" else value for key, value in found.items()}
-        monkeypatch.setattr(parts, name, copy)
-    for name in ("RECIPES", "SINGLE"):
-        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
-
-
 def write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
@@ -66,12 +55,18 @@ def my_recipe(tmp_path: Path) -> Recipe:
     return registry.resolve("igpt.digits", assignments=[*WORDS, listed]).recipe
 
 
-def test_without_its_plugin_a_run_is_neither_loaded_nor_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def _stopped(tmp_path: Path) -> None:
+    """A run with the plugin that was stopped on its way."""
     asked = iter([False] * 3 + [True])
     stop = RunObserver(stop=lambda: next(asked, True))
     train_recipe(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=stop)
+
+
+@pytest.mark.usefixtures("_stopped")
+def test_without_its_plugin_a_run_is_neither_loaded_nor_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parts, "_PLUGINS", {})
     message = r"this run uses evaluator weight_norm of plugin .*norms.py \(SHA-256 "
     with pytest.raises(ValueError, match=message):
@@ -84,13 +79,11 @@ def hashed(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.usefixtures("_stopped")
 def test_a_run_is_resumed_with_a_corrected_plugin_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both hashes are in the log, the new one in new checkpoints and in results, the old one in the run's."""
-    asked = iter([False] * 3 + [True])
-    stop = RunObserver(stop=lambda: next(asked, True))
-    train_recipe(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=stop)
     with restored_registry():
         monkeypatch.setattr(parts, "_PLUGINS", {})
         del parts._KINDS["evaluator"]["weight_norm"]

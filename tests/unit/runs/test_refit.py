@@ -65,11 +65,8 @@ def whole(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_run_itself_trains_for_the_best_step_on_validation(whole: Path) -> None:
-    seen = {
-        each["step"]: each["accuracy"]
-        for each in log.read_log(whole / "selection/log.jsonl")
-        if each.get("split") == "validation"
-    }
+    evaluations = [each for each in log.read_log(whole / "selection/log.jsonl") if "split" in each]
+    seen = {each["step"]: each["accuracy"] for each in evaluations if each["split"] == "validation"}
     step = max(seen, key=lambda each: (seen[each], -each))
     environment = json.loads((whole / "environment.json").read_text())
     run = str(whole.resolve() / "selection")
@@ -153,13 +150,7 @@ def test_without_a_step_better_than_step_0_nothing_is_refit_or_tested(
 ) -> None:
     for _ in range(2):  # nor is the selection repeated
         with pytest.raises(RuntimeError, match=r"no step has a better validation accuracy than step 0 \("):
-            refit(
-                pretrained,
-                tmp_path / "ft",
-                "generative_weight=0",
-                "lr=1e-60",
-                "patience=2",
-            )
+            refit(pretrained, tmp_path / "ft", "generative_weight=0", "lr=1e-60", "patience=2")
     assert not (tmp_path / "ft/log.jsonl").exists()
     assert of_test(tmp_path / "ft/selection") == []
 
@@ -167,12 +158,8 @@ def test_without_a_step_better_than_step_0_nothing_is_refit_or_tested(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        (
-            "data.train_on_validation=true",
-            "data.train_on_validation=true leaves none; give one of the two",
-        ),
+        ("data.train_on_validation=true", "data.train_on_validation=true leaves none"),
         ("patience=null", "patience=null or generative_weight=inf selects none"),
-        ("generative_weight=inf", "patience=null or generative_weight=inf selects none"),
         ("data.labels_per_class=4", "data.labels_per_class=4 on a subset"),
         ("data.holdout=0", "chosen by validation images, and dataset 'digits' has none"),
         ("evaluate_images=0", "selected on validation images; set evaluate_images above 0"),

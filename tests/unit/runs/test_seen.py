@@ -51,19 +51,12 @@ def pixels(images: torch.Tensor) -> set[bytes]:
     return {image.numpy().tobytes() for image in images}
 
 
-def test_a_run_records_the_images_that_it_is_trained_on(tmp_path: Path, archive: Path) -> None:
-    run = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
-    seen, data = load_seen(run.path, {}), dataset(archive)
-    assert seen is not None
-    assert data.train.hashes is not None
-    assert seen.tolist() == sorted(set(data.train.hashes.tolist()))
-    assert load_seen(next((run.path / "checkpoints").iterdir()), {}).tolist() == seen.tolist()
-
-
 def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(tmp_path: Path, archive: Path) -> None:
     source = isopix.pretrain("igpt.digits", *SETTINGS, data=archive, out=tmp_path / "run")
     tuned = isopix.finetune(source, *TUNING, "patience=null", out=tmp_path / "tuned")
     parts = [dataset(archive), dataset(archive, seed=5)]
+    assert hashes_of(source.path) == set(parts[0].train.hashes.tolist())
+    assert hashes_of(next((source.path / "checkpoints").iterdir())) == hashes_of(source.path)
     expected = {number for data in parts for number in data.train.hashes.tolist()}
     assert hashes_of(tuned.path) == expected
     found = isopix.evaluate(tuned.path)
@@ -90,13 +83,9 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
     with np.load(archive) as arrays:
         images = arrays["x_train"]
     fresh = np.random.default_rng(1).integers(0, 256, (70, 8, 8), dtype=np.uint8)
-    np.savez(
-        tmp_path / "other.npz",
-        x_train=fresh[:40],
-        y_train=np.arange(40) % 2,
-        x_test=np.concatenate([images, fresh[40:]]),
-        y_test=np.arange(90) % 2,
-    )
+    labels = {"y_train": np.arange(40) % 2, "y_test": np.arange(90) % 2}
+    tested = np.concatenate([images, fresh[40:]])
+    np.savez(tmp_path / "other.npz", x_train=fresh[:40], x_test=tested, **labels)
     with caplog.at_level(logging.WARNING):
         found = isopix.probe(run, "l2_grid=[0.1]", data=tmp_path / "other.npz")
     trained = len(load_seen(run.path, {}))

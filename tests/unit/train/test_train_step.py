@@ -143,8 +143,6 @@ def test_a_resumed_optimizer_goes_on_as_one_that_was_not_stopped(cls: type, tmp_
     ("change", "message"),
     [
         ({"network.head.project.weight/exp_avg": torch.zeros(1)}, "is .1,. of torch.float32, not"),
-        ({"network.head.project.weight/exp_avg": torch.zeros(1).double()}, "float64"),
-        ({"network.head.project.weight/step": torch.zeros(0)}, "is .0,. of torch.float32, not .. of"),
         ({"other/exp_avg": torch.zeros(1)}, "belongs to no parameter"),
     ],
 )
@@ -180,14 +178,8 @@ def test_a_large_gradient_is_scaled_down_to_the_norm_and_a_small_one_kept(max_no
     """A first step of plain SGD moves the weights by lr times the gradient."""
     moved = []
     for limit in (None, max_norm):
-        one = TrainStep(
-            PretrainTask(cases.model(RECIPE)),
-            SGD(lr=0.5, momentum=0.0),
-            accumulate=2,
-            precision="fp32",
-            compiled=False,
-            max_grad_norm=limit,
-        )
+        task, settings = PretrainTask(cases.model(RECIPE)), {"precision": "fp32", "compiled": False}
+        one = TrainStep(task, SGD(lr=0.5, momentum=0.0), accumulate=2, max_grad_norm=limit, **settings)
         before = weights(one)
         one(batch(one), step=1, lr_factor=1.0)
         after = weights(one)
