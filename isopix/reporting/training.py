@@ -183,8 +183,7 @@ def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
 
 def _images(run: RunRecord) -> str:
     """Return the settings that decide which images the accuracies are of, but for the seed."""
-    data = run.settings.get("data", {})
-    return json.dumps([data.get(key) for key in ("source", "holdout", "limit")])
+    return json.dumps([run.settings.get("data", {}).get(key) for key in ("source", "holdout", "limit")])
 
 
 def training_cost(run: RunRecord) -> Iterator[tuple[str, str]]:
