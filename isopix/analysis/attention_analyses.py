@@ -38,7 +38,6 @@ class AttentionDistance(_AttentionAnalysis):
     """Distance in pixels and entropy in nats of every head: mean and standard deviation over images."""
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return distance and entropy by layer and head, also relative to uniform attention."""
         patch_size = given.codec.patch_size
         found = attention_per_head(
             given.network, given.images, patch_size=patch_size, renormalize=given.renormalize
@@ -106,7 +105,6 @@ class AttentionMaps(_AttentionAnalysis):
     """Attention of every head of every layer, from some positions of one image."""
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return by query and layer the map and entropy (nats) of each head, and the uniform map."""
         found = _attention(given)
         maps, uniform = _on_grid(given, found.heads), _on_grid(given, found.uniform_heads)
         entropies = torch.special.entr(found.heads).sum(-1)
@@ -131,7 +129,6 @@ class AttentionRollout(_AttentionAnalysis):
     """Attention rollout over all layers, from some positions of one image."""
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return a map by query position, and the map of uniform attention."""
         found = _attention(given)
         maps, uniform = _on_grid(given, found.rollout), _on_grid(given, found.uniform_rollout)
         return _by_query(given, rollout=maps, uniform=uniform)

@@ -20,8 +20,6 @@ from isopix.plots.style import Figure
 Numbers = Mapping[str, Any]  # JSON values
 QueryPosition = tuple[int, int] | Literal["class"]  # row and column of a position, or the class token
 
-SIGNIFICANT_DIGITS = 4
-
 
 @dataclass(frozen=True)
 class AnalysisInput:
@@ -71,7 +69,6 @@ class AnalysisInput:
         return self.query_positions or (CLASS_TOKEN if self.backbone.num_prefix_tokens else lower_center,)
 
     def common_results(self) -> dict[str, Any]:
-        """Return the fields that every analysis reports: sizes of the network and the grid."""
         return {"grid": list(self.backbone.grid), "patch_size": self.codec.patch_size, "causal": self.causal}
 
 
@@ -108,7 +105,7 @@ def image_source(numbers: Numbers) -> str:
     return f" of {Path(str(data)).name} ({split})" if data else ""
 
 
-def rounded(values: Tensor, digits: int = SIGNIFICANT_DIGITS) -> Any:
+def rounded(values: Tensor, digits: int = 4) -> Any:
     """Return a tensor as nested lists, rounded to significant digits."""
     nested: list[Any] = [float(f"{value:.{digits}g}") for value in values.flatten().tolist()]
     for side in reversed(values.shape[1:]):

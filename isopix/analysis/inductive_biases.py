@@ -28,8 +28,6 @@ FLIP_HIGH_BIT = 0x80  # moves a level by 128 of 256
 BATCH_SIZE = 16
 MAX_IMAGES = 32  # of the analysis; each takes seven forward passes
 
-Permutations = Int[Tensor, "B N"]
-
 
 class ReceptiveField(NamedTuple):
     """Where a change of one position shows: fractions by (row, column) offset, [2 rows - 1, 2 cols - 1].
@@ -48,7 +46,6 @@ class ReceptiveField(NamedTuple):
 
     @property
     def mean_distance(self) -> float:
-        """The mean distance, in positions."""
         return float(self.profile @ np.arange(len(self.profile)))
 
     @property
@@ -58,8 +55,6 @@ class ReceptiveField(NamedTuple):
 
 
 class BiasMeasurements(NamedTuple):
-    """The three measurements of a network, for layers 0..L."""
-
     translation_error: list[float]
     receptive_field: list[ReceptiveField]
     permutation_error: list[float]
@@ -143,7 +138,6 @@ class RelativeError:
         self.sum_b: Tensor | float = 0.0
 
     def add(self, a: Float[Tensor, "M D"], b: Float[Tensor, "M D"]) -> None:
-        """Add corresponding rows."""
         a, b = a.cpu().double(), b.cpu().double()  # not every device has float64
         self.count += len(a)
         self.squared_error += float((a - b).square().sum())
@@ -161,7 +155,7 @@ class RelativeError:
 
 @torch.no_grad()
 def _equivariance_error(
-    network: Network, images: Images, orders: Permutations, inside: Bool[Tensor, " N"]
+    network: Network, images: Images, orders: Int[Tensor, "B N"], inside: Bool[Tensor, " N"]
 ) -> list[float]:
     grid, errors = network.backbone.grid, [RelativeError() for _ in range(network.backbone.depth + 1)]
     for batch, order in zip(torch.split(images, BATCH_SIZE), torch.split(orders, BATCH_SIZE), strict=True):
@@ -196,7 +190,6 @@ class InductiveBiases(Analysis):
         return None if min(rows, cols) > 1 else f"a {rows} x {cols} grid is too small to be shifted"
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return the three measurements by layer, on at most 32 images."""
         images = given.images[:MAX_IMAGES]
         biases = measure_inductive_biases(given.network, images, generator(given.seed, "biases"))
         return {

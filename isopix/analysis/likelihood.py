@@ -50,7 +50,6 @@ class CodeNats(NamedTuple):
 
     @property
     def per_image(self) -> PerImage:
-        """Mean nats per predicted code of each image."""
         return self.nats.sum((1, 2)) / self.times.sum((1, 2)).clamp(min=1)
 
 

@@ -185,7 +185,6 @@ class PositionEmbeddings(Analysis):
         return None if _position_table(network).any() else "this network has no position embeddings"
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return similarity maps and layout scores."""
         grid, table = given.backbone.grid, _position_table(given.network)
         similarity = position_similarity(table)
         maps = similarity_maps(similarity, grid)

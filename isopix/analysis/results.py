@@ -80,7 +80,6 @@ class ScoreResult(Result):
         return "Images with their surprise maps: nats per pixel, brighter for less likely, all on one scale."
 
     def tables(self) -> list[Table]:
-        """Return the means of both datasets, their least likely images, and the AUROC."""
         both = [self.images, *([] if self.against is None else [self.against])]
         tables = [table for each in both for table in (_summary_table(each), _least_likely_table(each))]
         if self.against is not None:
@@ -147,7 +146,6 @@ class NeighborsResult(Result):
         return f"{pairs}, by the features of layer {self.layer}."
 
     def tables(self) -> list[Table]:
-        """Return the first of both lists."""
         images = f"{self.num_images:,} images of {self.data}, layer {self.layer}"
         title = f"{images}; pairs with a similarity of {self.threshold:g} or more: {self.num_duplicates:,}"
         pairs = [
@@ -197,7 +195,6 @@ class AnalysisResult(Result):
         return self.shown
 
     def figures(self) -> Iterator[tuple[str, Any]]:
-        """Yield the figure of each analysis that is registered."""
         from isopix.analysis.run import registered_analyses  # noqa: PLC0415
 
         registered = registered_analyses()
@@ -206,6 +203,5 @@ class AnalysisResult(Result):
                 yield f"{analysis.caption(numbers)} Step {numbers['step']:,}.", analysis.figure(numbers)
 
     def notes(self) -> list[str]:
-        """Return the analyses that do not apply, and why, too."""
         absent = [f"{name} does not apply: {reason}" for name, reason in self.not_applicable.items()]
         return [*absent, *super().notes()]

@@ -80,7 +80,10 @@ def _command(verb: Verb) -> Callable[..., None]:
 def _option(parameter: inspect.Parameter) -> inspect.Parameter:
     named = any(getattr(extra, "name", None) for extra in get_args(parameter.annotation)[1:])
     kind = KEYWORD if named else parameter.kind
-    return parameter.replace(kind=kind, annotation=_typed(parameter.annotation))
+    hint = _typed(parameter.annotation)
+    if parameter.default == ():
+        hint = Annotated[hint, Parameter(show_default=False)]
+    return parameter.replace(kind=kind, annotation=hint)
 
 
 def _typed(hint: Any) -> Any:

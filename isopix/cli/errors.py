@@ -139,7 +139,6 @@ def _name(argument: Argument) -> str:
 
 
 def _suggestion(given: str, names: Iterable[str], similarity: float = SIMILARITY) -> str:
-    """Return "did you mean ...?" if one of the names, without its dashes, is close to the given one."""
     bare = {name.lstrip("-"): name for name in names}
     word = given.lstrip("-")
     return did_you_mean(SYNONYMS.get(word, word), bare, similarity=similarity, shown=bare.__getitem__)

@@ -18,8 +18,6 @@ CLOSED_PIPE = 128 + 13  # exit code of a program that SIGPIPE ends, which Window
 
 @runtime_checkable
 class _Stream(Protocol):
-    """What is used of a standard stream."""
-
     def write(self, text: str, /) -> int: ...
     def flush(self) -> None: ...
     def fileno(self) -> int: ...
@@ -41,11 +39,9 @@ class Output:
         return getattr(self._stream(), attribute)
 
     def write(self, text: str) -> int:
-        """Write text."""
         return self._attempt(lambda: self._stream().write(text))
 
     def flush(self) -> None:
-        """Flush what was written."""
         self._attempt(self._stream().flush)
 
     def _stream(self) -> "_Stream":

@@ -34,7 +34,6 @@ class LabeledBatch(NamedTuple):
     weights: Float[Tensor, " B"]
 
     def to(self, device: torch.device) -> "LabeledBatch":
-        """Return the batch on a device."""
         batch, *rest = self
         return LabeledBatch(batch.to(device), *(item.to(device, non_blocking=True) for item in rest))
 
@@ -132,7 +131,6 @@ class FineTuneModel(nn.Module):
     def class_logits(
         self, states: HiddenState, dropout_mask: Float[Tensor, "B _"] | None = None
     ) -> ClassLogits:
-        """Return the class logits [B C] of hidden states."""
         backbone = self.network.backbone
         pooled = pool_tokens(states, self.settings.pool, backbone.grid, backbone.num_prefix_tokens)
         return self.head(pooled, dropout_mask)
@@ -146,7 +144,6 @@ class FineTuneModel(nn.Module):
         return (losses * labeled.weights).sum()
 
     def _states(self, batch: TrainingBatch) -> tuple[HiddenState, HiddenState | None]:
-        """Return what the class head and the head of codes read, the latter if its loss is computed."""
         backbone, generative = self.network.backbone, self.settings.has_generative_loss
         visible = None if batch.mask is None else self.objective.num_visible(*batch.targets.shape[1:])
         layers = [self.layer, backbone.depth] if generative else [self.layer]

@@ -38,7 +38,6 @@ class EvaluationResult(Result):
     metrics: ClassificationMetrics
 
     def tables(self) -> list[Table]:
-        """Return the metrics, and the accuracy of each class."""
         metrics, masks = self.metrics, self.mask_ensemble
         vote = f"accuracy, majority vote of {masks} masks" if masks > 1 else "accuracy"
         rows = [(vote, percent_with_interval(metrics.accuracy, *metrics.interval))]

@@ -33,7 +33,6 @@ class WeightMapping(NamedTuple):
     to_source: Callable[[Tensors], Tensors]
 
     def for_layer(self, layer: int) -> "WeightMapping":
-        """Return the mapping with the layer's number in its names."""
         source, target = (tuple(name.format(layer) for name in names) for names in self[:2])
         return self._replace(source=source, target=target)
 
@@ -64,7 +63,6 @@ class Naming(NamedTuple):
         return names
 
     def skip_reason(self, name: str) -> str:
-        """Return why a tensor is not imported; an empty string if it is."""
         return next((reason for pattern, reason in self.skipped if re.fullmatch(pattern, name)), "")
 
 

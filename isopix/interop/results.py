@@ -24,7 +24,6 @@ class ConversionResult(Result):
     model_class: str = ""
 
     def tables(self) -> list[Table]:
-        """Return what became of the tensors."""
         rows = [
             ("loaded", self.tensors),
             *((f"skipped, {rule}", count) for rule, count in self.skipped.items()),
@@ -37,7 +36,6 @@ class ConversionResult(Result):
         return [Table(f"{self.origin}{step}: {size}", ["tensors", "number"], rows)]
 
     def notes(self) -> list[str]:
-        """Return how to go on."""
         lines = super().notes()
         if self.model_class:
             return [*lines, f"load with: transformers.{self.model_class}.from_pretrained('{self.path}')"]
@@ -53,5 +51,4 @@ class PublicationResult(Result):
     step: int
 
     def notes(self) -> list[str]:
-        """Return where it is."""
         return [f"published step {self.step}: {self.url}"]

@@ -35,8 +35,6 @@ DTYPES = {  # by TensorFlow's numbers; tensors of other types are listed all the
 
 
 class TensorEntry(NamedTuple):
-    """Index entry of one tensor."""
-
     dtype: int  # TensorFlow's number
     shape: tuple[int, ...]
     shard: int

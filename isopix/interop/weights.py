@@ -42,7 +42,6 @@ class ExportedModel:
 
     @property
     def model_class(self) -> str:
-        """The class of `transformers` that loads it."""
         return str(self.files[CONFIG]["architectures"][0])
 
     def write(self, folder: Path, *, card: str) -> None:

@@ -131,7 +131,6 @@ class PretrainedModel(FeatureExtractor):
             return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
-        """Return the settings with the precision of this model, where they have none."""
         return replace(sampling, precision=sampling.precision or self.precision)
 
     @checked
@@ -200,7 +199,6 @@ class PretrainedModel(FeatureExtractor):
         return Prompt(inputs, completion_mask(chosen, codec, len(inputs), seed=seed), each)
 
     def require(self, verb: Literal["sample", "complete", "reconstruct"]) -> None:
-        """Raise ValueError unless the model can be asked for this."""
         require(self.loaded.model, verb)
         self.loaded.require_decoder(verb)
 

@@ -87,7 +87,6 @@ class Run:
 
     @property
     def recipe(self) -> Recipe:
-        """All settings of the run."""
         return saved_recipe(self.folder)
 
     @property

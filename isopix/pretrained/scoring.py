@@ -149,5 +149,4 @@ def save_scores(path: Path, result: ScoreResult, pictures: Sequence[MappedImages
 
 
 def _least_likely(scores: torch.Tensor) -> list[int]:
-    """Return the indices of the images by the score of the model, the least likely first."""
     return list(scores.argsort(descending=True, stable=True).tolist())

@@ -29,7 +29,6 @@ class ProbeProblem:
 
     @cached_property
     def classes(self) -> Int[Tensor, " C"]:
-        """The classes of train, sorted."""
         return torch.tensor(sorted(set(self.splits.train.labels.tolist())), device=self.device)
 
     def class_indices(self, labels: Labels) -> Labels:
@@ -38,7 +37,6 @@ class ProbeProblem:
         return indices.clamp(max=len(self.classes) - 1)
 
     def is_correct(self, predictions: Int[Tensor, "... B"], labels: Labels) -> Bool[Tensor, "... B"]:
-        """Compare predictions, as indices into `classes`, with the labels."""
         return self.classes[predictions] == labels.to(self.classes.device)
 
     def parts(self, num_layers: int) -> "Iterator[ProbeProblem]":

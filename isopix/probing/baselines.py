@@ -154,8 +154,6 @@ def raw_pixels(images: Images) -> Float[Tensor, "1 B D"]:
 
 
 class PixelFeatures(FeatureSource):
-    """Raw pixels as features."""
-
     def read(self, view: View) -> Iterator[Features]:
         return map(raw_pixels, image_batches(view.images))
 
@@ -188,7 +186,6 @@ class PixelComponents(FeatureSource):
         return map(self.project, PixelFeatures().read(view))
 
     def project(self, pixels: Float[Tensor, "1 B P"]) -> Float[Tensor, "1 B D"]:
-        """Return the components of all pixels."""
         return (pixels - self.mean) @ self.components
 
     def identity(self) -> str:

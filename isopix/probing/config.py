@@ -45,9 +45,7 @@ class ProbeConfig:
 class LowDataConfig:
     """Which labels a probe or fine-tuning gets, and how it is selected."""
 
-    labels: Annotated[
-        tuple[int | str, ...], Parameter(consume_multiple=True, negative="", show_default=False)
-    ] = ()
+    labels: Annotated[tuple[int | str, ...], Parameter(consume_multiple=True, negative="")] = ()
     """Labeled images per class, one or more numbers, or percentages as in 10%. Default: 4, 25 and 400, as far
     as the classes have them.
     """

@@ -120,11 +120,8 @@ class View(NamedTuple):
 
 
 class FeatureSource(abc.ABC):
-    """What features are read from."""
-
     @property
     def first_layer(self) -> int:
-        """The number of the first layer that is read."""
         return 0
 
     @property

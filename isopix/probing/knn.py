@@ -46,7 +46,6 @@ class KnnProbe(ProbeMethod):
         targets = problem.class_indices(splits.train.labels)
 
         def votes(features: Features, neighbors_grid: Sequence[int]) -> Float[Tensor, "S B C"]:
-            """Return each class's fraction of the votes, for each k of the grid."""
             queries = F.normalize(standardizer(features)[0], dim=-1)
             votes = queries.new_zeros(len(neighbors_grid), len(queries), len(problem.classes))
             parts = zip(torch.split(votes, BATCH_SIZE, 1), torch.split(queries, BATCH_SIZE), strict=True)

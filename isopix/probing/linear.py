@@ -48,7 +48,6 @@ class L2PenalizedProbe(ProbeMethod):
         """Return the minimum for each layer and each of its penalties, in float64 on the features' device."""
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
-        """Return estimates of the probabilities of the classes."""
         return logits.softmax(-1)
 
     def grid(self) -> Mapping[str, Sequence[Number]]:
@@ -73,7 +72,6 @@ class L2PenalizedProbe(ProbeMethod):
         def select(
             layers: slice | Int[Tensor, " E"], l2_grid: tuple[float, ...]
         ) -> tuple[LinearFits, Float[Tensor, " E"]]:
-            """Return the fit of highest validation accuracy of each of these layers, and the accuracies."""
             # In descending order, so that of equally good penalties the largest is selected.
             grid = torch.tensor(sorted(l2_grid, reverse=True), dtype=torch.float64, device=device)
             features = train.features[layers]

@@ -42,7 +42,6 @@ class LinearFits(NamedTuple):
     converged: Bool[Tensor, "F S"]
 
     def take(self, columns: Int[Tensor, "F T"]) -> "LinearFits":
-        """Return the fits of each layer at these indices of penalties."""
         rows = torch.arange(len(columns), device=columns.device)[:, None]
         return LinearFits(*(each[rows, columns] for each in self))
 

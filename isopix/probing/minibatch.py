@@ -38,7 +38,6 @@ class LinearClassifiers:
 
     @staticmethod
     def zeros(problem: ProbeProblem, num_rates: int = 1) -> "LinearClassifiers":
-        """Return zero weights for all layers of a problem."""
         layers, _, width = problem.splits.train.features.shape
         columns = num_rates * len(problem.classes)
         matrix = torch.zeros(layers, width, columns, device=problem.device)
@@ -64,14 +63,12 @@ class LinearClassifiers:
         return losses, (x.mT @ flat, flat.sum(1, keepdim=True))
 
     def take(self, selected: Int[Tensor, " F"]) -> "LinearClassifiers":
-        """Return those of one learning rate per layer."""
         apart = (rearrange(each, "f d (r k) -> f r d k", r=self.num_rates) for each in self.tensors)
         layers = torch.arange(len(selected))
         matrix, intercepts = (each[layers, selected.to(each.device)] for each in apart)
         return LinearClassifiers(matrix, intercepts, 1)
 
     def evaluate(self, images: "BatchReader") -> tuple[Float[Tensor, "F R"], Float[Tensor, "F R"]]:
-        """Return mean nats per image, and accuracy, on the CPU."""
         problem = images.problem
         losses, correct = torch.zeros(2, len(self.matrix), self.num_rates, dtype=torch.float64)
         for x, labels in images.chunks():
@@ -93,7 +90,6 @@ class BatchReader:
     standardizer: Standardizer
 
     def shuffled(self, batch_size: int, steps: int) -> Iterator[tuple[Features, Labels]]:
-        """Yield a batch and the indices of its classes for each step."""
         seed = self.problem.seed
         order = ShuffledIndices(len(self.split), batch_size=batch_size, seed=seed, purpose="probe.order")
         for step in range(steps):
@@ -101,7 +97,6 @@ class BatchReader:
             yield x, self.problem.class_indices(labels)
 
     def chunks(self) -> Iterator[tuple[Features, Labels]]:
-        """Iterate over all images."""
         return map(self._standardized, self.split.chunks())
 
     def _standardized(self, split: FeatureSplit) -> tuple[Features, Labels]:

@@ -178,7 +178,6 @@ def vote(predictions: Int[Tensor, "K B"], random: torch.Generator) -> Labels:
 def _concat(
     splits: FeatureSplits, best_index: int, method: ProbeMethod, config: ProbeConfig, device: torch.device
 ) -> ConcatScore | None:
-    """Probe the layers around the best one, concatenated and moved inwards at an end; none if one."""
     count = len(splits.train.features)
     size = min(config.concat, count)
     start = min(max(best_index - config.concat // 2, 0), count - size)

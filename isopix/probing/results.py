@@ -61,7 +61,6 @@ class LayerScores:
 
     @property
     def best(self) -> LayerScore:
-        """The score to report: that of the layer with the highest validation accuracy."""
         return self.layers[self.best_index]
 
 
@@ -94,12 +93,10 @@ class ProbeResult(Result):
 
     @property
     def best(self) -> LayerScore:
-        """The layer with the highest validation accuracy."""
         return self.network.best
 
     @property
     def accuracy(self) -> float:
-        """Test accuracy of the best layer."""
         return self.best.test_accuracy
 
     @property
@@ -123,7 +120,6 @@ class ProbeResult(Result):
         return ", ".join([*parts, *([vote] if masks else [])])
 
     def tables(self) -> list[Table]:
-        """Return the scores of the layers, and of the baselines with the gain over the best of them."""
         measured = f", {self.measurement.line}" if self.measurement else ""
         masked = ("single mask", "averaged") if self.config.mask_ensemble else ()
         accuracy = "test accuracy (95 % CI)"
@@ -134,7 +130,6 @@ class ProbeResult(Result):
         ]
 
     def figures(self) -> Iterator[tuple[str, Any]]:
-        """Yield the test accuracy by layer."""
         from isopix.plots.curves import plot_probe_accuracy  # noqa: PLC0415
 
         groups = self.network.num_test_groups
@@ -232,7 +227,6 @@ class LowDataResult(Result):
     published: Mapping[str, Mapping[int, tuple[float, float]]] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
-        """Return the errors by method and number of labels, and published ones of as many labels."""
         first = next(iter(self.results.values()))
         names = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]
         rows = [

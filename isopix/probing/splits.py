@@ -54,7 +54,6 @@ class FeatureSplit:
         return replace(self, features=self.features.to(device), labels=self.labels.to(device))
 
     def chunks(self) -> Iterator["FeatureSplit"]:
-        """Iterate over the images in chunks of at most CHUNK numbers."""
         layers, images, width = self.features.shape
         size = max(1, CHUNK // (layers * width))
         for start in range(0, images, size):
@@ -96,7 +95,6 @@ class FeatureSplits:
         )
 
     def select_layers(self, start: int, stop: int) -> "FeatureSplits":
-        """Return the features of the layers at indices from `start` up to `stop`."""
         scale = self.stored_scale and self.stored_scale.map(lambda values: values[start:stop])
         selected = self.map(lambda split: split.map(lambda features: features[start:stop]))
         return replace(selected, stored_scale=scale, first_layer=self.first_layer + start)
@@ -114,7 +112,6 @@ class FeatureSplits:
 
     @property
     def test_views(self) -> tuple[FeatureSplit, ...]:
-        """The test images under every mask."""
         return (self.test, *self.extra_views)
 
 
@@ -133,7 +130,6 @@ class Standardizer:
 
     @staticmethod
     def fit(split: FeatureSplit, stored_scale: AffineScale | None = None) -> "Standardizer":
-        """Compute mean and standard deviation over the images of a split, a chunk at a time."""
         count, mean, variance = 0, torch.zeros(()), torch.zeros(())
         for chunk in split.chunks():
             exact = chunk.features.double()
@@ -195,7 +191,6 @@ def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[st
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether all ranks find a complete folder; otherwise all compute the features together."""
     return not any(agree([read_manifest(folder) is None]))
 
 

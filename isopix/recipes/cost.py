@@ -176,7 +176,6 @@ def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]
 
 
 def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) -> int:
-    """Return the bytes that a step over black images saves for backward, without the weights."""
     codec: Codec = model.network.codec
     sides = (codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size)
     black = torch.zeros(batch_size, 3, *sides, dtype=torch.uint8)

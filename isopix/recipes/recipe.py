@@ -52,7 +52,6 @@ class Recipe:
 
     @property
     def grid(self) -> Grid:
-        """The grid of positions: pixels, or patches."""
         return Grid(
             self.data.rows // self.model.codec.patch_size, self.data.cols // self.model.codec.patch_size
         )
@@ -73,7 +72,6 @@ class Recipe:
         return trained and self.model.head.predicts_codes
 
     def updated(self, **changes: Any) -> "Recipe":
-        """Return the recipe with changed fields: its own, or those of `model` or `train`."""
         groups: dict[str, Any] = {}
         for name in ("model", "train"):
             group = changes.pop(name, getattr(self, name))

@@ -16,8 +16,6 @@ UNCHANGED = "recipe"  # the source of values of the recipe
 
 
 class ModelCost(NamedTuple):
-    """Number of parameters, and FLOPs per image."""
-
     parameters: int
     forward_flops: int
     training_flops: int
@@ -31,7 +29,6 @@ class TrainingMemory(NamedTuple):
     activation_bytes: int
 
     def step_bytes(self, batch_size: int) -> int:
-        """Return the memory of one step over this many images."""
         return self.weight_bytes + self.copy_bytes + batch_size * self.activation_bytes
 
 
@@ -60,7 +57,6 @@ class DeviceMemory:
 
     @property
     def total(self) -> int:
-        """All bytes."""
         return sum(vars(self).values())
 
 
@@ -84,17 +80,14 @@ class ParallelPlan:
 
     @property
     def devices(self) -> str:
-        """The devices, as `64xH100`."""
         return f"{self.count}x{self.device}"
 
     @property
     def fits(self) -> bool:
-        """Whether the memory is enough."""
         return self.memory.total <= self.memory_limit
 
     @property
     def name(self) -> str:
-        """The strategy for people: `fsdp, recompute`."""
         strategy = self.strategy if self.count > 1 else "one device"
         return f"{strategy}, recompute" if self.recompute else strategy
 
@@ -130,12 +123,10 @@ class PlanResult(Result):
 
     @property
     def images(self) -> int:
-        """The number of images trained on."""
         return self.steps * self.batch_size
 
     @property
     def seconds(self) -> float:
-        """The time of training on `device`."""
         return self.images / self.images_per_second
 
     def recommended(self, devices: str) -> ParallelPlan | None:
@@ -144,14 +135,12 @@ class PlanResult(Result):
         return min(fitting, key=lambda each: each.hours, default=None)
 
     def tables(self) -> list[Table]:
-        """Return the estimate for this device and the hours on others, or strategies on several devices."""
         if not self.parallel:
             return [self._estimate(), self._hours()]
         by_devices = groupby(self.parallel, key=lambda plan: plan.devices)
         return [self._strategies(devices, list(plans)) for devices, plans in by_devices]
 
     def notes(self) -> list[str]:
-        """Return what is assumed, and the command that trains."""
         if not self.parallel:
             return [f"The time assumes {MFU:.0%} of the measured matmul throughput of {self.device}."]
         best = {each.devices: self.recommended(each.devices) for each in self.parallel}
@@ -212,7 +201,6 @@ class RecipeList(Result):
     recipes: Mapping[str, str]
 
     def tables(self) -> list[Table]:
-        """Return a row for each."""
         return [Table("Recipes", ["name", "description"], list(self.recipes.items()))]
 
 
@@ -242,7 +230,6 @@ class RecipeSettings(Result):
     settings: tuple[Setting, ...]
 
     def tables(self) -> list[Table]:
-        """Return the settings of each group."""
         groups = groupby(self.settings, key=lambda each: each.path.partition(".")[0])
         return [
             Table(group, ["setting", "meaning"], [(each.assignment, each.meaning) for each in own])
@@ -250,7 +237,6 @@ class RecipeSettings(Result):
         ]
 
     def notes(self) -> list[str]:
-        """Return how settings are written."""
         return [
             "On the command line the end of a name is enough: depth=4 is model.depth=4.",
             *super().notes(),
@@ -258,7 +244,6 @@ class RecipeSettings(Result):
 
 
 def _amount(count: float | None) -> str:
-    """Format hours or money: integers from 100, else three significant digits."""
     if count is None:
         return ""
     return f"{count:,.0f}" if count >= 100 else f"{count:.3g}" if count >= 0.01 else "< 0.01"

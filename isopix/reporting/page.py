@@ -46,7 +46,6 @@ class Page(NamedTuple):
     bands: Sequence[str] = ()
 
     def html(self) -> str:
-        """Return the page; text is escaped and made printable."""
         return render("page.html.j2", **{**self._asdict(), "command": shlex.join(self.command)})
 
 
@@ -101,7 +100,6 @@ def _article(name: str, number: int, run: RunRecord, count: int) -> Article:
 
 
 def _results(run: RunRecord, number: int) -> tuple[list[Section], list[Section]]:
-    """Return a section for each kind of results: those that are pictures, and those of numbers."""
     pictures, numbers = list[Section](), list[Section]()
     order = list(dict.fromkeys(each.title for each in run.results))
     ordered = sorted(run.results, key=lambda each: order.index(each.title))
@@ -114,7 +112,6 @@ def _results(run: RunRecord, number: int) -> tuple[list[Section], list[Section]]
 
 
 def _suggestions(run: RunRecord, path: str) -> Section | None:
-    """Return the commands of results that the run has not and could have."""
     there = {each.call["verb"] for each in run.results}
     possible = ["probe"] if run.recipe is None or run.recipe.finetune is None else ["evaluate"]
     if run.recipe is not None and run.predicts_codes:

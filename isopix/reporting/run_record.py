@@ -71,7 +71,6 @@ class RunRecord:
     problems: list[str] = field(default_factory=list)
 
     def of(self, kind: type[R]) -> list[R]:
-        """Return the results of a kind."""
         return [each for each in self.results if isinstance(each, kind)]
 
     @property
@@ -95,7 +94,6 @@ class RunRecord:
 
     @property
     def predicts_codes(self) -> bool:
-        """Whether the loss of codes is trained; False for fine-tuning on classes alone."""
         return self.recipe is None or self.recipe.predicts_codes
 
 

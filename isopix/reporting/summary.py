@@ -110,7 +110,6 @@ def _rows(name: str, run: RunRecord) -> Iterator[SummaryRow]:
 
 
 def _shared(probe: ProbeResult) -> Iterator[SummaryRow]:
-    """Yield the baselines that depend on the images alone."""
     for name in (RAW_PIXELS, PIXEL_COMPONENTS):
         if found := probe.baselines.get(name):
             title = baseline_title(name, found.num_features)
@@ -142,6 +141,5 @@ def summary_section(runs: Mapping[str, RunRecord], name: str) -> Section:
     if len(probes) > 1 and not different:
         caption = "Test accuracy by layer. Bands: 95\u00a0% intervals; rings: best layers on validation."
         numbers = {run: probe.record() for run, probe in probes.items()}
-        figure = curves.plot_probe_accuracy(probes)
-        panels.append(Panel([figure_chart(figure, numbers, name, caption)]))
+        panels.append(Panel([figure_chart(curves.plot_probe_accuracy(probes), numbers, name, caption)]))
     return Section("Runs and baselines", panels)

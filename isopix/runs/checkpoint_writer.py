@@ -57,13 +57,11 @@ class CheckpointWriter:
             self.wait()
 
     def wait(self) -> None:
-        """Wait until the last checkpoint is complete."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
 
     def close(self) -> None:
-        """Wait for the thread to end."""
         self._executor.shutdown()
 
     def _write(

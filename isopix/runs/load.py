@@ -68,7 +68,6 @@ class LoadedRun:
 
     @property
     def step(self) -> int:
-        """The step of the weights."""
         return self.state.step
 
     @property
@@ -78,7 +77,6 @@ class LoadedRun:
 
     @property
     def model(self) -> PretrainModel:
-        """The network with its objective."""
         return PretrainModel(self.network, self.recipe.objective)
 
     @property
@@ -87,17 +85,14 @@ class LoadedRun:
         return () if self.class_head is None else self.state.classes
 
     def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
-        """Return the record of a number that is measured with this network, on a split or a part of it."""
         return self.measured(measurement_of(data, split, used))
 
     def evaluation_measurement(self, data: ImageDataset) -> Measurement:
-        """Return the record of the accuracy of a fine-tuned network on the test images."""
         notes = missing_class_notes(data, self.state.training_classes)
         warnings = (*(each for each in notes if " test images " in each), *unknown_images_warning(data))
         return replace(self.measure(data, "test"), baselines=majority_baseline(data), warnings=warnings)
 
     def measured(self, measurement: Measurement) -> Measurement:
-        """Return a record with what is known of this network."""
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
         return replace(
             measurement, labels_seen=self.state.labels_seen, selection=self.state.selection, seeds=seeds
@@ -127,7 +122,6 @@ class LoadedRun:
     def feature_sources(
         self, data: ImageDataset, config: ProbeConfig, precision: Precision
     ) -> dict[str, FeatureSource]:
-        """Return the features of the network and of its baselines. Raises what `feature_sources` raises."""
         settings = {name: values for name, values in to_dict(self.recipe).items() if name in NETWORK}
         network = self.recipe.build(self.network.codec).to(self.network.device).eval()
         trained = NetworkFeatures(self.model, config, precision, settings)

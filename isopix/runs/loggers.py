@@ -125,7 +125,6 @@ class LoggedRun:
                 self._log(step, metrics)
 
     def rewind(self, step: int) -> None:
-        """Hide what was logged of later steps, where the logger can."""
         if self.name in HIDES_STEPS:
             self.close()
             self._open(step)
@@ -158,13 +157,11 @@ class RunLoggers:
                 self._try(name, partial(self._write, name, record, earlier))
 
     def rewind(self, step: int) -> None:
-        """Go back to a step, that of a checkpoint."""
         self._start = self._step = step
         for name, run in list(self._opened.items()):
             self._try(name, partial(run.rewind, step))
 
     def close(self) -> None:
-        """Close all loggers."""
         for name, run in list(self._opened.items()):
             self._try(name, run.close)
         self._names = []

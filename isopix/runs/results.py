@@ -40,7 +40,6 @@ class TrainingResult(Result):
 
     @property
     def metrics(self) -> Any:
-        """All metrics in the log of the run."""
         return self.run.metrics
 
     @property
@@ -49,7 +48,6 @@ class TrainingResult(Result):
         return self.run.model
 
     def tables(self) -> list[Table]:
-        """Return the newest loss and accuracy of each split, and their baselines."""
         rows = [
             (split, _number(self.losses.get(split)), _percent(self.accuracies.get(split)))
             for split in dict.fromkeys([*self.losses, *self.accuracies])
@@ -65,7 +63,6 @@ class TrainingResult(Result):
         return [Table(caption, ["images", "loss (nats)", "accuracy"], rows)]
 
     def notes(self) -> list[str]:
-        """Return where the run is, and the commands to continue with."""
         if not self.finished:
             return [f"stopped and saved at step {self.step}; resume with: {self.resume}"]
         return [f"finished: {self.path}", f"next: {' ; '.join(self.next)}"]
@@ -120,12 +117,10 @@ class LRSearchResult(Result):
 
     @property
     def best(self) -> LRTrial | None:
-        """The trial with the best learning rate; None before the end, and if there is none."""
         return best_trial(self.trials) if self.finished else None
 
     @property
     def remaining(self) -> tuple[float, ...]:
-        """The learning rates that have not been tried."""
         return self.lrs[len(self.trials) :]
 
     @property
@@ -136,7 +131,6 @@ class LRSearchResult(Result):
         return f"every trial from lr {first} to {last} diverged or failed to learn"
 
     def tables(self) -> list[Table]:
-        """Return a row for each trial, and for each learning rate that was not tried."""
         rows = [_trial_row(trial, chosen=trial == self.best) for trial in self.trials]
         status = "not needed" if self.finished else "pending"
         rows += [(str(lr), status, "", "", "") for lr in self.remaining]
@@ -145,7 +139,6 @@ class LRSearchResult(Result):
         return [Table("Learning-rate search; * best", ["lr", "status", result, step, "time"], rows)]
 
     def notes(self) -> list[str]:
-        """Return why trials failed, and the command that trains with the best learning rate."""
         notes = [f"lr {trial.lr} failed: {trial.reason}" for trial in self.trials if trial.reason]
         if not self.finished:
             return [*notes, f"stopped and saved in {self.path}; the same command resumes the search"]
@@ -217,7 +210,6 @@ class VerificationResult(Result):
     published: PublishedLoss | None
 
     def tables(self) -> list[Table]:
-        """Return the losses in nats and bits."""
         assert self.measurement
         rows = [(f"this model, {self.measurement.line}", self.loss_nats)]
         if self.published:
@@ -231,7 +223,6 @@ class VerificationResult(Result):
         return [Table(caption, ["model", "nats", "bits"], bits)]
 
     def notes(self) -> list[str]:
-        """Return what was checked, and the difference from the published loss."""
         owner = "OpenAI's" if self.palette_is_openai else "custom"
         lines = [
             f"{self.checkpoint}: all {len(self.files)} files match the hashes of the manifest",

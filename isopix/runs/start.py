@@ -166,7 +166,6 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
 
 
 def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """Return the changed recipe; the names of `FineTuneConfig`, misspelled ones too, need no group."""
     names = {name for path in flatten(to_dict(recipe)) for name in path.split(".")}
     paths = {
         path: f"finetune.{path}"

@@ -55,8 +55,6 @@ class RunStatus(NamedTuple):
 
 
 class TrainingRun:
-    """A network in training in a run folder."""
-
     def __init__(
         self,
         folder: RunFolder,
@@ -247,7 +245,6 @@ class TrainingRun:
             self._note(record["step"], text)
 
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
-        """Save a checkpoint of a step, and delete all but the newest two; the first one publishes the run."""
         self.log.sync()
         self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {OPTIMIZER: optimizer})
         self.folder.publish()

@@ -65,11 +65,9 @@ class TrainingLog:
         self.observer.record(record)
 
     def read(self) -> list[Record]:
-        """Return all records."""
         return read_log(self.folder.log)
 
     def has(self, kind: str, split: str | None = None) -> bool:
-        """Whether the log has a record of this kind, and of this split if one is given."""
         return any(each["kind"] == kind and split in (None, each.get("split")) for each in self.read())
 
     def risen_loss_note(self, record: Record) -> str:
@@ -83,7 +81,6 @@ class TrainingLog:
         return f"{text}; try a lower optimizer.lr" if last > first else ""
 
     def total(self, name: str) -> float:
-        """Return the `seconds` or `energy_joules` of training so far."""
         return max((each.get(name, 0.0) for each in self.read()), default=0.0)
 
     def rewind(self, step: int) -> None:
@@ -107,7 +104,6 @@ class TrainingLog:
                 raise DivergedError(step, loss, detector.lowest)
 
     def sync(self) -> None:
-        """Flush all lines to the disk."""
         self._log.sync()
 
     def close(self) -> None:

@@ -63,11 +63,9 @@ class OpenedRun:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the model's images, in pixels."""
         return self.model.network.codec.image_size
 
     def label(self) -> str:
-        """Return a line about the model."""
         rows, cols = self.size
         recipe = self.loaded.recipe
         return (

@@ -178,8 +178,6 @@ def _note(text: str) -> None:
 
 
 def _results(runs: Runs, panel: ImagePanel, ability: Ability, buttons: list[Any]) -> Any:
-    """Add where results are shown; a model that has none says why, and its buttons are off."""
-
     def state(name: str) -> list[Any]:
         problem = runs[name].problem(ability)
         return [note_html(problem), *(gr.Button(interactive=not problem) for _ in buttons)]

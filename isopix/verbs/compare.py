@@ -1,5 +1,6 @@
 """`isopix compare`: paired differences of test accuracy between groups of fine-tuned runs."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +11,14 @@ from isopix.core.verb import verb
 from isopix.studies.results import ComparisonResult
 
 Groups = Annotated[
-    str | Path,
+    str | os.PathLike[str],
     Parameter(
         help="Folders of runs or quoted patterns ('runs/vit-*'), each a group; run folders are one group."
     ),
 ]
 Baseline = Annotated[
-    tuple[str | Path, ...],
-    BeforeValidator(lambda given: (given,) if isinstance(given, str | Path) else given),
+    tuple[str | os.PathLike[str], ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str | os.PathLike) else given),
     Parameter(
         consume_multiple=True,
         negative="",
@@ -40,7 +41,7 @@ def compare(*groups: Groups, baseline: Baseline = (), out: Out = None) -> Compar
 
     if not groups:
         raise ValueError("groups is empty; give run folders, folders of runs or patterns")
-    found = groups_of([str(each) for each in groups])
-    others = [str(each) for each in baseline]
+    found = groups_of([os.fspath(each) for each in groups])
+    others = [os.fspath(each) for each in baseline]
     result = ComparisonResult(comparisons=tuple(compare_with(each, others) for each in found))
     return result if out is None else result.saved(out)

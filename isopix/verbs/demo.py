@@ -125,7 +125,6 @@ class _Command:
         self.stop, self.kill = self.process.terminate, self.process.kill
 
     def poll(self) -> str | None:
-        """Return None while it runs, then nothing if it succeeded, or its error message."""
         if (code := self.process.poll()) is None:
             return None
         message = self.process.communicate()[1].strip().rpartition("\n")[2]
@@ -133,7 +132,6 @@ class _Command:
 
 
 def _last_step(run: Path) -> int:
-    """Return the step of the last training record of a run; 0 if there is none yet."""
     log = run / "log.jsonl"
     steps = TRAIN_STEP.findall(log.read_bytes()) if log.is_file() else []
     return int(steps[-1]) if steps else 0

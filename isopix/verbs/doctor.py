@@ -49,7 +49,6 @@ class DoctorResult(Result):
 
     @property
     def failure(self) -> str:
-        """What is broken; warnings are not."""
         failed = [each.name for each in self.checks if each.status == "failed"]
         return f"broken: {', '.join(failed)}" if failed else ""
 
@@ -135,7 +134,6 @@ def _install(extra: str) -> str:
 
 
 def _import_error(module: str) -> str:
-    """Import a module, and return why that fails; empty if it does not."""
     try:
         importlib.import_module(module)
     except Exception as error:  # whatever the module does
@@ -222,7 +220,6 @@ def training_checks(device: DeviceLike) -> Iterator[Check]:
 
 
 def _weights(run: Any, folder: Path, device: DeviceLike) -> Check:
-    """Check that the saved network has the loss of the trained one, and that a copy has the same weights."""
     import torch
 
     from isopix.pretrained.run import load, save

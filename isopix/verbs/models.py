@@ -36,13 +36,11 @@ class ShippedModels(Result):
     models: tuple[ShippedModel, ...]
 
     def tables(self) -> list[Table]:
-        """Return a row for each model."""
         caption = "Models: test loss in nats per code and probe accuracy (best baseline)"
         columns = ["name", "objective", "data", "test loss", "probe"]
         return [Table(caption, columns, [_row(each) for each in self.models])]
 
     def notes(self) -> list[str]:
-        """Return a command to try."""
         return [f"try: isopix sample {self.models[0].name}" if self.models else "none in this installation"]
 
 

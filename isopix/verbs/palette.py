@@ -106,7 +106,6 @@ def _images(data: DataLike, size: tuple[int, int], limit: int | None, seed: int)
 def _result(
     palette: "PaletteFile", images: "ImageDataset | None", out: Path | None, iterations: int | None = None
 ) -> PaletteResult:
-    """Return the palette with its errors on images; with `out`, write figures and the record beside it."""
     from isopix.codecs.kmeans import quantization_error
     from isopix.codecs.palette import Palette
     from isopix.core.types import Grid

@@ -18,15 +18,8 @@ from isopix.probing.base import ProbeMethod
 from isopix.probing.probe import probe_method
 from isopix.recipes import cost
 
-QUICK = [
-    "steps=2",
-    "depth=1",
-    "width=16",
-    "batch_size=4",
-    "log_every=1",
-    "num_test_images=8",
-    "evaluate_images=8",
-]
+QUICK = ["steps=2", "depth=1", "width=16", "batch_size=4", "log_every=1"]
+QUICK += ["num_test_images=8", "evaluate_images=8"]
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -46,6 +39,12 @@ def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> Non
     """Assert that standard error is this one line."""
     assert result[2] == f"isopix: {message}\n"
     assert result[0] == code
+
+
+def done(result: tuple[int, str, str]) -> str:
+    """Assert that a command has succeeded without a message; return its standard output."""
+    assert (result[0], result[2]) == (0, "")
+    return result[1]
 
 
 @pytest.fixture

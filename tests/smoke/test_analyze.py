@@ -7,66 +7,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.conftest import QUICK, Run
-
-FILES = [
-    "attention_distance",
-    "attention_maps",
-    "attention_rollout",
-    "embedding_pca",
-    "inductive_biases",
-    "position_embeddings",
-]
+from isopix.analysis.run import registered_analyses
+from tests.smoke.conftest import QUICK, Run, done
 
 
-@pytest.fixture
-def run(isopix: Run) -> Path:
-    code, _, err = isopix("pretrain", "igpt.digits", "--out", "run", *QUICK)
-    assert code == 0, err
-    return Path("run")
-
-
-def test_analyses_are_saved_printed_and_reported(isopix: Run, run: Path) -> None:
-    code, out, err = isopix("analyze", "run", "--limit", "6", "--image", "2", "--position", "3,4")
-    assert code == 0, err
+def test_analyses_are_saved_printed_and_reported_and_others_are_kept(isopix: Run) -> None:
+    done(isopix("pretrain", "igpt.digits", "--out", "run", *QUICK))
+    out = done(isopix("analyze", "run", "--limit", "6", "--image", "2", "--position", "3,4"))
     assert "Attention distance in pixels, 6 images; uniform attention: all positions " in out
-    assert "does not apply" not in out
-    for name in FILES:
-        assert {path.suffix for path in (run / "analysis").glob(f"{name}.*")} == {".png", ".svg"}
-    saved = json.loads((run / "analysis" / "analyze.json").read_text())["analyses"]["attention_rollout"]
-    assert (saved["image_index"], saved["data"], saved["split"]) == (2, "digits", "test")
-    assert isopix("report", "run")[0] == 0
-    page = (run / "report.html").read_text()
+    saved = json.loads(Path("run/analysis/analyze.json").read_text())["analyses"]
+    assert saved.keys() == registered_analyses().keys()
+    rollout = saved["attention_rollout"]
+    assert (rollout["image_index"], rollout["data"], rollout["split"]) == (2, "digits", "test")
+    for name in saved:
+        assert {path.suffix for path in Path("run/analysis").glob(f"{name}.*")} == {".png", ".svg"}
+    done(isopix("report", "run"))
+    page = Path("run/report.html").read_text()
     assert "Attention distance" in page
-    assert "isopix analyze run --limit 6" in page
     encoded = re.findall(r'href="data:text/csv;base64,([^"]+)"', page)
     tables = [base64.b64decode(each).decode() for each in encoded]
-    assert len(tables) > len(FILES)
+    assert len(tables) > len(saved)
     assert not [name for each in tables for name in re.findall(r",(series \d+),", each)]
+    assert "PCA of the embedding" in done(isopix("analyze", "run", "--only", "embedding_pca"))
+    assert json.loads(Path("run/analysis/analyze.json").read_text())["analyses"].keys() == saved.keys()
 
 
-def test_only_the_named_analyses_are_computed_and_others_are_kept(isopix: Run, run: Path) -> None:
-    assert isopix("analyze", "run", "--limit", "3", "--only", "attention_maps")[0] == 0
-    code, out, err = isopix("analyze", "run", "--limit", "4", "--only", "embedding_pca")
-    assert code == 0, err
-    assert "PCA of the embedding" in out
-    saved = json.loads((run / "analysis" / "analyze.json").read_text())["analyses"]
-    assert set(saved) == {"attention_maps", "embedding_pca"}
-    assert (run / "analysis" / "attention_maps.png").exists()
-
-
-@pytest.mark.usefixtures("run")
-def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_deleted(
-    isopix: Run,
-) -> None:
-    code, _, err = isopix(
-        "pretrain", "isotropic.tiny-conv-pix2vec-1", "--data", "digits", "--out", "c", *QUICK
-    )
-    assert code == 0, err
+def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_deleted(isopix: Run) -> None:
+    done(isopix("pretrain", "isotropic.tiny-conv-pix2vec-1", "--data", "digits", "--out", "c", *QUICK))
     Path("c/analysis").mkdir()
     Path("c/analysis/attention_rollout.png").touch()
-    code, out, err = isopix("analyze", "c", "--limit", "3")
-    assert code == 0, err
+    out = done(isopix("analyze", "c", "--limit", "3"))
     assert "attention_rollout does not apply: this network has no attention weights" in out
     assert not Path("c/analysis/attention_rollout.png").exists()
     assert Path("c/analysis/inductive_biases.png").exists()
@@ -74,41 +44,21 @@ def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_delet
 
 @pytest.mark.usefixtures("known_throughput")
 def test_a_plan_estimates_hours_and_cost_of_devices(isopix: Run) -> None:
-    code, out, err = isopix("plan", "igpt.s", "--price", "2.5", "--json")
-    assert code == 0, err
+    out = done(isopix("plan", "igpt.s", "--price", "2.5", "--json"))
     hours = {each["device"]: each for each in json.loads(out)["device_hours"]}
-    a100, v100 = hours["A100"], hours["V100"]
-    assert a100["hours"] * 312 == pytest.approx(v100["hours"] * 125)
-    assert a100["price"] == 2.5 * a100["hours"]
-    code, out, _ = isopix("plan", "igpt.s", "--price", "2.5")
-    assert "155     387" in out
+    assert hours["A100"]["hours"] * 312 == pytest.approx(hours["V100"]["hours"] * 125)
+    assert hours["A100"]["price"] == 2.5 * hours["A100"]["hours"]
+    assert "155     387" in done(isopix("plan", "igpt.s", "--price", "2.5"))
 
 
 @pytest.mark.usefixtures("known_throughput")
 def test_a_plan_for_many_devices_compares_strategies(isopix: Run) -> None:
     words = ("plan", "igpt.tiny", "depth=2", "batch_size=64", "--devices", "64xH100", "2xA100")
-    code, out, err = isopix(*words)
-    assert (code, err) == (0, "")
+    out = done(isopix(*words))
     assert "igpt.tiny on 64xH100, 80 GB each" in out
     assert out.count("ddp *") == 2
     assert "torchrun --nnodes=8 --nproc-per-node=8 " in " ".join(out.split())
     assert "--out RUN --devices 2" in out
-    found = json.loads(isopix(*words, "--json")[1])["parallel"]
+    found = json.loads(done(isopix(*words, "--json")))["parallel"]
     assert [(each["count"], each["device"]) for each in found] == [(64, "H100")] * 4 + [(2, "A100")] * 4
     assert all(sum(each["memory"].values()) < each["memory_limit"] for each in found)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--devices", "64H100"], "--devices '64H100'; allowed: a number of at least 1, x, and a device"),
-        (["--devices", "8xFOO"], "whose bf16 peak is known, as in 64xH100: B200, H200"),
-        (["--devices", "48xH100"], "48xH100: batch_size 128 is not a multiple of 48 processes; allowed"),
-        (["--devices", "8xH100", "--mfu", "2"], "--mfu is 2.0; allowed: above 0 and at most 1"),
-    ],
-)
-def test_wrong_devices_are_refused_in_one_line(isopix: Run, words: list[str], message: str) -> None:
-    code, out, err = isopix("plan", "igpt.s", *words)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert len(err.splitlines()) == 1

@@ -26,6 +26,7 @@ OPTIONS = (
 BLOCK = "kind, norm, heads, attention_bias, qkv_bias, dropout, attention_dropout, mlp"
 NO_CLASSES = "dataset 'flat' has none in train, validation, test: in a folder, put images of each class in"
 NEW = "pretrain igpt.digits --out r"
+STUDY = "study inductive-bias --out r"
 CHECKPOINT = "ar/checkpoints/step-00000002"
 READERS = (
     *("resume", "probe", "analyze", "evaluate", "low-data", "sample", "complete", "reconstruct"),
@@ -57,6 +58,13 @@ REFUSED = {
     "palette fit --data d --out p --size 3": "--size needs 2 values",
     "complete r --split foo": "--split is 'foo'; it must be one of train, validation, test",
     "plan igpt.s --device cuda:9": "--device 'cuda:9' is not available; available: auto, cpu",
+    "doctor --device cuda:7": "--device 'cuda:7' is not available; available: auto, cpu",
+    "plan igpt.s --devices 64H100": "--devices '64H100'; allowed: a number of at least 1, x, and a device",
+    "plan igpt.s --devices 8xFOO": "whose bf16 peak is known, as in 64xH100: B200, H200",
+    "plan igpt.s --devices 48xH100": "48xH100: batch_size 128 is not a multiple of 48 processes; allowed",
+    "plan igpt.s --devices 8xH100 --mfu 2": "--mfu is 2.0; allowed: above 0 and at most 1",
+    f"{NEW} --logger nothing": "unknown logger 'nothing'",
+    f"{NEW} --limit 0": "limit is 0",
     # Settings.
     f"{NEW} --steps 4": "unknown option '--steps'; it is a setting: write steps=4;",
     f"{NEW} --batch-size=4": "it is a setting: write batch_size=4;",
@@ -99,6 +107,22 @@ REFUSED = {
         f"{verb} {CHECKPOINT}": f"{CHECKPOINT} is a checkpoint, not a run folder; give ar"
         for verb in ("sample", "complete", "reconstruct", "probe", "report", "resume")
     },
+    "studio": "one or two runs",
+    "studio a b c": "one or two runs",
+    "score ar --out mine/file.txt": "is a file; results are several files: give a folder",
+    "compare tuned --baseline none": "no run in none; give run folders, a folder of them or a pattern",
+    # Searches, studies and protocols.
+    "search-lr igpt.digits --out r lr=0.1": "set --max-lr and --min-lr instead",
+    "search-lr igpt.digits --out r --max-lr 0.001 --min-lr 0.01": "learning rates from 0.001 down to 0.01",
+    "search-lr igpt.digits --out r data.holdout=0": "a learning rate is chosen by validation images",
+    f"{STUDY} --trials axial-*": "no trial of scale 'tiny' matches 'axial-*'",
+    f"{STUDY} --report-only": "r is not a study; isopix study makes one",
+    f"{STUDY} --scale huge": "--scale is 'huge'",
+    f"{STUDY} --trials conv-pix2vec-1 stepps=3": "unknown setting 'stepps'",
+    f"{STUDY} --trials conv-pix2vec-1 --jobs 0": "--jobs is 0",
+    f"{STUDY} --trials conv-pix2vec-1 --device tpu": "device 'tpu' is not available",
+    "reproduce igpt.table9 --out r": "unknown protocol 'igpt.table9'; did you mean 'igpt.table",
+    "reproduce igpt.table1 --out r --pretrained igpt-s=y": "protocol has: igpt-l",
     # Data.
     f"{NEW} --data cifar11": ("no file or folder 'cifar11' " + NO_DATA.format("did you mean 'cifar10'? ")),
     f"{NEW} --data no/where": "no file or folder 'no/where' " + NO_DATA.format(""),

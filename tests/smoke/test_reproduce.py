@@ -24,25 +24,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Setup, "finetune_settings", lambda *given: (*settings(*given), *words))
 
 
-def test_list_and_plan_write_nothing(isopix: Run, workplace: Path) -> None:
-    before = sorted(workplace.iterdir())
-    code, out, _ = isopix("reproduce", "list", "--json")
-    assert code == 0
-    assert set(json.loads(out)["protocols"]) == set(ALL)
-    code, out, _ = isopix("reproduce", "plan", "igpt.table1", "--json")
-    assert code == 0
-    trials = json.loads(out)["trials"]
-    assert trials[0]["name"] == "igpt-l"
-    assert trials[0]["training_flops"] > 0
-    assert sorted(workplace.iterdir()) == before
-    code, _, err = isopix("reproduce", "igpt.table9", "--out", "x")
-    assert code == 2
-    assert "unknown protocol 'igpt.table9'; did you mean 'igpt.table" in err
-    code, _, err = isopix("reproduce", "igpt.table1", "--out", "x", "--pretrained", "igpt-s=y")
-    assert code == 2
-    assert "protocol has: igpt-l" in err
-
-
 @pytest.mark.usefixtures("quick_probes")
 def test_a_figure_at_micro_scale(isopix: Run, workplace: Path) -> None:
     words = ["reproduce", "igpt.figure2", "--data", "digits", "--out", "out", "data.size=8", *MICRO]

@@ -1,7 +1,6 @@
 """Commands as jobs of submitit: on this machine, and through SLURM where there is a cluster."""
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -17,10 +16,6 @@ pytestmark = pytest.mark.integration
 submitit = pytest.importorskip("submitit")
 LOCAL = ("--slurm", "cluster=local", "timeout_min=10")
 LONG = ("steps=80", "evaluate_every=40", "checkpoint_every=40")
-HAS_SLURM = (
-    shutil.which("sinfo") and not subprocess.run(["sinfo"], capture_output=True, check=False).returncode
-)
-has_slurm = pytest.mark.skipif(not HAS_SLURM, reason="needs a SLURM cluster")
 
 
 def submit(folder: Path, *words: str) -> str:
@@ -124,29 +119,27 @@ def test_a_failure_in_the_job_is_one_line_and_no_result(tmp_path: Path) -> None:
     assert not (tmp_path / "runs/x").exists()
 
 
+OWN = ["data.source=nowhere", "--plugin none.py", "--devices 8"]  # words of the command, not of the job
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["data.source=nowhere"], "no file or folder 'nowhere'"),
-        (["--plugin", "none.py"], "--plugin none.py is not a file"),
-        (["--devices", "8"], "--devices is for this machine; with --slurm write gpus_per_node=8"),
-        (["tasks_per_node=3"], "batch_size 16 is not a multiple of 3 processes"),
-        (["timout_min=9"], "submitit does not accept these parameters: Unknown argument 'timout_min'"),
-        (["gpus_per_node=8", "tasks_per_node=2"], "tasks_per_node is 2 and gpus_per_node 8; each process"),
-        (["cluster=moon"], "cluster is 'moon'; allowed: slurm, local"),
-        (["partition"], "'partition' is not a setting; write path=value"),
+        (OWN[0], "no file or folder 'nowhere'"),
+        (OWN[1], "--plugin none.py is not a file"),
+        (OWN[2], "--devices is for this machine; with --slurm write gpus_per_node=8"),
+        ("tasks_per_node=3", "batch_size 16 is not a multiple of 3 processes"),
+        ("timout_min=9", "submitit does not accept these parameters: Unknown argument 'timout_min'"),
+        ("gpus_per_node=8 tasks_per_node=2", "tasks_per_node is 2 and gpus_per_node 8; each process"),
+        ("cluster=moon", "cluster is 'moon'; allowed: slurm, local"),
+        ("partition", "'partition' is not a setting; write path=value"),
     ],
 )
-def test_what_is_wrong_is_said_before_submission(isopix: Run, words: list[str], told: str) -> None:
-    is_setting = words[0][0] == "-" or words[0].split("=")[0] == "data.source"
-    given = [*SETTINGS, "--out", "runs/x"]
-    given = [*given, *words, *LOCAL] if words[0][0] == "-" else given
-    if words[0][0] != "-":
-        given = [*SETTINGS, *words, "--out", "runs/x", *LOCAL] if is_setting else [*given, *LOCAL, *words]
-    code, out, err = isopix("pretrain", *given)
-    assert (code, out) == (2, "")
+def test_what_is_wrong_is_said_before_submission(isopix: Run, words: str, told: str) -> None:
+    own, job = (words.split(), []) if words in OWN else ([], words.split())
+    code, out, err = isopix("pretrain", *SETTINGS, *own, "--out", "runs/x", *LOCAL, *job)
+    assert (code, out, err.count("\n")) == (2, "", 1)
     assert told in err
-    assert err.count("\n") == 1
     assert not any(Path("runs/x.slurm").glob("*_log.out"))
 
 
@@ -165,22 +158,4 @@ def test_a_folder_that_is_taken_is_refused_before_submission(isopix: Run) -> Non
 def test_without_slurm_the_error_is_one_line(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     code, _, err = isopix("pretrain", *SETTINGS, "--out", "x", "--slurm", "partition=gpu")
-    assert (code, err) == (
-        1,
-        "isopix: SLURM's sbatch and srun are not on the PATH; submit where they are\n",
-    )
-
-
-@has_slurm
-@pytest.mark.slow
-def test_slurm_requeues_a_job_and_its_run_goes_on(tmp_path: Path) -> None:
-    words = ("pretrain", *SETTINGS, "--device", "cpu", "steps=3000", "--out", "runs/x")
-    job = submit(tmp_path, *words, "--slurm", "timeout_min=30")
-    wait_for_step(tmp_path / "runs/x", 50)
-    subprocess.run(["scancel", "--signal=USR2", job], check=True)
-    log, since = tmp_path / "runs/x.slurm" / f"{job}_0_log.out", time.monotonic()
-    while until("Requeued job" in log.read_text(), since):
-        pass
-    time.sleep(5)
-    subprocess.run(["scontrol", "update", f"jobid={job}", "StartTime=now"], check=True)
-    assert ", from step " in wait_for_job(job, log)
+    assert (code, err) == (1, "isopix: SLURM's sbatch and srun are not on the PATH; submit where they are\n")

@@ -215,10 +215,3 @@ def test_without_gradio_it_names_the_extra(isopix: Run, monkeypatch: pytest.Monk
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, _, err = isopix("studio", "runs/a")
     assert (code, err) == (2, "isopix: the studio needs gradio: pip install 'isopix[studio]'\n")
-
-
-@pytest.mark.parametrize("runs", [[], ["a", "b", "c"]])
-def test_one_or_two_runs(isopix: Run, runs: list[str]) -> None:
-    code, _, err = isopix("studio", *runs)
-    assert code == 2
-    assert "one or two runs" in err

@@ -57,9 +57,10 @@ def test_uniform_attention_matches_its_closed_form(grid: Grid, causal: bool) -> 
     uniform = allowed / allowed.sum(1, keepdim=True)
     found = attention.uniform_attention_distance(grid, patch_size=4, causal=causal)
     assert found == pytest.approx(naive(uniform, grid, 4), rel=1e-6)
-    assert attention.attention_distance(uniform[None, None], grid, patch_size=4).item() == pytest.approx(
-        found, rel=1e-6
-    )
+    nats = attention.attention_entropy(uniform[None, None], grid).item()
+    assert nats == pytest.approx(attention.uniform_attention_entropy(grid, causal=causal))
+    assert nats == pytest.approx(math.lgamma(count + 1) / count if causal else math.log(count))
+    assert attention.attention_entropy(torch.eye(count)[None, None], grid).item() == 0
 
 
 @pytest.mark.parametrize("num_prefix", [1, 2])
@@ -134,20 +135,6 @@ def test_attention_maps_of_the_class_token() -> None:
         torch.testing.assert_close(found.heads[query], rows / rows.sum(-1, keepdim=True))
         rollout = attention.attention_rollout(layers)[0, token, 1:]
         torch.testing.assert_close(found.rollout[query], rollout / rollout.sum())
-
-
-@pytest.mark.parametrize("grid", GRIDS)
-@pytest.mark.parametrize("causal", [False, True])
-def test_entropy_of_uniform_attention_matches_its_closed_form(grid: Grid, causal: bool) -> None:
-    allowed = torch.ones(grid.positions, grid.positions, dtype=torch.float64)
-    allowed = allowed.tril() if causal else allowed
-    uniform = (allowed / allowed.sum(1, keepdim=True))[None, None]
-    found = attention.attention_entropy(uniform, grid).item()
-    assert found == pytest.approx(attention.uniform_attention_entropy(grid, causal=causal))
-    assert found == pytest.approx(
-        math.lgamma(grid.positions + 1) / grid.positions if causal else math.log(grid.positions)
-    )
-    assert attention.attention_entropy(torch.eye(grid.positions)[None, None], grid).item() == 0
 
 
 def zero_queries(network: Network) -> Network:

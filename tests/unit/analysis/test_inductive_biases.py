@@ -27,9 +27,7 @@ from tests.laws.cases import busy
 pytestmark = pytest.mark.usefixtures("_small_batches")
 GRID = Grid(11, 12)
 CONV = registry.find("isotropic.tiny-conv-fourier-3").updated(
-    data=DataConfig(rows=GRID.rows, cols=GRID.cols),
-    depth=2,
-    width=8,
+    data=DataConfig(rows=GRID.rows, cols=GRID.cols), depth=2, width=8
 )
 NO_POSITIONS = CONV.updated(block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
 WITH_POSITIONS = NO_POSITIONS.updated(positions=LearnedPositionEmbeddingSpec())
@@ -91,13 +89,9 @@ def test_a_receptive_field_equals_an_explicit_loop() -> None:
         down, right = other // GRID.cols - row, other % GRID.cols - col
         share = found.fractions[GRID.rows - 1 + down, GRID.cols - 1 + right]
         assert share == pytest.approx(size / sizes.sum())
-    assert found.mean_distance == pytest.approx(
-        sum(
-            size * max(abs(other // GRID.cols - row), abs(other % GRID.cols - col))
-            for other, size in enumerate(sizes)
-        )
-        / sizes.sum()
-    )
+    places = (divmod(other, GRID.cols) for other in range(GRID.positions))
+    distances = [max(abs(down - row), abs(right - col)) for down, right in places]
+    assert found.mean_distance == pytest.approx(np.average(distances, weights=sizes))
 
 
 def test_a_uniform_receptive_field_is_that_of_all_pairs_of_positions() -> None:
@@ -111,11 +105,7 @@ def test_a_uniform_receptive_field_is_that_of_all_pairs_of_positions() -> None:
 
 def test_convolutions_are_translation_equivariant_away_from_borders() -> None:
     net = network(CONV)
-    assert inductive_biases.translation_error(net, images(), shift=(2, 1), margin=4) == [
-        0,
-        0,
-        0,
-    ]
+    assert inductive_biases.translation_error(net, images(), shift=(2, 1), margin=4) == [0, 0, 0]
     near = inductive_biases.translation_error(net, images(), shift=(2, 1), margin=1)
     assert near[:1] == [0]
     assert near[2] > 0.01  # the border is within the receptive field

@@ -11,13 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from isopix.analysis.likelihood import (
-    CodeNats,
-    ScoreConfig,
-    code_frequencies,
-    frequency_nats,
-    surprise_maps,
-)
+from isopix.analysis.likelihood import CodeNats, ScoreConfig, code_frequencies, frequency_nats, surprise_maps
 from isopix.analysis.scores import Scores, score_images, summarize
 from isopix.codecs.palette_spec import PaletteSpec
 from isopix.codecs.patches import BytesSpec

@@ -137,8 +137,3 @@ def test_position_embeddings_without_an_untrained_network_lack_that_baseline() -
 def test_images_and_positions_that_do_not_exist_are_rejected(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         given(MASKED, **settings)
-
-
-def test_only_the_named_analyses_are_run_in_the_order_of_their_names() -> None:
-    results = analyze_network(given(MASKED), ["embedding_pca", "attention_maps"])
-    assert list(results.analyses) == ["attention_maps", "embedding_pca"]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from isopix.plots import curves
-from isopix.plots.curves import probe_points
 from tests.unit.plots.cases import POINTS
 from tests.unit.plots.drawn import texts
 from tests.unit.reporting.cases import evidence, records
@@ -61,12 +60,6 @@ def test_lower_loss_is_to_the_right_and_labels_have_scipys_correlation_of_traine
     assert texts(curves.plot_accuracy_vs_loss({"run": POINTS[1:4]})) == ["run 33.0 %"]
 
 
-def test_a_running_mean_preserves_constants_and_lines() -> None:
-    assert curves.running_mean(np.full(200, 3.0)) == pytest.approx(np.full(200, 3.0))
-    line = np.linspace(5, 1, 200)
-    assert curves.running_mean(line) == pytest.approx(line)
-
-
 @given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.01, 0.2))
 def test_labels_are_spread_in_order_and_stay_where_they_have_space(
     positions: list[float], gap: float
@@ -75,14 +68,3 @@ def test_labels_are_spread_in_order_and_stay_where_they_have_space(
     ranked = [moved[i] for i in sorted(range(len(positions)), key=positions.__getitem__)]
     assert all(upper - lower >= gap - 1e-9 for lower, upper in itertools.pairwise(ranked))
     assert curves.spread_labels(moved, gap / 2) == pytest.approx(moved)
-
-
-def test_points_are_the_steps_with_both_loss_and_probe() -> None:
-    probe = {"probe_accuracy": 0.4, "probe_low": 0.3, "probe_high": 0.5}
-    logged = [
-        {"kind": "evaluation", "step": 10, "loss_nats": 2.2, **probe},
-        {"kind": "evaluation", "step": 0, "loss_nats": 2.8, **probe},
-        {"kind": "train", "step": 3, "loss_nats": 2.0},
-        {"kind": "evaluation", "step": 15, "class_nats": 1.0, **probe},
-    ]
-    assert probe_points(logged) == [(0, 2.8, 0.4, 0.3, 0.5), (10, 2.2, 0.4, 0.3, 0.5)]

@@ -86,11 +86,6 @@ def test_predictions_are_side_by_side_and_a_target_that_differs_is_last() -> Non
         assert tuple(int(tile[0, 0, 0]) for tile in tiles(grid, range(len(expected)))) == expected
 
 
-def test_a_grid_of_no_images_is_rejected() -> None:
-    with pytest.raises(ValueError, match="at least one image"):
-        images.sample_grid(draw(0))
-
-
 def test_more_nats_are_brighter_and_none_is_gray() -> None:
     shown = torch.full((1, 3, 2, 2), 100, dtype=torch.uint8)
     maps = np.array([[[0.0, 1.0], [2.0, np.nan]]])

@@ -32,11 +32,3 @@ def test_oklab_has_its_published_values() -> None:
     found = plots.oklab(torch.tensor([[255.0, 255, 255], [255, 0, 0], [0, 0, 255]]))
     expected = torch.tensor([[1.0, 0, 0], [0.62796, 0.22486, 0.12585], [0.45201, -0.03246, -0.31153]])
     assert torch.allclose(found, expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("counted", [False, True])
-def test_figures_of_palettes_have_their_panels(counted: bool) -> None:
-    figure = plots.plot_palette(colors(40), torch.arange(40) if counted else None, title="forty colors")
-    assert (figure.axes[0].get_title("left"), len(figure.axes)) == ("forty colors", 4 if counted else 3)
-    images = torch.zeros(5, 3, 4, 6, dtype=torch.uint8)
-    assert len(plots.plot_quantization(images, images).axes) == 15

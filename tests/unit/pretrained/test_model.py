@@ -180,10 +180,6 @@ def test_saving_to_a_link_writes_what_it_points_to(
     isopix.load(disk, device="cpu")
 
 
-def test_it_says_what_it_is(causal: PretrainedModel) -> None:
-    assert "law, autoregressive, step=7, depth=2, width=16, grid=4x7, layer=2" in repr(causal)
-
-
 def hiding(of: PretrainedModel, x: Images) -> Tensor:
     return of.logits(x, mask=np.zeros((3, 28), bool))
 

@@ -15,15 +15,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import refit_on_validation, vote
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
-from tests.unit.probing.cases import (
-    CONFIG,
-    CPU,
-    METHODS,
-    easy,
-    noise,
-    run,
-    standardize,
-)
+from tests.unit.probing.cases import CONFIG, CPU, METHODS, easy, noise, run, standardize
 
 each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
 
@@ -137,11 +129,8 @@ def test_what_was_selected_stays_in_a_refit_and_test_labels_select_nothing(metho
     flipped = replace(splits, test=replace(splits.test, labels=splits.test.labels.flip(0)))
     (before, after), (_, other) = best_and_refit(splits, method), best_and_refit(flipped, method)
     for each in (after, other):
-        assert (each.layer, each.selected, each.val_accuracy) == (
-            before.layer,
-            before.selected,
-            before.val_accuracy,
-        )
+        for name in ("layer", "selected", "val_accuracy"):
+            assert getattr(each, name) == getattr(before, name)
     assert after != before
     assert other.fit == after.fit
     views = replace(

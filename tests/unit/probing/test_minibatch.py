@@ -9,21 +9,13 @@ from torch import nn
 
 from isopix.data.batches import ShuffledIndices
 from isopix.probing.base import ProbeMethod, ProbeProblem
-from isopix.probing.minibatch import LEARNING_RATE, AdamProbe, SgdProbe, last_before_rise
+from isopix.probing.minibatch import LEARNING_RATE, AdamProbe, SgdProbe
 from isopix.probing.splits import FeatureSplit, FeatureSplits, cached
 from tests.unit.probing.cases import CPU, clusters, cut, easy, run, standardize
 
 NEVER = 10_000  # epochs without progress before a layer stops
 QUICK = (SgdProbe(iterations=60, batch_size=32), AdamProbe(epochs=6, batch_size=32))
 each_method = pytest.mark.parametrize("method", QUICK, ids=lambda method: method.kind)
-
-
-def test_the_selected_rate_is_the_last_before_the_loss_rises() -> None:
-    inf, nan = float("inf"), float("nan")
-    losses = torch.tensor(
-        [[5.0, 2.0, 1.0, 1.5, 0.1], [1, 2, 0, 0, 0], [5, 4, 3, 2, 1], [nan, inf, 3, 2, 4], [3, 3, 2, 2, 9]]
-    )
-    assert last_before_rise(losses).tolist() == [2, 0, 4, 3, 3]
 
 
 def test_sgd_is_the_naive_loop() -> None:

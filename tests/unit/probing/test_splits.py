@@ -102,11 +102,3 @@ def test_features_constant_in_the_first_images_are_kept(
     halves, scale = cached(readers(features), tmp_path / "key")
     whole = halves["train"].float() * scale.scale + scale.center
     torch.testing.assert_close(whole, features[:, :200], atol=1e-3, rtol=0)
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, features: Features) -> None:
-    (tmp_path / "features").write_text("a file")
-    with pytest.raises(
-        RuntimeError, match=r"^features cannot be written to \S+ \(.*\); set ISOPIX_CACHE to an"
-    ):
-        cached(readers(features), tmp_path / "features" / "key")

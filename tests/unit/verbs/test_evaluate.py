@@ -34,15 +34,6 @@ def classes(pristine: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("masks", [0, 3])
-def test_evaluate(classes: Path, copy_of: Copy, masks: int) -> None:
-    found = isopix.evaluate(copy_of("classes", "one"), mask_ensemble=masks, **CPU)
-    assert type(found).read(found.path) == found
-    assert found.mask_ensemble == masks
-    assert found.classes == tuple(map(str, range(10)))
-    assert found.metrics.num_images == LIMIT
-
-
 def test_the_loss_is_the_mean_of_minus_ln_p_of_the_codes_masked_by_the_seed(
     pristine: Path, tmp_path: Path
 ) -> None:

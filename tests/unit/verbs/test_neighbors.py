@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import isopix
-from isopix.analysis.results import NeighborsResult
 from tests.tiny_runs import Copy
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -21,7 +20,6 @@ def test_a_copy_is_found_and_all_lists_are_saved(copy_of: Copy, photos: Path) ->
         folder.mkdir(exist_ok=True)
         file.rename(folder / file.name)
     found = isopix.neighbors(run, data=photos, threshold=0.999, num_neighbors=3, **CPU)
-    assert NeighborsResult.read(found.path).json() == found.json()
     assert found.path.parent == run / "neighbors"
     names = {each.name for each in found.path.iterdir()}
     assert names == {"duplicates.csv", "duplicates.png", "neighbors.json", "outliers.csv", "outliers.png"}

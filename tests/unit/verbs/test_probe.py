@@ -14,7 +14,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
 from isopix.probing.linear import L2_PENALTY, RidgeProbe
 from isopix.probing.probe import fit_probe
-from isopix.probing.results import LowDataResult, ProbeResult
+from isopix.probing.results import LowDataResult
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.tiny_runs import Copy
 
@@ -24,12 +24,9 @@ BASELINES = ["untrained", "raw pixels", "raw pixels, PCA", "shuffled labels"]
 
 
 @pytest.mark.parametrize(("name", "masks"), [("ar", 0), ("bert", 2)])
-def test_the_record_of_a_probe_is_read_again_and_its_tables_have_every_layer(
-    copy_of: Copy, name: str, masks: int
-) -> None:
+def test_the_tables_of_a_probe_have_every_layer(copy_of: Copy, name: str, masks: int) -> None:
     run = copy_of(name, "run")
     found = isopix.probe(run, concat=2, refit_on_validation=True, mask_ensemble=masks, seed=3, **RIDGE)
-    assert ProbeResult.read(found.path) == found
     assert found.path.parent == run / "probes"
     assert list(found.baselines) == BASELINES
     assert found.config == ProbeConfig(
@@ -48,17 +45,19 @@ def test_the_record_of_a_probe_is_read_again_and_its_tables_have_every_layer(
     assert len(list(found.figures())) == 1
 
 
-def test_a_probe_is_the_fit_to_the_features_with_its_seed(pristine: Path) -> None:
+@pytest.mark.parametrize("read", [{}, {"pool": "max", "features": "residual"}])
+def test_a_probe_is_the_fit_to_the_features_with_its_seed(pristine: Path, read: dict[str, Any]) -> None:
     data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=100))
     network, device = isopix.load(pristine / "ar", **CPU).network, torch.device("cpu")
     parts = (data.train, data.validation, data.test)
     splits = FeatureSplits(
-        *(FeatureSplit(extract_features(network, each.images), each.labels) for each in parts)
+        *(FeatureSplit(extract_features(network, each.images, **read), each.labels) for each in parts)
     )
     shuffled = []
     for seed in (0, 1):
-        found = isopix.probe(isopix.load(pristine / "ar", **CPU), data=data, seed=seed, method="ridge")
-        config = ProbeConfig(method="ridge", seed=seed)
+        given = {"method": "ridge", "seed": seed, **read}
+        found = isopix.probe(isopix.load(pristine / "ar", **CPU), data=data, **given)
+        config = ProbeConfig(**given)
         assert found.network == fit_probe(splits, RidgeProbe(), config, device=device)
         shuffled.append(found.baselines["shuffled labels"].best.test_accuracy)
     assert shuffled[0] != shuffled[1]
@@ -83,14 +82,11 @@ def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: C
     assert isopix.probe(run, *words, method="knn", **CPU).path == found.path
 
 
-def test_the_record_of_low_data_is_read_again_and_its_table_has_every_method(
-    copy_of: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_of_low_data_has_every_method(copy_of: Copy) -> None:
     run = copy_of("ar", "run")
     words = ["evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
     options = {"labels": [1, "50%"], "subsets": 2, "pool": "grid2", "finetune_steps": 1}
     found = isopix.low_data(run, *words, **options, **RIDGE)
-    assert LowDataResult.read(found.path) == found
     assert list(found.results) == ["trained", *BASELINES[:3], "fine-tuned"]
     trained = found.results["trained"]
     assert [(each.labels_per_class, len(each.errors)) for each in trained] == [(1, 2), ("50%", 2)]

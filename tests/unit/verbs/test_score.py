@@ -9,17 +9,15 @@ import pytest
 from PIL import Image
 
 import isopix
-from isopix.analysis.results import ScoreResult
 from isopix.data.dataset import load_dataset
 from tests.tiny_runs import Copy
 
 CPU: dict[str, Any] = {"device": "cpu"}
 
 
-def test_the_record_is_read_again_and_the_tables_compare_two_datasets(copy_of: Copy, photos: Path) -> None:
+def test_the_files_and_the_tables_compare_two_datasets(copy_of: Copy, photos: Path) -> None:
     run = copy_of("ar", "run")
     found = isopix.score(run, against=photos, maps=2, **CPU)
-    assert ScoreResult.read(found.path).json() == found.json()
     assert found.path.parent == run / "scores"
     names = {each.name for each in found.path.iterdir()}
     assert names == {"score.json", "scores.csv", "surprise.png", "surprise.npz"}
@@ -90,9 +88,3 @@ def test_a_single_image_is_scored_and_drawn(copy_of: Copy, photos: Path) -> None
     assert float(found.images.scores["nats_per_code"][0]) == pytest.approx(expected)
     with np.load(found.path / "surprise.npz") as maps:
         assert list(maps) == ["surprise"]
-
-
-def test_results_are_not_written_over_a_file(pristine: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="is a file; results are several files: give a folder"):
-        isopix.score(pristine / "ar", out=tmp_path / "file", **CPU)

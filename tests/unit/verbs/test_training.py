@@ -2,7 +2,6 @@
 
 import signal
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,12 @@ import pytest
 import isopix
 from isopix.core.signals import STOPPED
 from isopix.core.verb import VERBS, check_job
-from isopix.runs.results import LRSearchResult, TrainingResult
+from isopix.runs.results import TrainingResult
 from isopix.runs.training import TrainingRun
 from tests.tiny_runs import LIMIT, TINY, cli
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
-FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
 WEIGHTS = "checkpoints/step-00000004/model.safetensors"
 
 
@@ -39,12 +37,6 @@ def test_a_result_has_the_metrics_and_the_model_and_is_a_path(run: TrainingResul
     assert f"isopix probe {run.path} ; isopix sample {run.path}" in repr(run)
 
 
-def test_records_of_results_are_read_as_they_were(run: TrainingResult, tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    path.write_bytes(run.json())
-    assert TrainingResult.read(path).json() == run.json()
-
-
 def test_the_command_trains_the_same_weights(run: TrainingResult, tmp_path: Path) -> None:
     printed = cli("pretrain", "igpt.digits", *TINY, "--out", tmp_path / "cli", "--limit", LIMIT, *_cpu())
     assert f"finished: {tmp_path / 'cli'}" in printed
@@ -53,23 +45,6 @@ def test_the_command_trains_the_same_weights(run: TrainingResult, tmp_path: Path
 
 def _cpu() -> list[str]:
     return ["--device", "cpu"]
-
-
-@pytest.mark.parametrize(
-    ("words", "options", "reason"),
-    [
-        (("igpt.digits", "dept=2"), {}, "unknown setting 'dept'; did you mean 'model.depth'?"),
-        (("igpt.digits",), {"logger": ("nothing",)}, "unknown logger 'nothing'"),
-        (("igpt.digits",), {"data": "nowhere"}, "nowhere"),
-        ((), {}, "pretrain needs the name of a recipe"),
-        (("igpt.digits",), {"limit": 0}, "limit is 0"),
-    ],
-)
-def test_a_wrong_argument_is_refused_before_anything_is_written(
-    tmp_path: Path, words: tuple[str, ...], options: dict[str, Any], reason: str
-) -> None:
-    assert reason in refusal(lambda: isopix.pretrain(*words, out=tmp_path / "run", **options, **CPU))
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -148,26 +123,6 @@ def test_a_stopped_command_exits_with_the_code_that_batch_systems_requeue(
         main()
     assert ended.value.code == STOPPED
     assert f"resume with: isopix resume {tmp_path / 'run'} --device cpu" in capsys.readouterr().out
-
-
-def test_finetune_and_refit(run: TrainingResult, tmp_path: Path) -> None:
-    words = [*FEW, "generative_weight=0.5", "lr=0.01"]
-    tuned = isopix.finetune(run, *words, out=tmp_path / "tuned", limit=LIMIT, **CPU)
-    assert 0 <= tuned.accuracies["test"] <= 1
-    assert "majority class" in repr(tuned)
-    again = isopix.finetune(run, *words, out=tmp_path / "run", limit=LIMIT, refit_on_validation=True, **CPU)
-    assert again.run.recipe.data.train_on_validation
-    assert (tmp_path / "run" / "selection" / "log.jsonl").is_file()
-
-
-def test_search_lr(tmp_path: Path) -> None:
-    found = isopix.search_lr("igpt.digits", *TINY, out=tmp_path / "lr", limit=LIMIT, min_lr=0.003, **CPU)
-    assert found.best is None, "four steps learn nothing"
-    assert found.failure == "every trial from lr 0.01 to 0.003 diverged or failed to learn"
-    saved = LRSearchResult.read(tmp_path / "lr" / "lr_search.json")
-    assert replace(saved, call=found.call).json() == found.json()
-    line = refusal(lambda: isopix.search_lr("igpt.digits", "lr=1", out=tmp_path / "x"))
-    assert "set max_lr and min_lr instead" in line
 
 
 @pytest.mark.parametrize("name", ["pretrain", "finetune", "search-lr"])
