@@ -20,8 +20,6 @@ from isopix.plots.style import Figure
 Numbers = Mapping[str, Any]  # JSON values
 QueryPosition = tuple[int, int] | Literal["class"]  # row and column of a position, or the class token
 
-SIGNIFICANT_DIGITS = 4
-
 
 @dataclass(frozen=True)
 class AnalysisInput:
@@ -107,7 +105,7 @@ def image_source(numbers: Numbers) -> str:
     return f" of {Path(str(data)).name} ({split})" if data else ""
 
 
-def rounded(values: Tensor, digits: int = SIGNIFICANT_DIGITS) -> Any:
+def rounded(values: Tensor, digits: int = 4) -> Any:
     """Return a tensor as nested lists, rounded to significant digits."""
     nested: list[Any] = [float(f"{value:.{digits}g}") for value in values.flatten().tolist()]
     for side in reversed(values.shape[1:]):

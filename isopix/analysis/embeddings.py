@@ -39,8 +39,7 @@ def principal_components(rows: Float[Tensor, "rows F"], count: int) -> Principal
     centered = rows - rows.mean(0)
     _, singular_values, components = torch.linalg.svd(centered, full_matrices=False)
     components = components[:count]
-    largest = components.gather(1, components.abs().argmax(1, keepdim=True))
-    components = components * largest.sign()
+    components = components * components.gather(1, components.abs().argmax(1, keepdim=True)).sign()
     variance = singular_values.square()
     ratio = variance[:count] / variance.sum().clamp(min=torch.finfo(variance.dtype).tiny)
     return PrincipalComponents(components.float(), ratio.float(), (centered @ components.T).float())
@@ -54,8 +53,7 @@ def patch_filters(stem: Stem, side: int) -> Filters | None:
     """
     size = 3 * side * side
     pixels = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
-    device = next(stem.parameters()).device
-    patches = rearrange(pixels, "n (c h w) -> n c h w", c=3, h=side).to(device)
+    patches = rearrange(pixels, "n (c h w) -> n c h w", c=3, h=side).to(next(stem.parameters()).device)
     tokens = sum_components(stem(patches))[:, 0].cpu().double()
     black, white = tokens[-2], tokens[-1]
     filters = tokens[:-2] - black

@@ -28,8 +28,6 @@ FLIP_HIGH_BIT = 0x80  # moves a level by 128 of 256
 BATCH_SIZE = 16
 MAX_IMAGES = 32  # of the analysis; each takes seven forward passes
 
-Permutations = Int[Tensor, "B N"]
-
 
 class ReceptiveField(NamedTuple):
     """Where a change of one position shows: fractions by (row, column) offset, [2 rows - 1, 2 cols - 1].
@@ -157,7 +155,7 @@ class RelativeError:
 
 @torch.no_grad()
 def _equivariance_error(
-    network: Network, images: Images, orders: Permutations, inside: Bool[Tensor, " N"]
+    network: Network, images: Images, orders: Int[Tensor, "B N"], inside: Bool[Tensor, " N"]
 ) -> list[float]:
     grid, errors = network.backbone.grid, [RelativeError() for _ in range(network.backbone.depth + 1)]
     for batch, order in zip(torch.split(images, BATCH_SIZE), torch.split(orders, BATCH_SIZE), strict=True):

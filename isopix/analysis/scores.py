@@ -30,7 +30,6 @@ from isopix.core.types import Codes, Groups, ImageSequence
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel
 
-NUM_RESAMPLES = 1000
 RESAMPLES_AT_A_TIME = 50  # for memory: of 100,000 images 40 MB
 
 ManyGroups = Int[Tensor, " _"] | None
@@ -91,7 +90,7 @@ def auroc(
     second: Values,
     *,
     groups: tuple[ManyGroups, ManyGroups] = (None, None),
-    num_resamples: int = NUM_RESAMPLES,
+    num_resamples: int = 1000,
     seed: int = 0,
 ) -> AUROC:
     """Return the AUROC with its percentile interval over resamples of the images, or groups, of each set.

@@ -156,8 +156,7 @@ def _to_float32(name: str, tensor: Tensor) -> Tensor:
 
 
 def _rounded_from(given: Tensor, single: Tensor) -> str:
-    exact = given.dtype != torch.float64 or torch.equal(given, single.double())
-    return "" if exact else "float64"
+    return "float64" if given.dtype == torch.float64 and not torch.equal(given, single.double()) else ""
 
 
 def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None) -> ImportedModel:

@@ -141,6 +141,5 @@ def summary_section(runs: Mapping[str, RunRecord], name: str) -> Section:
     if len(probes) > 1 and not different:
         caption = "Test accuracy by layer. Bands: 95\u00a0% intervals; rings: best layers on validation."
         numbers = {run: probe.record() for run, probe in probes.items()}
-        figure = curves.plot_probe_accuracy(probes)
-        panels.append(Panel([figure_chart(figure, numbers, name, caption)]))
+        panels.append(Panel([figure_chart(curves.plot_probe_accuracy(probes), numbers, name, caption)]))
     return Section("Runs and baselines", panels)

@@ -13,15 +13,7 @@ from isopix.core.text import format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
-from isopix.reporting.section import (
-    Chart,
-    Panel,
-    Section,
-    figure_chart,
-    join_words,
-    missing,
-    percent,
-)
+from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
 from isopix.runs.results import VerificationResult
 from isopix.runs.training_log import validation_measurement
 from isopix.train.stopping import best_evaluation
@@ -183,8 +175,7 @@ def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
 
 def _images(run: RunRecord) -> str:
     """Return the settings that decide which images the accuracies are of, but for the seed."""
-    data = run.settings.get("data", {})
-    return json.dumps([data.get(key) for key in ("source", "holdout", "limit")])
+    return json.dumps([run.settings.get("data", {}).get(key) for key in ("source", "holdout", "limit")])
 
 
 def training_cost(run: RunRecord) -> Iterator[tuple[str, str]]:

@@ -178,11 +178,7 @@ def report_disk_full(what: str, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive_lock(
-    folder: Path,
-    description: str,
-    *,
-    name: str = LOCK_FILE,
-    waiting: Callable[[str], None] | None = None,
+    folder: Path, description: str, *, name: str = LOCK_FILE, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
     """Hold the lock file `name` of `folder`; raises ValueError that names the process that holds it, or calls
     `waiting` with the message and waits for its end.

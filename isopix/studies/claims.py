@@ -18,9 +18,9 @@ class Contrast:
     """A difference in `unit` that is positive if the claim is true; `estimate` None: not measured.
 
     `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
-    difference that a study is planned to detect. `regime` says why the networks cannot show the difference;
-    empty if they can. A contrast that is not `counted` is shown and decides nothing. A correlation is
-    estimated on Fisher's scale, and shown as itself if `fisher`.
+    difference that a study is planned to detect. `regime` says why the networks cannot show it. A contrast
+    that is not `counted` decides nothing. A correlation is estimated on Fisher's scale, and shown as itself
+    if `fisher`.
     """
 
     text: str
@@ -35,7 +35,6 @@ class Contrast:
 
     @property
     def can_refute(self) -> bool:
-        """Whether it may show that its claim does not hold."""
         return self.counted and not self.regime and self.estimate is not None
 
     @property
@@ -44,8 +43,9 @@ class Contrast:
         return 1.0 if self.estimate is None or self.estimate.mean >= 0 else self.estimate.p_value()
 
     def record(self, adjusted_p: float) -> ContrastRecord:
-        """Return the mean, its 95 % interval and the verdict: `holds` above zero, `does not hold` where the
-        p of a difference on the wrong side, adjusted for all contrasts, is below LEVEL.
+        """Return the mean, its 95 % interval and the verdict: `holds` above zero.
+
+        It `does not hold` where the adjusted p of a difference on the wrong side is below LEVEL.
         """
         mean, interval = (sum(self.values) / len(self.values) if self.values else None), None
         if self.estimate is not None:
@@ -75,9 +75,7 @@ class Contrast:
         )
 
     def _needed(self, adjusted_p: float) -> str:
-        """Return what decides a difference of `effect`, or the one measured where that is larger, with a
-        probability of 80 %, as `needs 9 seeds`, or that Holm's correction left it undecided.
-        """
+        """Return what would decide a difference, of `effect` or larger, with a probability of 80 %."""
         if self.estimate is None:
             return "needs 2 seeds or more" if self.values else "needs networks that are missing"
         if self.estimate.mean + self.estimate.half_width() < 0:
@@ -89,11 +87,10 @@ class Contrast:
 
 
 def judge(claims: Sequence[tuple[str, str, str, Sequence[Contrast]]]) -> list[ClaimRecord]:
-    """Return the verdicts on claims, given by letter, text, source and contrasts: one `does not hold` if a
-    contrast does not, and `holds` if all do (intersection-union test, which needs no correction).
+    """Return the verdicts on claims, given by letter, text, source and contrasts.
 
-    The p of all contrasts that can refute a claim are adjusted together: the probability of any false
-    refutation is at most LEVEL where the intervals are right.
+    A claim `holds` if all contrasts do (intersection-union test, which needs no correction). The p of all
+    that can refute one are adjusted together: the probability of any false refutation is at most LEVEL.
     """
     adjusted = iter(
         holm([each.refuting_p for *_, contrasts in claims for each in contrasts if each.can_refute])

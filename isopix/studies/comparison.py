@@ -68,11 +68,10 @@ class RunGroup(NamedTuple):
 
 
 def compare_with(group: Sequence[str], baseline: Sequence[str]) -> Comparison:
-    """Compare a group of runs, given by folders and patterns, with a baseline; without one, the runs of
-    pre-trained networks with those from scratch in the group.
+    """Compare fine-tuned runs with a baseline, by default pre-trained ones with those from scratch.
 
-    Raises ValueError if a run is not finished, if settings differ within a group, and unless each run has a
-    counterpart with the same seed, labels, validation and test images.
+    Raises ValueError unless each run has a counterpart with the same seed, labels, validation and test
+    images.
     """
     name, runs = _title(group), list(map(read_finished_run, find_runs(group)))
     if baseline:
@@ -92,10 +91,7 @@ def groups_of(places: Sequence[str]) -> list[list[str]]:
 
 
 def find_runs(places: Sequence[str]) -> list[Path]:
-    """Return the fine-tuned runs among run folders, in folders of runs and by patterns such as `runs/a-*`.
-
-    Raises ValueError for a place where there is no run, or none that is fine-tuned.
-    """
+    """Return the fine-tuned runs among run folders, in folders of runs and by patterns such as `runs/a-*`."""
     found = list[Path]()
     for place in places:
         path = Path(place)
@@ -115,9 +111,7 @@ def _is_run(path: Path) -> bool:
 
 
 def gather(name: str, found: Sequence[FinishedRun]) -> RunGroup:
-    """Return a group of runs. Raises ValueError for two of the same seed and draw, for different settings,
-    and where a seed lacks a draw that another one has.
-    """
+    """Return a group of runs of the same settings, which must have each draw of each seed once."""
     runs: dict[tuple[int, LabelDraw], FinishedRun] = {}
     for run in found:
         other = runs.setdefault((run.seed, run.draw), run)
@@ -158,10 +152,7 @@ def read_finished_run(path: Path) -> FinishedRun:
 
 
 def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
-    """Compare two groups run by run.
-
-    Raises ValueError if they have other seeds or draws, and for runs with other data, labels or test images.
-    """
+    """Compare two groups run by run, which must have the same seeds, draws, labels and test images."""
     if group.runs.keys() != baseline.runs.keys():
         raise ValueError(
             f"{group.name} and {baseline.name} are not paired: they have {group}, and {baseline}"
@@ -186,7 +177,6 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
 
 
 def _check_pair(run: FinishedRun, other: FinishedRun) -> None:
-    """Raises ValueError if two runs have other images or labels."""
     if run.data != other.data:
         raise ValueError(f"{run.path} and {other.path} have different images, splits or labels")
     hashes = [each.images.hashes for each in (run, other) if each.images is not None]
@@ -195,9 +185,7 @@ def _check_pair(run: FinishedRun, other: FinishedRun) -> None:
 
 
 def _paired_images(group: RunGroup, baseline: RunGroup) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return 1, 0 or -1 for each seed, draw and test image, and the group of each image; None unless all runs
-    have the same images.
-    """
+    """Return 1, 0 or -1 for each seed, draw and test image, and the images' groups; None if they differ."""
     found = [
         images for each in (group, baseline) for row in each.table(lambda run: run.images) for images in row
     ]
@@ -211,7 +199,6 @@ def _paired_images(group: RunGroup, baseline: RunGroup) -> tuple[np.ndarray | No
 
 
 def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[str]:
-    """Say what differs between the groups beside their initial weights, and what the interval leaves out."""
     pairs = [(run, baseline.runs[key]) for key, run in group.runs.items()]
     run, other = pairs[0]
     different = _differences(run.settings, other.settings)
@@ -242,6 +229,5 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _title(group: Sequence[str]) -> str:
-    """Return the name of a folder or pattern, or what the names of several have in common."""
     names = [Path(each).name for each in group]
     return os.path.commonprefix(names).rstrip("-_.* ") or names[0]  # noqa: RUF071  of letters

@@ -35,9 +35,9 @@ class Noise(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean with its sources of error, which are independent; interaction of seed and kind is in both.
+    """A mean with its independent sources of error.
 
-    `noise` is the standard error due to the interaction alone, which more seeds reduce in both.
+    `noise` is the standard error by the interaction of seed and kind alone, which is in both.
     """
 
     mean: float
@@ -49,22 +49,18 @@ class Estimate(NamedTuple):
 
     @property
     def standard_error(self) -> float:
-        """The standard error of all sources together."""
         return math.hypot(*(each.standard_error for each in self.sources))
 
     def half_width(self, confidence: float = CONFIDENCE_LEVEL) -> float:
-        """Return half the width of the mean's interval: Student's half-widths of all sources in quadrature.
+        """Return Student's half-widths of all sources in quadrature, half the width of the mean's interval.
 
-        This is wider than Satterthwaite's interval, which is too narrow where a source has few degrees of
-        freedom.
+        Satterthwaite's interval is too narrow where a source has few degrees of freedom.
         """
         tail = (1 + confidence) / 2
         return math.hypot(*(stdtrit(each.freedom, tail) * each.standard_error for each in self.sources))
 
     def p_value(self) -> float:
-        """Return the two-sided p of a true mean of zero: 1 minus the confidence at which the interval reaches
-        it.
-        """
+        """Return the two-sided p of a true mean of zero, at which the interval reaches it."""
         distance = abs(self.mean)
         if distance == 0 or not self.sources:
             return 1.0
@@ -118,12 +114,11 @@ def crossed_estimate(
     noise: Noise | None = None,
     encodings: Sequence[str] = (),
 ) -> Estimate | None:
-    """Return the mean of `values`, whose sources of error are the seeds and, where there are several, the
-    kinds of networks, taken one by one or by their `encodings`, whichever is wider: depths of one encoding
-    may agree. `images` adds that of the test images, in `groups` of dependent ones.
+    """Return the mean of `values` with errors of seeds, of kinds of networks, and of test `images` in groups.
 
-    `noise` is the variance of one value as more networks give it; it is replaced by that of the rows where
-    an F-test finds this to be larger. None without two seeds: how much a seed matters is then unknown.
+    Kinds are taken one by one or by their `encodings`, whichever is wider: depths of one encoding may agree.
+    `noise` is the variance of one value as more networks give it, unless an F-test finds that of the rows to
+    be larger. None without two seeds: how much a seed matters is then unknown.
     """
     seeds, kinds = values.shape
     if seeds < 2 or not kinds:
@@ -146,7 +141,6 @@ def crossed_estimate(
 
 
 def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> ErrorSource:
-    """Return the error of the mean over kinds, or over the means of each encoding if that is larger."""
     names = np.array(encodings)
     by_encoding = np.array([means[names == name].mean() for name in dict.fromkeys(encodings)])
     found = [_source("kinds", each) for each in (means, by_encoding) if len(each) > 1]
@@ -155,7 +149,6 @@ def _kind_source(means: Float[np.ndarray, " K"], encodings: Sequence[str]) -> Er
 
 
 def _source(name: str, values: Values, groups: GroupLabels | None = None) -> ErrorSource:
-    """Return the error of the mean of two values or more."""
     found = mean_standard_error(values, groups)
     assert found is not None, "two groups or more"
     return ErrorSource(name, *found)
@@ -167,6 +160,5 @@ def _smallest(counts: range, enough: Callable[[int], bool]) -> int:
 
 
 def _round_up(count: int) -> int:
-    """Round up to two digits."""
     unit = 10 ** max(0, len(str(count)) - 2)
     return -(-count // unit) * unit

@@ -1,7 +1,6 @@
 """Run trials in parallel, each in a process of its own: on this machine, or as jobs of SLURM.
 
-`concurrent.futures.ProcessPoolExecutor` does not serve here: a worker that is killed breaks the whole pool,
-and running work cannot be asked to stop. A trial may run out of memory, and the others have to go on.
+Not in a `ProcessPoolExecutor`: a worker that is killed, as for lack of memory, would break the whole pool.
 """
 
 import multiprocessing
@@ -28,8 +27,6 @@ RESULT_SECONDS = 120.0  # in which the result of a job that has left the queue a
 
 @runtime_checkable
 class Job(Protocol):
-    """A job that was submitted."""
-
     def poll(self) -> str | None:
         """Return None while it runs, then an empty text, or the reason if it was killed or failed."""
 
@@ -52,11 +49,9 @@ def run_all(
     ended: Callable[[T, str], object],
     stop: Callable[[], bool],
 ) -> None:
-    """Run all jobs in their order, `size` at a time; `ended` is called with each that ended, and the reason
-    if it was killed or failed.
+    """Run jobs in order, `size` at a time; `ended` is called with each that ended, and why if it failed.
 
-    Once `stop` returns true, no job is started and running ones are asked to stop; their ends are not
-    reported. An exception kills them.
+    Once `stop` returns true, no job is started and running ones are asked to stop. An exception kills them.
     """
     waiting, stopped = deque(specs), False
     running: dict[int, tuple[T, Job]] = {}  # by slot
@@ -80,7 +75,6 @@ def run_all(
 
 
 def _remove_ended(running: dict[int, tuple[T, Job]]) -> Iterator[tuple[T, str]]:
-    """Remove and yield the jobs that have ended, with the reasons."""
     for slot, (spec, job) in list(running.items()):
         if (reason := job.poll()) is not None:
             del running[slot]
@@ -95,9 +89,7 @@ class Slot(NamedTuple):
 
 
 def slots_on(device: DeviceLike, count: int | None = None) -> list[Slot]:
-    """Return `count` slots, by default one per GPU or CPU core, that share the cores and the devices of this
-    machine. Raises ValueError for an unavailable device.
-    """
+    """Return `count` slots, by default one per GPU or CPU core, that share cores and devices."""
     available, cores = devices.list_devices(device), devices.available_cores()
     size = count or (cores if available[0].type == "cpu" else len(available))
     threads = max(1, cores // size)
@@ -105,10 +97,9 @@ def slots_on(device: DeviceLike, count: int | None = None) -> list[Slot]:
 
 
 def in_processes(function: Function[T], slots: Sequence[Slot], modules: Sequence[str] = ()) -> Submit[T]:
-    """Return what calls a function in a process on this machine.
+    """Return what calls a function in a process, forked from a server that has imported `modules` alone.
 
-    Processes are forked from a server process that has imported `modules` and done nothing else: a job costs
-    no imports, and copies no thread or lock of this process.
+    A job so costs no imports, and copies no thread or lock of this process.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(modules))
@@ -122,8 +113,6 @@ def in_processes(function: Function[T], slots: Sequence[Slot], modules: Sequence
 
 
 class ProcessJob:
-    """A job in a process."""
-
     def __init__(self, process: ForkServerProcess):
         self.process = process
 
@@ -145,11 +134,10 @@ class ProcessJob:
 def in_slurm(
     function: Function[T], folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
 ) -> Submit[T]:
-    """Return what calls a function in a job of a cluster, with its device "auto".
+    """Return what calls a function in a job of a cluster, with its device "auto" and output in `folder`.
 
-    `parameters` are those of submitit: `partition`, `timeout_min`, `gpus_per_node` and so on. The output of
-    jobs is in `folder`. A job that is preempted or out of time is requeued and resumes from its last
-    checkpoint. Raises what `job_executor` raises.
+    `parameters` are those of submitit, as `partition`. A job that is preempted or out of time is requeued and
+    resumes from its last checkpoint.
     """
     executor, queue = job_executor(folder, parameters, cluster=cluster), Queue()
     call = RequeuedCall(function)
@@ -168,7 +156,6 @@ class RequeuedCall:
             requeue()
 
     def checkpoint(self, spec: Any) -> Any:
-        """Return the call to requeue, when submitit asks for it."""
         import submitit  # noqa: PLC0415 - an extra
 
         return submitit.helpers.DelayedSubmission(self, spec)
@@ -182,9 +169,7 @@ class Queue:
         self._asked = -QUEUE_SECONDS
 
     def has(self, job: str, submitted: float) -> bool:
-        """Return whether a job was in the queue at the last look; also if that was before its submission, or
-        SLURM did not answer, as while it is restarted.
-        """
+        """Return whether a job was in the queue at the last look, which may be too early or unanswered."""
         if time.monotonic() - self._asked >= QUEUE_SECONDS:
             self._asked = time.monotonic()
             command = ["squeue", "--me", "--noheader", "--format=%A"]
@@ -226,7 +211,6 @@ class SlurmJob:
         return time.monotonic() - self.seen > self.patience
 
     def stop(self) -> None:
-        """Cancel it: its processes receive SIGTERM and save."""
         self.patience = 0.0  # it may have no result
         self.job.cancel(check=False)
 

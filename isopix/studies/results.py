@@ -53,11 +53,10 @@ class LabelDraw:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The test accuracy of a group against that of a baseline, with the same seeds, labels and images.
+    """The test accuracy of a group against that of a baseline, a row for each seed, a column for each draw.
 
-    Accuracies and their measurement records have a row for each seed and a column for each draw. `difference`
-    has the mean, the half-widths of its 95 % intervals by source of variation, `half_width` over seeds and
-    draws, and `half_width_new_images` over test images too.
+    `difference` has half-widths of 95 % intervals by source of variation: `half_width` over seeds and draws,
+    `half_width_new_images` over test images too.
     """
 
     group: str
@@ -74,7 +73,6 @@ class Comparison:
 
     @property
     def design(self) -> str:
-        """What is paired, in words."""
         draws = f"{count_of(len(self.seeds), 'seed')} x {count_of(len(self.draws), 'draw')} of the labels"
         return f"paired: {draws}, the same {self.num_images:,} test images"
 
@@ -85,7 +83,6 @@ class ComparisonResult(Result):
     comparisons: tuple[Comparison, ...]
 
     def tables(self) -> list[Table]:
-        """Return a row for each group."""
         columns = ["runs", "test accuracy", "baseline", "difference (95 % CI)", "on new images"]
         rows = [
             (
@@ -100,7 +97,6 @@ class ComparisonResult(Result):
         return [Table("Paired differences of test accuracy, in points", columns, rows)]
 
     def notes(self) -> list[str]:
-        """Return what is paired, what differs beside, and what the intervals leave out."""
         lines = [line for each in self.comparisons for line in (each.design, *each.notes)]
         return [*lines, *super().notes()]
 
@@ -110,6 +106,5 @@ def _percent(accuracies: Sequence[Sequence[float]]) -> str:
 
 
 def _points(comparison: Comparison, width: str) -> str:
-    """Format a difference in points with half its interval; empty without an interval."""
     half, center = comparison.difference[width], comparison.difference["mean"]
     return "" if half is None or center is None else f"{100 * center:+.1f} ± {100 * half:.1f}"

@@ -14,7 +14,6 @@ from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, hidden_par
 from isopix.studio.views import note_html, problem_html
 
 CANVAS = 320  # pixels, the longer side of the picture that is painted on
-BRUSH_COLOR = "#9b59d0"
 SHOWN = 24  # test images
 
 
@@ -94,7 +93,7 @@ def _editor(run: OpenedRun, picture: Pixels | None) -> Any:
         transforms=(),
         layers=False,
         buttons=[],
-        brush=gr.Brush(default_size=30, colors=[BRUSH_COLOR], color_mode="fixed"),
+        brush=gr.Brush(default_size=30, colors=["#9b59d0"], color_mode="fixed"),
         eraser=gr.Eraser(default_size=30),
         canvas_size=(round(cols * scale), round(rows * scale)),
         fixed_canvas=True,

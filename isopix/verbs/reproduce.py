@@ -62,8 +62,7 @@ def reproduce(
     from isopix.studies.papers.reproduction import Reproduction, write_table
 
     def run_verb(command: str, *given: object, **options: object) -> Path:
-        result = VERBS[command].function(*given, device=device, **options)
-        return Path(result.path)
+        return Path(VERBS[command].function(*given, device=device, **options).path)
 
     found, setup = _experiment(protocol, settings, scale, data, pretrain_data, pretrained)
     trials = found.trials(setup)

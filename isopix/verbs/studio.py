@@ -15,10 +15,8 @@ from isopix.core.verb import verb
 from isopix.verbs.options import DeviceLike, OtherImages
 
 HOST = "127.0.0.1"
-MAX_RUNS = 2
 Opened = Annotated[
-    str | os.PathLike[str],
-    Parameter(help="One or two run folders, or models that `isopix models` lists."),
+    str | os.PathLike[str], Parameter(help="One or two run folders, or models that `isopix models` lists.")
 ]
 Port = Annotated[
     Annotated[int, Range(low=1, high=65535)] | None,
@@ -44,7 +42,7 @@ def open_studio(
 
     Example: isopix studio runs/photos
     """
-    if not 1 <= len(runs) <= MAX_RUNS:
+    if not 1 <= len(runs) <= 2:
         raise ValueError(f"the studio shows one or two runs; got {len(runs)}")
     if importlib.util.find_spec("gradio") is None:
         raise ValueError("the studio needs gradio: pip install 'isopix[studio]'")

@@ -110,15 +110,6 @@ def test_every_bit_of_a_manifest_counts(pair, tmp_path):
             checkpoint.load_checkpoint(manifest.parent)
 
 
-def check_refusal(folder, error):
-    message = str(error.value)
-    assert message.startswith(f"checkpoint {folder / 'step-00000002'} of 512 bytes cannot be written: ")
-    assert f"bytes free in {folder}" in message
-    assert "\n" not in message
-    assert [path.name for path in folder.iterdir()] == ["step-00000001"]
-    checkpoint.load_checkpoint(folder / "step-00000001")
-
-
 def test_a_file_that_may_not_grow_leaves_the_previous_checkpoint_and_one_line(tmp_path):
     """A full disk that needs no disk."""
     save(tmp_path, 1)
@@ -130,7 +121,12 @@ def test_a_file_that_may_not_grow_leaves_the_previous_checkpoint_and_one_line(tm
                 save(tmp_path, 2)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        check_refusal(tmp_path, error)
+        message = str(error.value)
+        assert message.startswith(f"checkpoint {tmp_path / 'step-00000002'} of 512 bytes cannot be written: ")
+        assert f"bytes free in {tmp_path}" in message
+        assert "\n" not in message
+        assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+        checkpoint.load_checkpoint(tmp_path / "step-00000001")
 
 
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)

@@ -3,7 +3,6 @@
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.start import prepare_finetune
 from isopix.runs.training import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.train.train_step import NonFiniteError, TrainStep
+from tests.laws.test_resume import StopAt
 
 STEPS = 40
 CPU = torch.device("cpu")
@@ -36,25 +35,21 @@ class Fault:
 
     def __init__(self, where: str, step: int, value: float):
         self.where, self.step, self.value, self.done = where, step, value, False
-        self.call: Callable = TrainStep.__call__
 
-    def method(self) -> Callable:
-        """Return the function that replaces TrainStep's method."""
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        call = TrainStep.__call__
 
-        def called(one: TrainStep, batch, **options):
-            return self(one, batch, **options)
+        def called(one: TrainStep, batch, *, step: int, lr_factor: float):
+            if step != self.step or self.done:
+                return call(one, batch, step=step, lr_factor=lr_factor)
+            self.done = True
+            batch, undo = getattr(self, self.where)(one, batch)
+            try:
+                return call(one, batch, step=step, lr_factor=lr_factor)
+            finally:
+                undo()
 
-        return called
-
-    def __call__(self, one: TrainStep, batch, *, step: int, lr_factor: float):
-        if step != self.step or self.done:
-            return self.call(one, batch, step=step, lr_factor=lr_factor)
-        self.done = True
-        batch, undo = getattr(self, self.where)(one, batch)
-        try:
-            return self.call(one, batch, step=step, lr_factor=lr_factor)
-        finally:
-            undo()
+        patch.setattr(TrainStep, "__call__", called)
 
     def loss(self, one, batch):
         right = one.losses
@@ -104,11 +99,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def fault(request, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fault]:
+def fault(request, monkeypatch: pytest.MonkeyPatch) -> Fault:
     chance = random.Random(request.param)
     kind, value = FAULTS[request.param % 5], chance.choice([math.nan, math.inf])
     found = Fault(kind, chance.randint(2, STEPS), value)  # there are no moments before the first update
-    monkeypatch.setattr(TrainStep, "__call__", found.method())
+    found.install(monkeypatch)
     return found
 
 
@@ -128,9 +123,7 @@ def test_training_stops_before_a_checkpoint_has_it_and_resumes_without_a_trace(
     fault: Fault, tmp_path: Path, whole: Path
 ) -> None:
     out = tmp_path / "run"
-    with pytest.raises(
-        NonFiniteError, match=r"not finite at step \d+; the last checkpoint is .*step-"
-    ) as error:
+    with pytest.raises(NonFiniteError, match=r"not finite at step \d+; the last checkpoint is ") as error:
         train(recipe(), out)
     assert fault.done
     assert fault.step <= error.value.step <= fault.step + 9  # that of the next checkpoint at the latest
@@ -157,19 +150,12 @@ def test_training_goes_on_and_says_so(fault: Fault, policy: str, tmp_path: Path)
 def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batches that a rollback leaves out are left out after a stop, too."""
     settings = recipe("train.on_nonfinite=rollback", "log_every=1")
-    for name, stop_at in (("whole", None), ("stopped", 30)):
-        found = Fault("batch", 14, math.nan)
+    for name, observer in (("whole", RunObserver()), ("stopped", RunObserver(stop=StopAt(30)))):
         with monkeypatch.context() as patch:
-            patch.setattr(TrainStep, "__call__", found.method())
-            reached: list[int] = []
-            observer = RunObserver(
-                record=lambda record, reached=reached: record["kind"] == "train" and reached.append(1),
-                stop=lambda reached=reached, at=stop_at: at is not None and len(reached) >= at,
-            )
+            Fault("batch", 14, math.nan).install(patch)
             status = train_recipe(settings, tmp_path / name, device=CPU, observer=observer)
-        if stop_at is not None:
-            assert not status.finished
-            resume_run(tmp_path / name, device=CPU, observer=RunObserver())
+    assert not status.finished
+    resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
     state = checkpoint.load_latest(tmp_path / "stopped" / "checkpoints").checkpoint.records["state"]
     assert state["skipped_batches"] == 14 - 9
     assert_same(tmp_path / "whole", tmp_path / "stopped")
@@ -177,7 +163,7 @@ def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pyte
 
 def train_with(fault: Fault, out: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
     """Train to the end through a fault, and return the notes about it."""
-    monkeypatch.setattr(TrainStep, "__call__", fault.method())
+    fault.install(monkeypatch)
     assert train(recipe(*words), out).finished
     return [each["text"] for each in read_log(out / "log.jsonl") if "not finite" in each.get("text", "")]
 
@@ -204,27 +190,3 @@ def test_a_wrong_weight_costs_no_more_than_the_steps_since_the_last_evaluation(
     words = ("train.on_nonfinite=skip", "checkpoint_every=1000", "evaluate_every=10")
     [note] = train_with(Fault("weight", 15, math.nan), tmp_path / "run", monkeypatch, *words)
     assert "back to step 10" in note
-
-
-def test_evaluations_that_a_rollback_repeats_count_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The newest checkpoint is damaged, so that training returns to before the last evaluation."""
-    out, call, batches = tmp_path / "run", TrainStep.__call__, list[int]()
-
-    def fail_once(one: TrainStep, batch: Any, *, step: int, lr_factor: float) -> object:
-        batches.append(step)
-        if batches.count(5) == 1 and step == 5:
-            next((out / "checkpoints/step-00000004").glob("*.safetensors")).write_bytes(b"")
-            batch = batch._replace(weights=batch.weights * math.nan)
-        return call(one, batch, step=step, lr_factor=lr_factor)
-
-    monkeypatch.setattr(TrainStep, "__call__", fail_once)
-    metrics = {"total_nats": 6.0, "accuracy": 0.5}
-    monkeypatch.setattr("isopix.train.evaluator.evaluate_split", lambda *given, **options: metrics)
-    words = [*WORDS, "steps=12", "evaluate_every=2", "patience=3", "train.on_nonfinite=rollback"]
-    start = prepare_finetune("igpt.digits", settings=words)
-    assert train(start.recipe, out).finished
-    assert batches == [1, 2, 3, 4, 5, 3, 4, 5, 6]
-    evaluated = [each["step"] for each in read_log(out / "log.jsonl") if each.get("split") == "validation"]
-    assert evaluated == [0, 2, 4, 6]

@@ -1,9 +1,8 @@
 """The ten claims of "On the Bias Against Inductive Biases" (Cazenavette and Lucey 2021), tested by trials.
 
-The paper has no table: its claims are the shapes of scatter plots. Each is split into contrasts that are
-positive if it is true, between networks that are equal in everything else. The best layer or network is
-chosen on validation images and evaluated on test images. Words such as "by far" are not tested. Where a study
-has no network of the paper's depth, its deepest one is used and named.
+The paper's claims are the shapes of scatter plots. Each is split into contrasts, between networks that are
+equal in everything else, that are positive if it is true. The best layer or network is chosen on validation
+images. Where a study has no network of the paper's depth, its deepest one is used and named.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,8 +52,6 @@ CLAIMS: list[Claim] = []
 
 
 def _claim(letter: str, source: str, text: str) -> Callable[[Test], Test]:
-    """Return a decorator that adds a claim with the contrasts that a function yields."""
-
     def add(test: Test) -> Test:
         CLAIMS.append(Claim(letter, source, text, test))
         return test
@@ -63,9 +60,7 @@ def _claim(letter: str, source: str, text: str) -> Callable[[Test], Test]:
 
 
 def evaluate_claims(evidence: StudyEvidence) -> list[ClaimRecord]:
-    """Return the results of all ten claims, with Holm's correction across them; missing trials leave a claim
-    undecided.
-    """
+    """Return all ten claims with Holm's correction across them; missing trials leave one undecided."""
     return judge([(each.letter, each.text, each.source, list(each.test(evidence))) for each in CLAIMS])
 
 

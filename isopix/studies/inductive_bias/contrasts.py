@@ -1,14 +1,10 @@
-"""Differences between networks of a study that are equal in all but the block, the encoding or a layer, and
-whether the networks can show a difference at all.
+"""Differences between networks that are equal in all but the block, the encoding or a layer.
 
-A block can show a difference of accuracies if its networks are clearly above their baselines, and one of
-losses or reconstructions if they predict better than the frequencies of levels do. Clearly is two standard
-errors over seeds and test images; encodings and depths are no source of error here, as the question is of
-these networks, not of others.
+A block can show a difference of accuracies if its networks are clearly (by two standard errors over seeds and
+test images) above their baselines, one of losses or reconstructions if they predict better than frequencies.
 
-In regressions each architecture counts once, as its mean over seeds: seeds of one architecture are not
-independent. Architectures are treated as independent with normal errors of equal variance, which so few
-cannot test.
+In regressions each architecture counts once, as its mean over seeds, which are not independent. Architectures
+are treated as independent with normal errors of equal variance, which so few cannot test.
 """
 
 import math
@@ -45,8 +41,9 @@ def difference(
     value: Callable[[Trial], float | None],
     only: tuple[str, int] | None = None,
 ) -> Mean:
-    """Return the mean of `value` of the first block minus that of the second, over encodings and depths, or
-    of one encoding and depth only, with a variance between seeds that is pooled over all networks.
+    """Return the mean of `value` of the first block minus that of the second, over encodings and depths.
+
+    The variance between seeds is pooled over all networks. `only` is one encoding and depth.
     """
 
     def above(*pair: Trial) -> float | None:
@@ -73,7 +70,7 @@ def difference_terms(evidence: StudyEvidence, own: Trial, other: Trial) -> list[
 def best_of_others(
     evidence: StudyEvidence, score: Callable[[Trial], float]
 ) -> dict[int, tuple[Trial, Trial]]:
-    """Return for each seed the best network with pix2vec and the best without, as the other seeds say.
+    """Return for each seed the best network with pix2vec and the best without, by the other seeds.
 
     Chosen by the seed itself, the best of more networks would seem better without being so.
     """
@@ -110,8 +107,9 @@ def layer_difference(
     read: Callable[[Trial], list[LayerWeight]],
     networks: int = 2,
 ) -> Mean:
-    """Return the mean over seeds of what `read` reads of the layers with the first encoding, minus the same
-    with the second. The variance between seeds is pooled over all layers of all networks of the block.
+    """Return the mean over seeds of `read` of the layers with the first encoding minus the second.
+
+    The variance between seeds is pooled over all layers of all networks of the block.
     """
     block, depth = network
 
@@ -134,9 +132,7 @@ def only_layer(layer: int | None) -> Callable[[Trial], list[LayerWeight]]:
 
 
 def range_terms(evidence: StudyEvidence, trial: Trial) -> list[LayerWeight]:
-    """Return the terms of the range over layers: the best minus the worst, as validation images say in the
-    networks of the other seeds. Chosen by the same network, noise would seem a range.
-    """
+    """Return the best layer minus the worst, chosen by other seeds' networks: noise would seem a range."""
     others = [
         trials.get(trial.architecture) for seed, trials in evidence.by_seed.items() if seed != trial.seed
     ]
@@ -153,8 +149,7 @@ def missing_blocks(evidence: StudyEvidence) -> str:
 
 def accuracy_regime(evidence: StudyEvidence, blocks: Sequence[str], depth: int | None = None) -> str:
     """Return why no block of these can show accuracies, of the networks of one depth if it is given."""
-    above = (_above_baselines(evidence, block, depth) for block in blocks)
-    return "" if any(above) else NOT_ABOVE
+    return "" if any(_above_baselines(evidence, block, depth) for block in blocks) else NOT_ABOVE
 
 
 def prediction_regime(evidence: StudyEvidence, blocks: Sequence[str]) -> str:
@@ -163,7 +158,6 @@ def prediction_regime(evidence: StudyEvidence, blocks: Sequence[str]) -> str:
 
 
 def _above_baselines(evidence: StudyEvidence, block: str, depth: int | None) -> bool:
-    """Whether a block's accuracy is clearly above each of its baselines."""
     own = [trial for trial in evidence.trials if trial.block == block and depth in (None, trial.depth)]
     names = dict.fromkeys(name for trial in own for name in trial.probes[evidence.pool].baselines)
 
@@ -197,11 +191,10 @@ def _clearly_positive(found: Mean) -> bool:
 
 
 def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
-    """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale, atanh, where its error is
-    normal: its variance is (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000), n being the number of blocks
-    with an encoding, as their depths may agree, or of architectures where there are few.
+    """Return minus Spearman's correlation of loss and accuracy, on Fisher's scale (atanh).
 
-    Without an estimate for fewer than five architectures or two seeds, and for constants.
+    Its variance is (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000), n being the number of blocks with an
+    encoding, as their depths may agree, or of architectures where there are few.
     """
     seeds, architectures = evidence.complete(trials)
     count = len(architectures)
@@ -237,12 +230,11 @@ def slope_on_loss(evidence: StudyEvidence) -> Mean:
 
 
 def _covariance(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean:
-    """Return a combination of the coefficients of the analysis of covariance, least squares of
-    accuracy = a[block] + b[encoding] + c loss with a common slope c.
+    """Return a combination of the coefficients of the analysis of covariance, least squares of accuracy =
+    a[block] + b[encoding] + c loss with a common slope c.
 
-    Its errors are that of least squares, with Student's distribution, and that of the test images, which
-    enters by the weight of each network's accuracy. Without an estimate where the networks do not determine
-    it or leave no residual.
+    Its errors are that of least squares, with Student's distribution, and that of the test images. Without an
+    estimate where the networks do not determine it or leave no residual.
     """
     seeds, architectures = evidence.complete(evidence.trials)
     blocks, encodings = (list(dict.fromkeys(each[place] for each in architectures)) for place in (0, 1))

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
 from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
@@ -47,12 +47,10 @@ class Term(NamedTuple):
 
     @property
     def read_layer(self) -> int:
-        """The layer that is read."""
         return self.probed.best_layer if self.layer is None else self.layer
 
     @property
     def points(self) -> float:
-        """The weighted accuracy in percentage points."""
         return 100 * self.weight * self.probed.test_accuracies[self.read_layer]
 
 
@@ -69,9 +67,7 @@ UNKNOWN = Mean(None, (), {})
 
 @dataclass
 class StudyEvidence:
-    """The finished trials of a study under one pool; `effects` is the difference that the study is planned to
-    detect, by unit; `groups` are those of the test images.
-    """
+    """The finished trials of a study under one pool; `effects` are what it is planned to detect, by unit."""
 
     trials: Sequence[Trial]
     pool: Pool
@@ -80,16 +76,13 @@ class StudyEvidence:
 
     @cached_property
     def by_seed(self) -> dict[int, dict[Architecture, Trial]]:
-        """The trials of each seed by architecture."""
         found: dict[int, dict[Architecture, Trial]] = {}
         for trial in self.trials:
             found.setdefault(trial.seed, {})[trial.architecture] = trial
         return dict(sorted(found.items()))
 
     def complete(self, trials: Sequence[Trial]) -> tuple[list[int], list[Architecture]]:
-        """Return the seeds and architectures of the largest complete design among trials; numbers over fewer
-        are not comparable.
-        """
+        """Return seeds and architectures of the largest complete design; only its numbers compare."""
         found: dict[int, list[Architecture]] = {}
         for trial in trials:
             found.setdefault(trial.seed, []).append(trial.architecture)
@@ -97,16 +90,13 @@ class StudyEvidence:
 
     @cached_property
     def blocks(self) -> list[str]:
-        """The blocks of the trials."""
         return list(dict.fromkeys(trial.block for trial in self.trials))
 
     def kinds(self, *blocks: str) -> list[tuple[str, int]]:
-        """Return the encodings and depths that all these blocks have."""
         found = [dict.fromkeys(trial.kind for trial in self.trials if trial.block == each) for each in blocks]
         return [kind for kind in found[0] if all(kind in own for own in found)]
 
     def probes(self, trial: Trial) -> ProbedLayers:
-        """Return the probes of a trained network."""
         return trial.probes[self.pool].network
 
     def deepest(self, block: str, limit: int) -> int:
@@ -115,9 +105,7 @@ class StudyEvidence:
         return max(depths, default=limit)
 
     def of_blocks(self, blocks: Sequence[str], read: Callable[..., T | None]) -> Find[T]:
-        """Return a function that reads the networks of a seed and a kind (encoding, depth), one of each
-        block.
-        """
+        """Return a function that reads the networks of a seed and a kind, one of each block."""
 
         def find(seed: int, kind: Any) -> T | None:
             own = [self.by_seed[seed].get((block, *kind)) for block in blocks]
@@ -126,22 +114,18 @@ class StudyEvidence:
         return find
 
     def mean_values(self, kinds: Iterable[Hashable], find: Find[float], noise: Noise | None = None) -> Mean:
-        """Return the mean of `find(seed, kind)` over kinds and seeds."""
         rows, names = self._paired(kinds, find)
         return self._mean(np.array(rows, dtype=float), names, None, noise)
 
     def mean_accuracy(
         self, kinds: Iterable[Hashable], find: Find[list[Term]], noise: Noise | None = None
     ) -> Mean:
-        """Return the mean of a difference of accuracies, the sum of the terms of `find(seed, kind)`, in
-        percentage points, over kinds, seeds and test images.
-        """
+        """Return the mean over kinds, seeds and test images of the terms of `find(seed, kind)`, in points."""
         rows, names = self._paired(kinds, find)
         values = [[sum(term.points for term in terms) for terms in row] for row in rows]
         return self._mean(np.array(values), names, self._per_image(rows), noise)
 
     def _paired(self, kinds: Iterable[Hashable], find: Find[T]) -> tuple[list[list[T]], list[Hashable]]:
-        """Return `find(seed, kind)` for each seed (row) and kind (column) of the largest complete design."""
         found = {
             seed: {kind: each for kind in kinds if (each := find(seed, kind)) is not None}
             for kinds in [list(dict.fromkeys(kinds))]
@@ -153,7 +137,6 @@ class StudyEvidence:
     def _mean(
         self, values: np.ndarray, kinds: Sequence[Hashable], images: PerImage | None, noise: Noise | None
     ) -> Mean:
-        """Return the mean of a value for each seed (rows) and kind (columns)."""
         if not values.size:
             return UNKNOWN
         encodings = [encoding_of(kind) for kind in kinds]
@@ -163,24 +146,19 @@ class StudyEvidence:
         return Mean(estimate, tuple(values.mean(1).tolist()), means)
 
     def _per_image(self, rows: list[list[list[Term]]]) -> PerImage | None:
-        """Return the mean over seeds and kinds for each test image; None where one is not known."""
         count = sum(len(row) for row in rows)
         total: PerImage | None = None
         for term in (term for row in rows for terms in row for term in terms):
-            images = self._correct(term)
+            images = correct_images(term.probed, term.read_layer)
             if images is None:
                 return None
             total = (np.zeros(len(images)) if total is None else total) + (100 * term.weight / count) * images
         return total
 
-    def _correct(self, term: Term) -> Bool[np.ndarray, " B"] | None:
-        return correct_images(term.probed, term.read_layer)
-
     def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
-        """Return the variance between seeds of the difference of `networks` accuracies of single layers, in
-        points, pooled over all layers of all networks of these blocks.
+        """Return the variance between seeds of the difference of `networks` accuracies of single layers.
 
-        The layers of a network are not independent and count once.
+        It is in points, and pooled over all layers of all networks; those of one network count once.
         """
         read = lambda trial: [100 * each for each in self.probes(trial).test_accuracies]  # noqa: E731
         return self._pooled(blocks, read, networks)
@@ -202,8 +180,9 @@ class StudyEvidence:
 
 
 def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]]:
-    """Return seeds and kinds such that every seed has every kind, as many pairs as possible, and two seeds or
-    more if there are; candidates are the kinds that at least 1, 2, ... seeds have.
+    """Return seeds and kinds such that every seed has every kind, as many pairs as possible.
+
+    Two seeds or more if there are; candidates are the kinds that at least 1, 2, ... seeds have.
     """
     kinds = list(dict.fromkeys(kind for own in known.values() for kind in own))
     counts = {kind: sum(kind in own for own in known.values()) for kind in kinds}

@@ -61,9 +61,7 @@ SHORTER = {  # what the label of the axis says
 def study_figures(
     trials: Sequence[Trial], examples: Sequence[Example], claims: Mapping[Pool, Sequence[ClaimRecord]]
 ) -> Iterator[PageFigure]:
-    """Yield every figure that the trials and examples allow, in the paper's order, then those of inductive
-    biases and of claims.
-    """
+    """Yield every figure that the trials and examples allow, in the paper's order, then the others."""
     shown = _comparable(examples)
     pools = [_results(trials, pool) for pool in trials[0].probes] if trials else []
     if shown:
@@ -114,9 +112,7 @@ def mean_std(values: Sequence[float]) -> MeanStd:
 
 
 def claim_rows(claims: Mapping[Pool, Sequence[ClaimRecord]]) -> dict[str, list[ForestRow]]:
-    """Return the measured contrasts of all claims by the label of their axis; a row has a mark for each
-    pool, or one mark where the pools agree.
-    """
+    """Return contrasts by the label of their axis; a row has a mark for each pool, or one if they agree."""
     marks: dict[tuple[str, str, float], dict[str, Mark]] = {}
     for pool, found in claims.items():
         for claim in found:
@@ -133,7 +129,6 @@ def claim_rows(claims: Mapping[Pool, Sequence[ClaimRecord]]) -> dict[str, list[F
 
 
 def _comparable(examples: Sequence[Example]) -> list[Example]:
-    """Return an example per block, all of the largest depth that every block has, in the order of blocks."""
     depths: dict[str, set[int]] = {}
     for each in examples:
         depths.setdefault(each.block, set()).add(each.depth)
@@ -143,7 +138,6 @@ def _comparable(examples: Sequence[Example]) -> list[Example]:
 
 
 def _results(trials: Sequence[Trial], pool: Pool) -> PoolResults:
-    """Return the means of networks, and of baselines that are the same for all networks."""
     probes = [trial.probes[pool] for trial in trials]
     shared = {
         RAW_PIXELS: [each.raw_pixels.test_accuracy for each in probes],
@@ -169,7 +163,6 @@ def _reconstructions(networks: Sequence[Example]) -> PageFigure:
 
 
 def _layers(pools: Sequence[PoolResults], trials: Sequence[Trial]) -> Iterator[PageFigure]:
-    """Draw accuracies by depth and by layer."""
     for each in pools if any(trial.block == "conv" for trial in trials) else ():
         caption = (
             f"Figure 6, {display_name(each.pool)}. Test accuracy by depth, and by layer of convolutions."
@@ -198,7 +191,6 @@ def _encodings() -> Iterator[PageFigure]:
 
 
 def _biases(networks: Sequence[Example], trials: Sequence[Trial]) -> PageFigure:
-    """Draw means and standard deviations over seeds of the biases by layer."""
     means, stds = dict[str, list[dict[str, float]]](), dict[str, list[dict[str, float]]]()
     for each in networks:
         own = [t.measurements for t in trials if t.architecture == (each.block, "pix2vec", each.depth)]
@@ -228,7 +220,6 @@ def _similarities(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:
 
 
 def _numbers(pools: Sequence[PoolResults]) -> dict[str, Any]:
-    """Return means, standard deviations and numbers of seeds of every plotted accuracy and loss."""
     return {
         each.pool: {
             "baselines": each.baselines,

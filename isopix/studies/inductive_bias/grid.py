@@ -31,9 +31,9 @@ MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverg
 
 
 class Scale(NamedTuple):
-    """A size of the study: the prefix of its recipes, and the probe of every layer with the maximum number of
-    images of each split that it reads. `effect` is the difference of accuracy that it is planned to detect,
-    in percentage points.
+    """A size of the study: the prefix of its recipes, its probe, and the number of images of each split.
+
+    `effect` is the difference of accuracy that it is planned to detect, in percentage points.
     """
 
     prefix: str
@@ -45,7 +45,6 @@ class Scale(NamedTuple):
 
     @property
     def effects(self) -> dict[str, float]:
-        """The differences that the study is planned to detect, by unit."""
         return {"points": self.effect, "points per doubling": self.effect / 2, **EFFECTS}
 
 
@@ -70,10 +69,7 @@ SCALES = {
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Architectures of a scale, over seeds 0, 1, ..., with their images and overrides (`path=value`).
-
-    `probe` is the kind of another probe than the scale's own.
-    """
+    """Architectures of a scale, over seeds 0, 1, ..., with overrides (`path=value`) and any other probe."""
 
     scale: str
     architectures: tuple[Architecture, ...]
@@ -83,10 +79,7 @@ class StudyPlan:
     probe: str | None = None
 
     def merged(self, other: "StudyPlan") -> "StudyPlan":
-        """Return both plans in one, with the other's images, which may lie elsewhere than before.
-
-        Raises ValueError if they differ in scale, settings or probe.
-        """
+        """Return both plans in one, with the other's images, which may lie elsewhere than before."""
         for name in ("scale", "settings", "probe"):
             old, new = getattr(self, name), getattr(other, name)
             if old != new:
@@ -97,7 +90,6 @@ class StudyPlan:
 
     @property
     def trials(self) -> list[str]:
-        """The names of the trials."""
         return [trial_name(each, seed) for each in self.architectures for seed in range(self.seeds)]
 
 
@@ -110,9 +102,7 @@ def plan_study(
     settings: Sequence[str] = (),
     probe: str | None = None,
 ) -> StudyPlan:
-    """Return the architectures of a scale whose names, as `conv-pix2vec-3`, match one of the comma-separated
-    patterns; `seeds` and `probe` None are the scale's own. Raises ValueError for unknown values.
-    """
+    """Return the architectures whose names, as `conv-pix2vec-3`, match a comma-separated pattern."""
     chosen, patterns = SCALES[scale], pattern.split(",")
     found = tuple(
         each for each in chosen.architectures if any(fnmatchcase(network_name(each), one) for one in patterns)
@@ -127,17 +117,12 @@ def plan_study(
 
 
 class Study:
-    """A study in its folder."""
-
     def __init__(self, path: Path, planned: StudyPlan):
         self.path, self.plan = path.resolve(), planned
 
     @classmethod
     def from_plan(cls, path: Path, planned: StudyPlan) -> "Study":
-        """Return the study of a plan, new or extended by its architectures and seeds; nothing is written.
-
-        Raises ValueError for a folder of something else, a study with other settings, and invalid settings.
-        """
+        """Return the study of a plan, new or extended by its architectures and seeds; nothing is written."""
         if (path / FILE).is_file():
             planned = cls.open(path).plan.merged(planned)
         elif path.exists() and (not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())):
@@ -149,9 +134,7 @@ class Study:
     @classmethod
     @contextmanager
     def create(cls, path: Path, planned: StudyPlan) -> Iterator["Study"]:
-        """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan`,
-        and while another process works on it.
-        """
+        """Write the plan and yield the study, for one process at a time."""
         path.mkdir(parents=True, exist_ok=True)
         with exclusive_lock(path, "study"):
             study = cls.from_plan(path, planned)  # after another process, which may have extended it
@@ -162,7 +145,6 @@ class Study:
 
     @classmethod
     def open(cls, path: Path) -> "Study":
-        """Return the study in a folder. Raises ValueError if there is none."""
         if not (path / FILE).is_file():
             raise ValueError(f"{path} is not a study; isopix study makes one")
         try:
@@ -178,9 +160,7 @@ class Study:
         return cls.open(path).plan.scale if (path / FILE).is_file() else "tiny"
 
     def require_images(self) -> None:
-        """Raise ValueError without images, classes or validation images, and for other images than those of
-        finished trials, before any trial is trained. The prepared images are cached for all trials.
-        """
+        """Raise ValueError before training for missing images, or others than those of finished trials."""
         recipe = self.specs[0].recipe
         data = load_dataset(recipe.data)
         data.require_labels("study")
@@ -194,27 +174,21 @@ class Study:
 
     @cached_property
     def specs(self) -> list[TrialSpec]:
-        """Every trial, seed by seed, the most expensive first so that none runs alone at the end.
-
-        Raises ValueError for invalid settings.
-        """
+        """Every trial, seed by seed, the most expensive first so that none runs alone at the end."""
         first = [self._spec(each, 0) for each in self.plan.architectures]
         first.sort(key=lambda spec: training_flops(spec.recipe), reverse=True)
         later = [self._spec(each.architecture, seed) for seed in range(1, self.plan.seeds) for each in first]
         return first + later
 
     def missing(self, planned: StudyPlan) -> list[TrialSpec]:
-        """Return the trials of a plan that are not done, failed ones included."""
         names = set(planned.trials)
         return [spec for spec in self.specs if spec.name in names and spec.read().status != "done"]
 
     def results(self) -> dict[str, TrialResult]:
-        """Return the status of every trial, by its name, in the order of the plan."""
         specs = {spec.name: spec for spec in self.specs}
         return {each: specs[each].read() for each in self.plan.trials}
 
     def examples(self) -> list[Example]:
-        """Return the pictures of the networks that may represent their blocks."""
         return [
             read_example(spec.example, spec.architecture)
             for spec in self.specs

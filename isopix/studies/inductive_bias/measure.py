@@ -1,6 +1,4 @@
-"""What a study measures of a trained network: probes under several pools, color errors, encodings and biases;
-and the pictures of the networks that represent their blocks in its figures.
-"""
+"""What a study measures of a trained network: probes, color errors, encodings, biases and pictures."""
 
 import io
 from collections.abc import Callable
@@ -43,9 +41,7 @@ CONFIG = ProbeConfig(num_resamples=1)  # no gain is computed
 
 
 class Example(NamedTuple):
-    """A network that represents its block: reconstructions, the encoding of red, and the receptive field of
-    the last layer; `exact` is the fraction of the masked codes that is predicted exactly.
-    """
+    """A network that represents its block; `exact` is the fraction of masked codes predicted exactly."""
 
     block: str
     depth: int
@@ -59,10 +55,7 @@ class Example(NamedTuple):
 
 
 def measure(loaded: LoadedRun, images: Images) -> dict[str, Any]:
-    """Return color errors of reconstructions, distance preservation by channel, and biases by layer.
-
-    `images` were not trained on. Raises ValueError for an autoregressive network.
-    """
+    """Return color errors of reconstructions, distance preservation by channel, and biases by layer."""
     seed = loaded.recipe.train.seed
     found = _reconstruct(loaded, images[:RECONSTRUCTION_IMAGES], seed)
     error = color_error(found.target, found.mask, found.prediction)
@@ -130,9 +123,7 @@ def read_example(path: Path, architecture: Architecture) -> Example:
 
 
 def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> dict[Pool, PoolProbes]:
-    """Probe every layer of a run's network under each pool, the untrained network likewise, all pixels, and
-    as many principal components of the pixels as the network has features, where these are fewer.
-    """
+    """Probe every layer under each pool, the untrained network, all pixels, and their components."""
     recipe, device = loaded.recipe, loaded.network.device
     untrained = recipe.build(loaded.network.codec).to(device).eval()
     features = [_read_pools(loaded, each, data) for each in (loaded.network, untrained)]
@@ -154,7 +145,6 @@ def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> d
 
 
 def _read_pools(loaded: LoadedRun, network: Network, data: ImageDataset) -> dict[Pool, FeatureSplits]:
-    """Return the features of every layer by pool, with one forward pass of an image."""
     width, precision = loaded.recipe.model.width, loaded.recipe.train.precision_on(network.device)
 
     def read(images: Images) -> Features:
@@ -177,8 +167,6 @@ def _probe(
 
 
 def _splits(data: ImageDataset, read: Callable[[Images], Features]) -> FeatureSplits:
-    """Return the features that `read` returns of each split, with labels and groups."""
-
     def features(split: Split) -> FeatureSplit:
         assert split.labels is not None, "a study requires labels"
         return FeatureSplit(read(split.images[:]), split.labels, split.groups)
@@ -187,7 +175,6 @@ def _splits(data: ImageDataset, read: Callable[[Images], Features]) -> FeatureSp
 
 
 def _probed_layers(probed: EvaluatedProbe, *, keep_all: bool = False) -> ProbedLayers:
-    """Return the accuracies of every layer, and which test images all layers, or the best one, get right."""
     layers, correct = probed.result.layers, probed.correct.cpu().numpy()
     kept = range(len(layers)) if keep_all else [probed.result.best_index]
     return ProbedLayers(
@@ -204,6 +191,5 @@ def _biases(network: Network, images: Images, seed: int) -> BiasMeasurements:
 
 
 def _reconstruct(loaded: LoadedRun, images: Images, seed: int) -> Reconstruction:
-    """Return reconstructions on the CPU, under the masks that metrics and figures share."""
     images = images.to(loaded.network.device)
     return reconstruct_images(loaded.model, images, generator=generator(seed, "hide"))

@@ -34,10 +34,9 @@ BIASES = (  # title, measurement, layer or channel, decimals
 
 @dataclass(frozen=True)
 class ProbedLayers:
-    """Probes of some layers; accuracies in [0, 1].
+    """Probes of some layers; `correct` is a bit in base 64 for each of `num_images` test images.
 
-    `correct` says of each of `num_images` test images whether a layer classifies it correctly, a bit each in
-    base 64 (`pack_correct`): of every layer of a trained network, of the best layer of a baseline.
+    It is of every layer of a trained network, of the best layer of a baseline.
     """
 
     test_accuracies: tuple[float, ...]
@@ -48,20 +47,16 @@ class ProbedLayers:
 
     @property
     def test_accuracy(self) -> float:
-        """The test accuracy of the best layer."""
         return self.test_accuracies[self.best_layer]
 
     @property
     def validation_accuracy(self) -> float:
-        """The validation accuracy of the best layer."""
         return self.validation_accuracies[self.best_layer]
 
 
 @dataclass(frozen=True)
 class PoolProbes:
-    """The probes of a network and of its baselines under one pool; `pixel_components` are as many principal
-    components of the pixels as the network has features, None if these are not fewer than the pixels.
-    """
+    """Probes of a network and its baselines under one pool; `pixel_components` as wide as the network."""
 
     network: ProbedLayers
     untrained: ProbedLayers
@@ -98,22 +93,16 @@ class Trial:
 
     @property
     def architecture(self) -> Architecture:
-        """Block, encoding and depth."""
         return self.block, self.encoding, self.depth
 
     @property
     def kind(self) -> tuple[str, int]:
-        """Encoding and depth: what networks of different blocks have in common."""
         return self.encoding, self.depth
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The status of a trial: its run folder, the learning rates that were tried (the last one is that of a
-    finished trial), and its metrics. Seconds are wall-clock time.
-
-    It is all that the claims and the page of a study need of the trial: the run folder may be elsewhere.
-    """
+    """The status of a trial: its run folder, the learning rates tried (the last finished), and metrics."""
 
     status: Literal["not run", "done", "failed"] = "not run"
     reason: str = ""  # of a failure
@@ -129,19 +118,16 @@ class TrialResult:
 
     @property
     def seconds(self) -> float:
-        """The time of training and probes."""
         return self.training_seconds + self.probing_seconds
 
     @property
     def text(self) -> str:
-        """The losses and accuracies, or the failure."""
         if self.trial is None:
             return f"{self.status}: {self.reason}"
         accuracies = [f"{pool} {each.network.test_accuracy:.1%}" for pool, each in self.trial.probes.items()]
         return f"loss {self.trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}"
 
     def measured(self) -> Trial:
-        """Return the finished trial with its measurements."""
         assert self.trial is not None, "the trial is done"
         unigram = self.metrics["loss_measurement"]["baselines"]
         return replace(self.trial, measurements={**self.metrics["measurements"], **unigram})
@@ -167,13 +153,11 @@ class StudyResult(Result):
         return f"pool {pool}: " + ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
 
     def tables(self) -> list[Table]:
-        """Return the claims with their contrasts, the networks, and what they have in common."""
         claims = [_claims_table(pool, found) for pool, found in self.claims.items()]
         return [*claims, self._networks(), self._biases(), Table("Study", ["", ""], list(self.facts.items()))]
 
     @property
     def failure(self) -> str:
-        """How many trials failed, and why the first did."""
         failed = [f"{name}: {each.reason}" for name, each in self.trials.items() if each.status == "failed"]
         count = f"{len(failed)} of {len(self.trials)} trials failed; the same command retries them"
         return f"{count}; {failed[0]}" if failed else ""
@@ -196,7 +180,6 @@ class StudyResult(Result):
         return Table(caption, columns, [row for row in self._rows(_bias_row) if len(row) > 1])
 
     def _rows(self, row: Callable[[Sequence[TrialResult]], list[str]]) -> list[list[str]]:
-        """Return a row for the trials of each architecture."""
         named = groupby(self.trials.items(), key=lambda item: item[0].partition("-seed-")[0])
         return [[name, *row([trial for _, trial in same])] for name, same in named]
 
@@ -258,7 +241,6 @@ def _signed(value: float) -> str:
 
 
 def _note(contrast: ContrastRecord) -> str:
-    """Return the verdict of a contrast, and what hinders a decision."""
     if not contrast.counted:
         return "not part of the verdict"
     hindrance = contrast.regime or contrast.needed

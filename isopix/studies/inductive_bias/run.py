@@ -26,10 +26,7 @@ TITLE = "Inductive biases of small isotropic networks"
 def run_study(
     folder: Path, planned: StudyPlan, *, jobs: int | None, device: DeviceLike, slurm: Sequence[str]
 ) -> Study:
-    """Run the trials of a plan that are not done, `jobs` at a time.
-
-    Raises ValueError for a folder or images of something else, Interrupted if asked to stop.
-    """
+    """Run the trials of a plan that are not done, `jobs` at a time. Interrupted if asked to stop."""
     study = Study.from_plan(folder, planned)
     missing = len(study.missing(planned))
     submit, size = _executor(study.path, missing, jobs=jobs, device=device, slurm=slurm)
@@ -58,9 +55,6 @@ def run_study(
 def _executor(
     folder: Path, count: int, *, jobs: int | None, device: DeviceLike, slurm: Sequence[str]
 ) -> tuple[Submit[TrialSpec], int]:
-    """Return what starts that many trials, and how many at a time. Raises ValueError for an unavailable
-    device, and for several processes of a job.
-    """
     if not slurm:
         slots = slots_on(device, jobs)
         return in_processes(run_trial, slots, ["isopix.studies.inductive_bias.trial"]), len(slots)
@@ -104,7 +98,6 @@ def evaluate_trials(
 
 
 def _check_same_images(done: Mapping[str, TrialResult]) -> None:
-    """Raises ValueError for trials that were probed on other images than the first one."""
     images = {name: (each.environment.get("data"), each.test_groups) for name, each in done.items()}
     for name, own in images.items():
         first = next(iter(images))
@@ -113,7 +106,6 @@ def _check_same_images(done: Mapping[str, TrialResult]) -> None:
 
 
 def _facts(study: Study, done: Sequence[TrialResult]) -> dict[str, str]:
-    """Return what all trials have in common, with the versions and devices of all where they differ."""
     first = study.specs[0]
     data, train = first.recipe.data, first.recipe.train
     facts = {

@@ -34,10 +34,7 @@ ENVIRONMENT = (
 
 
 class TrialSpec(NamedTuple):
-    """What a process needs to run a trial of the study in a folder; it can be pickled.
-
-    A probe reads at most `probe_images` of each split.
-    """
+    """What a process needs to run a trial of the study in a folder; it can be pickled."""
 
     study: Path
     architecture: Architecture
@@ -48,7 +45,6 @@ class TrialSpec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the trial, as `conv-pix2vec-3-seed-0`."""
         return trial_name(self.architecture, self.recipe.train.seed)
 
     def run(self, lr: float) -> Path:
@@ -58,7 +54,6 @@ class TrialSpec(NamedTuple):
 
     @property
     def result(self) -> Path:
-        """The file of the result."""
         return self.study / "results" / f"{self.name}.json"
 
     @property
@@ -67,7 +62,6 @@ class TrialSpec(NamedTuple):
         return self.result.with_suffix(".npz")
 
     def read(self) -> TrialResult:
-        """Return the status of the trial. Raises ValueError for a damaged file, or one of another version."""
         if not self.result.is_file():
             return TrialResult()
         try:
@@ -78,7 +72,6 @@ class TrialSpec(NamedTuple):
             raise ValueError(f"{reason}; delete it, and the trial is probed again") from None
 
     def write(self, result: TrialResult) -> None:
-        """Write the status of the trial."""
         write_json(self.result, {"kind": "trial result", **to_dict(result)})
 
     def fail(self, reason: str, *, traceback: str = "") -> None:
@@ -99,9 +92,7 @@ def trial_name(architecture: Architecture, seed: int) -> str:
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
     """Run or resume a trial, and write its result or its failure.
 
-    A trial that is asked to stop, or whose study has ended, saves and writes no result. It fails if another
-    process is still saving it. On a CPU with the same number of threads, interruptions do not change a
-    number.
+    A trial that is asked to stop, or whose study has ended, saves and writes no result.
     """
     if multiprocessing.parent_process() is not None:
         handle_stop_signals()
@@ -119,10 +110,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
 
 
 def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
-    """Train at the largest learning rate that does not diverge; None if asked to stop.
-
-    Raises RuntimeError if every learning rate diverges, and what `pretrain` raises.
-    """
+    """Train at the largest learning rate that does not diverge; None if asked to stop."""
     recipe, observer = trial_recipe(spec.recipe), RunObserver(stop=_orphaned)
     for lr in spec.lrs:
         before = spec.read()
@@ -140,7 +128,6 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
 
 
 def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialResult:
-    """Return the result of a trained network."""
     began, seed = time.monotonic(), spec.recipe.train.seed
     folder = RunFolder(spec.run(trained.lr))
     loaded = load_run(folder.path, device=device)
@@ -172,9 +159,7 @@ def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialR
 def _metrics(
     spec: TrialSpec, baselines: Mapping[str, float], loaded: LoadedRun, data: ImageDataset, log: list[Any]
 ) -> dict[str, Any]:
-    """Return the number of images of each split, what `measure` measures, and the measurement records of the
-    accuracy and of the validation loss, with that of predicting frequencies beside it.
-    """
+    """Return counts of images, what `measure` measures, and records of accuracy and validation loss."""
     unigram = unigram_nats(log)
     measurement = probe_measurement(loaded.measure(data, "test"), data, spec.probe, ProbeConfig(), baselines)
     return {
@@ -189,6 +174,5 @@ def _metrics(
 
 
 def _orphaned() -> bool:
-    """Return whether the process that started this one has ended."""
     parent = multiprocessing.parent_process()
     return parent is not None and not parent.is_alive()

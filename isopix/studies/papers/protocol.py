@@ -23,7 +23,6 @@ class Cell(NamedTuple):
     read: Read
 
     def value(self, records: Records) -> Value | None:
-        """Return its number; None where the trial is not done or has no such number."""
         return self.read(records[self.trial.name]) if self.trial.name in records else None
 
 
@@ -36,7 +35,6 @@ class MeasuredRow(NamedTuple):
     cells: Mapping[str, Cell | str]
 
     def values(self, records: Records) -> dict[str, Value | str | None]:
-        """Return the value of each cell; None where the trial is not done or has no such number."""
         return {
             column: cell if isinstance(cell, str) else cell.value(records)
             for column, cell in self.cells.items()
@@ -55,7 +53,8 @@ def cells_of(trial: ProtocolTrial, reads: Mapping[str, Read]) -> dict[str, Cell 
 
 
 def accuracy_at(path: str) -> Read:
-    """Return a reader of the accuracy at a path of a record, in per cent, as `network.best.test_accuracy`:
+    """Return a reader of the accuracy at a path of a record, in per cent, as `network.best.test_accuracy`.
+
     `best` is the layer with the highest validation accuracy, -1 the last of a list.
     """
 
@@ -90,8 +89,9 @@ Draw = Callable[[Sequence[MeasuredRow], Records], tuple[Figure, str] | None]
 
 
 class PaperProtocol(NamedTuple):
-    """A table or figure of a paper: its columns with their units, what was published, how the rows are
-    measured, and the figure if it is one. `note` says what the paper does not state and was chosen here.
+    """A table or figure of a paper: columns with units, published and measured rows, and any figure.
+
+    `note` says what the paper does not state and was chosen here.
     """
 
     name: str
@@ -103,10 +103,6 @@ class PaperProtocol(NamedTuple):
     draw: Draw | None = None
 
     def trials(self, setup: Setup) -> list[ProtocolTrial]:
-        """Return all trials, each once, in an order to run them in.
-
-        Raises ValueError for an existing run of a network that the protocol does not have.
-        """
         found = {trial.name: trial for row in self.rows(setup) for trial in row.trials()}
         known = [each.name for each in found.values() if not each.needs]
         for name in setup.pretrained:

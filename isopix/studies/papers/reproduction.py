@@ -1,6 +1,4 @@
-"""Reproduction: the trials of one or several protocols in a folder, run once each and resumed, and the tables
-that are written of them, measured next to published.
-"""
+"""Reproduction: the trials of protocols in a folder, run once each and resumed, and the tables of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,10 +27,7 @@ class Reproduction:
     @classmethod
     @contextmanager
     def create(cls, path: Path, setup: Setup) -> Iterator["Reproduction"]:
-        """Create or open the folder, for one process at a time.
-
-        Raises ValueError for a folder of something else or with another setup, and one in use.
-        """
+        """Create or open the folder, for one process at a time."""
         path = path.resolve()
         with folder_of_runs(path, to_dict(setup), "reproduction"):
             for folder in ("runs", "trials"):
@@ -40,7 +35,6 @@ class Reproduction:
             yield cls(path, setup)
 
     def state(self, trial: ProtocolTrial) -> TrialState:
-        """Return the state of a trial. Raises ValueError if it was started with other settings."""
         file = self._file(trial)
         if not file.is_file():
             return TrialState(to_dict(trial))
@@ -53,10 +47,7 @@ class Reproduction:
         return state
 
     def run(self, trial: ProtocolTrial, run_verb: RunVerb) -> TrialState:
-        """Run a trial unless it is done, and return its state; a failure is recorded and not raised.
-
-        Raises KeyboardInterrupt if it was asked to stop; called again, it continues.
-        """
+        """Run a trial unless it is done, and return its state; a failure is recorded and not raised."""
         state = self.state(trial)
         if state.status == "done":
             return state
@@ -127,7 +118,6 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Reproduc
 
 
 def _statement(setup: Setup, rows: Sequence[MeasuredRow]) -> str:
-    """Return what the measured numbers stand for, in a sentence or two."""
     models = "; ".join(dict.fromkeys(f"{row.network.name}: {_model(row.network)}" for row in rows))
     text = f"Measured rows are of scale {setup.scale} ({models})."
     if setup.scale == "paper" and not (setup.settings or setup.data or setup.pretrain_data):
@@ -139,7 +129,6 @@ def _statement(setup: Setup, rows: Sequence[MeasuredRow]) -> str:
 
 
 def _model(network: Pretrain) -> str:
-    """Return recipe, size, images and length of the pre-training of a network."""
     recipe = network.recipe
     model, data, train = recipe.model, recipe.data, recipe.train
     text = f"{recipe.name}, depth {model.depth}, width {model.width}, {data.rows}×{data.cols} pixels, "
@@ -149,7 +138,6 @@ def _model(network: Pretrain) -> str:
 
 
 def _measured(row: MeasuredRow, values: Mapping[str, Value | str | None], scale: str) -> TableRow:
-    """Return a measured row, whose method is not named as the published one at another scale."""
     return TableRow(
         row.method if scale == "paper" else f"{row.method}, scale {scale}",
         Path(row.data).name,

@@ -12,9 +12,7 @@ DECIMALS = {"nats": 4}  # by unit; 1 for all others
 
 @dataclass(frozen=True)
 class TrialState:
-    """The state of a trial, with its settings; `record` is the file of a run folder that has its numbers,
-    `selection` what validation images selected.
-    """
+    """The state of a trial: `record` is the file of its numbers, `selection` what validation selected."""
 
     settings: dict[str, Any]
     status: Literal["not run", "done", "failed"] = "not run"
@@ -53,9 +51,7 @@ class TableRow:
 
 
 class ReproductionResult(Result):
-    """The experiment of a table or figure of a paper at a scale, with the state of each trial; `statement`
-    says what the measured numbers stand for, `units` are those of the columns.
-    """
+    """A table or figure of a paper at a scale; `statement` says what the measured numbers stand for."""
 
     protocol: str
     experiment: str
@@ -67,7 +63,6 @@ class ReproductionResult(Result):
     trials: Mapping[str, TrialState]
 
     def tables(self) -> list[Table]:
-        """Return the table, and the state of the trials."""
         columns = [f"{name}, {unit}" if unit else name for name, unit in self.units.items()]
         rows = [
             [row.method, row.data, *(row.text(name, unit) for name, unit in self.units.items()), row.source]
@@ -83,12 +78,10 @@ class ReproductionResult(Result):
         ]
 
     def notes(self) -> list[str]:
-        """Return what the numbers stand for, and where the page is."""
         return [self.statement, *filter(None, [self.note]), *super().notes()]
 
     @property
     def failure(self) -> str:
-        """Which trials are not done, and why the first is not."""
         left = {name: each.reason for name, each in self.trials.items() if each.status != "done"}
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left.items())
         return f"failed: {reasons}; the same command retries" if left else ""
@@ -100,7 +93,6 @@ class ProtocolList(Result):
     protocols: Mapping[str, str]
 
     def tables(self) -> list[Table]:
-        """Return a row for each."""
         return [Table("Protocols", ["name", "experiment"], list(self.protocols.items()))]
 
 
@@ -122,7 +114,6 @@ class ReproductionPlan(Result):
     mfu: float
 
     def tables(self) -> list[Table]:
-        """Return a row for each trial."""
         rows = [
             (each.name, f"{each.trainings}", f"{each.training_flops:.3g}" if each.training_flops else "")
             for each in self.trials
@@ -130,7 +121,6 @@ class ReproductionPlan(Result):
         return [Table(f"Trials of {self.protocol}", ["trial", "trainings", "training FLOPs"], rows)]
 
     def notes(self) -> list[str]:
-        """Return the hours of all trainings."""
         text = f"total: {self.hours:,.3g} hours of one A100 at {self.mfu:.0%} of its bf16 peak"
         return [f"{text}; searches that end early take less, probes and evaluations are not counted"]
 

@@ -25,9 +25,7 @@ AUGMENT = {
 
 @dataclass(frozen=True)
 class Setup:
-    """A scale, the labeled data instead of the protocol's, the data of pre-training if others, changed
-    settings of pre-training, and existing runs by the name of the network that they replace.
-    """
+    """A scale, data in place of the protocol's, changed settings, and existing runs by their network."""
 
     scale: ProtocolScale = "tiny"
     data: str | None = None
@@ -36,26 +34,20 @@ class Setup:
     pretrained: Mapping[str, str] = field(default_factory=dict)
 
     def choose(self, *, tiny: T, small: T, paper: T) -> T:
-        """Return the one of this scale."""
         return {"tiny": tiny, "small": small, "paper": paper}[self.scale]
 
     def datasets(self, *published: str) -> tuple[str, ...]:
-        """Return the labeled datasets: those of the paper, or the one instead of them."""
         replaced = self.data or SCALE_DATA.get(self.scale)
         return (replaced,) if replaced else published
 
     def network(self, name: str, recipe: Recipe) -> Pretrain:
-        """Return the network of this name, pre-trained by the recipe, or an existing run.
-
-        Raises ValueError for wrong settings and for a run that cannot be read.
-        """
+        """Return the network of this name, pre-trained by the recipe, or an existing run."""
         if name in self.pretrained:
             given = Path(self.pretrained[name])
             return Pretrain(name, saved_recipe(given), given)
         return Pretrain(name, self._resolved(recipe))
 
     def from_scratch(self, name: str, recipe: Recipe) -> Pretrain:
-        """Return the untrained network of a recipe."""
         return Pretrain(name, self._resolved(recipe), from_scratch=True)
 
     def probe_data(self, network: Pretrain, data: str) -> str | None:
@@ -63,7 +55,6 @@ class Setup:
         return None if network.recipe.data.source in (data, absolute(data)) else data
 
     def finetune_settings(self, data: str, *settings: str) -> tuple[str, ...]:
-        """Return the settings of fine-tuning on a dataset."""
         return (f"data.source={json.dumps(data)}", "train.evaluators=[]", *AUGMENT.get(data, ()), *settings)
 
     def _resolved(self, recipe: Recipe) -> Recipe:

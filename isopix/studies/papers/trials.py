@@ -27,9 +27,7 @@ RunVerb = Callable[..., Path]
 
 
 class Outcome(NamedTuple):
-    """The file of a run folder that has the numbers of a trial, and what was selected on validation images,
-    if anything.
-    """
+    """The file of a run folder with the numbers of a trial, and what validation selected, if anything."""
 
     record: Path
     selection: Mapping[str, Any] | None = None
@@ -51,7 +49,6 @@ class ProtocolTrial(abc.ABC):
         """Run the trial, or continue it after an interruption."""
 
     def read(self, record: Path) -> Mapping[str, Any]:
-        """Return the numbers of a finished trial from the record of its outcome."""
         return read_json(record)
 
     @abc.abstractmethod
@@ -68,16 +65,13 @@ class ProtocolTrial(abc.ABC):
 
 @dataclass(frozen=True)
 class Pretrain(ProtocolTrial):
-    """A network: pre-trained by a recipe, the existing run `given`, or, `from_scratch`, none of both, which
-    fine-tuning trains alone. Its numbers are those of its log.
-    """
+    """A network: pre-trained by a recipe, the run `given`, or, `from_scratch`, trained in fine-tuning."""
 
     recipe: Recipe
     given: Path | None = None
     from_scratch: bool = False
 
     def folder(self, runs: Path) -> Path:
-        """Return the run folder."""
         return self.given or runs / self.name
 
     def trainings(self) -> Sequence[Recipe]:
@@ -95,14 +89,12 @@ class Pretrain(ProtocolTrial):
         return {"log": read_log(log) if log.is_file() else []}
 
     def finetune(self, run_verb: RunVerb, runs: Path, out: Path, settings: Sequence[str]) -> None:
-        """Fine-tune the network in `out`."""
         if self.from_scratch:
             _train(run_verb, out, "pretrain", self.finetune_recipe(settings))
         else:
             _train(run_verb, out, "finetune", self.folder(runs), *settings)
 
     def finetune_recipe(self, settings: Sequence[str]) -> Recipe:
-        """Return the recipe of `finetune`."""
         changes = registry.full_names(parse(settings))
         source = changes.get("data.source", self.recipe.data.source)
         return override(finetune_recipe(self.recipe, source, from_scratch=self.from_scratch), changes)
@@ -134,9 +126,8 @@ class Measure(ProtocolTrial):
 class FineTune(ProtocolTrial):
     """Fine-tuning once for each entry of `grid`; the one with the best validation accuracy is tested.
 
-    `settings` are shared by all. With `sequential` the search ends after the first fall of the accuracy. With
-    `refit` the selected settings are trained anew on train and validation together, for the selected number
-    of steps, and that network is tested (iGPT section 3.1). `mask_ensemble` as in `isopix.evaluate`.
+    With `sequential` the search ends after the first fall of the accuracy. With `refit` the selected settings
+    are trained anew on train and validation together, for the selected number of steps (iGPT section 3.1).
     """
 
     network: Pretrain
@@ -192,16 +183,13 @@ class TriedRun(NamedTuple):
     problem: str = ""
 
     def record(self) -> dict[str, Any]:
-        """Return plain values."""
         accuracy = None if self.problem else self.accuracy
         own = {"settings": list(self.settings), "run": self.run.name, "validation_accuracy": accuracy}
         return {**own, "problem": self.problem}
 
 
 def kept_weights(run: Path) -> tuple[int, float]:
-    """Return the step of the weights that a fine-tuned run keeps and their validation accuracy; its test
-    accuracy, if it has one, is not looked at.
-    """
+    """Return the step that a fine-tuned run keeps and its validation accuracy, never the test accuracy."""
     records = [each for each in read_log(RunFolder(run).log) if has_val_accuracy(each)]
     kept = best_evaluation(records) if RunFolder(run).best.is_dir() else records[-1]
     assert kept is not None, "fine-tuning evaluates at its first step"
@@ -218,7 +206,6 @@ _cached_cost = cache(recipe_cost)
 
 
 def _train(run_verb: RunVerb, out: Path, verb: str, *given: object) -> None:
-    """Start a training in `out`, or resume the one that is there."""
     if RunFolder(out).has_checkpoints:
         run_verb("resume", out)
     else:

@@ -48,13 +48,9 @@ def test_openai_palette_is_recognized_without_a_range(real_data: Path) -> None:
     [
         ([[0.0, 0, 2]], (0.0, 1.0), "its values range from 0 to 2, outside the range 0 to 1"),
         ([[float("nan"), 0, 0]], (0.0, 1.0), "its values range from nan to nan, outside the range"),
-        (
-            [[1.0, 1, 1]],
-            (1.0, 1.0),
-            "its values range from 1 to 1, outside the range 1 to 1",
-        ),
+        ([[1.0, 1, 1]], (1.0, 1.0), "its values range from 1 to 1, outside the range 1 to 1"),
         ([[0.0, 0], [1, 1]], (0.0, 1.0), "it has float64 [2, 2]; allowed: one array of numbers [colors 3]"),
-        (np.array([{"colors": 1}]), None, "cannot be read: "),
+        ([[0.0, 0, 1]], None, "state the range of black to white"),
     ],
 )
 def test_arrays_that_are_not_a_palette_are_refused(

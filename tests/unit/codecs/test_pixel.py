@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from isopix.codecs import palette as palette_module
-from isopix.codecs.base import CodecSpec
 from isopix.codecs.palette import Palette
-from isopix.codecs.palette_spec import PaletteSpec, read_palette
-from isopix.codecs.patches import Bytes, BytesSpec
+from isopix.codecs.palette_spec import read_palette
+from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
 
@@ -102,14 +101,3 @@ def test_bytes_are_the_channels_and_nothing_is_lost() -> None:
     assert codes.shape == (3, 24, 3)
     assert codes[1, 13].tolist() == images[1, :, 2, 1].tolist()
     assert torch.equal(Bytes(GRID).decode(codes), images)
-
-
-@pytest.mark.parametrize("settings", [PaletteSpec(num_colors=16), BytesSpec()])
-def test_a_codec_comes_back_from_a_checkpoint(settings: CodecSpec) -> None:
-    made = settings.fit(draw(5, 3, 4, 6), GRID, seed=0)
-    again = settings.from_state(made.state_dict(prefix="codec."), GRID)
-    assert again.fingerprint() == made.fingerprint()
-    assert (made.num_codes, made.vocab_size) == (
-        settings.placeholder(GRID).num_codes,
-        settings.placeholder(GRID).vocab_size,
-    )

@@ -66,10 +66,8 @@ def test_what_a_run_needs_is_named_where_it_is_not_loaded(tmp_path: Path) -> Non
     loaded = load_plugin(plugin(tmp_path, "sloe"))
     assert require_plugins([loaded._asdict()]) == []
     other = {**loaded._asdict(), "sha256": "0" * 64, "parts": ["test_fruit sloe", "test_fruit rowan"]}
-    with pytest.raises(ValueError, match=r"uses test_fruit rowan of plugin .*own.py \(SHA-256 000") as error:
+    with pytest.raises(ValueError, match=r"uses test_fruit rowan of plugin .*own.py \(SHA-256 000"):
         require_plugins([other])
-    assert "sloe" not in str(error.value)
-    assert require_plugins([{**other, "parts": ["recipe my.digits"]}]) == []
     [note] = require_plugins([{**other, "parts": ["test_fruit sloe"]}])
     assert note.endswith(f"has changed since the run: SHA-256 000000000000 then, {loaded.sha256[:12]} now")
 

@@ -91,10 +91,3 @@ def test_pictures_lists_and_the_record_are_written(folder: Path, tmp_path: Path)
         ("0", "exact", "train", "cats"), ("0", "exact", "test", "cats"),
         ("1", "exact", "train", "cats"), ("1", "exact", "train", "dogs"),
     ]  # fmt: skip
-    text = repr(found)
-    assert "photos: 2 classes" in text
-    assert "4 images in 2 groups; 1 in test and an earlier split; groups with different labels: 1" in text
-    assert "broken.png: not a JPEG" in text
-    (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError):
-        data_show(folder, out=tmp_path / "file")

@@ -51,9 +51,9 @@ def test_a_changed_or_missing_file_is_detected(
 
 def _abandoned(folder: Path, name: str, age: float = 0) -> Path:
     path = folder / name
-    (path / "key").mkdir(parents=True)
-    (path / "key" / "images.npy").write_bytes(b"abc")
-    for each in (path / "key" / "images.npy", path / "key", path):
+    path.mkdir()
+    (path / "images.npy").write_bytes(b"abc")
+    for each in (path / "images.npy", path):
         os.utime(each, (time.time() - age,) * 2)
     return path
 

@@ -66,27 +66,19 @@ def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def change_manifest(folder, **changes):
-    path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"format": 1}, "manifest.json has format 1; this version reads 2: convert the run with"),
         ({"files": {"../model.safetensors": {}}}, "manifest.json lists '../model.safetensors', which is not"),
-        ({"files": {"model.safetensors": {"sha256": ""}}}, "optimizer.safetensors is not in manifest.json"),
     ],
 )
 def test_a_manifest_of_another_format_or_place_is_refused(tmp_path, changes, reason):
     folder = save(tmp_path, 3)
-    change_manifest(folder, **changes)
-    (folder / "recipe.json").unlink()
-    (folder / "state.json").unlink()
-    with pytest.raises(checkpoint.DamagedCheckpointError) as error:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(checkpoint.DamagedCheckpointError, match=reason):
         checkpoint.load_checkpoint(folder)
-    assert error.value.reason.startswith(reason)
 
 
 def test_the_latest_step_is_found_by_its_number(tmp_path):
@@ -96,19 +88,6 @@ def test_the_latest_step_is_found_by_its_number(tmp_path):
     found = checkpoint.load_latest(tmp_path)
     assert found.checkpoint.records["state"]["step"] == 100_000_000
     assert found.damaged == []
-
-
-def test_a_damaged_latest_checkpoint_is_skipped_and_reported(tmp_path):
-    folders = [save(tmp_path, step) for step in (1, 2)]
-    (folders[1] / "model.safetensors").unlink()
-    found = checkpoint.load_latest(tmp_path)
-    assert found.checkpoint.records["state"]["step"] == 1
-    assert [(error.path, error.reason) for error in found.damaged] == [
-        (folders[1], "model.safetensors is missing")
-    ]
-    (folders[0] / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match=f"^checkpoint {folders[1]}: .* no checkpoint in {tmp_path} is in"):
-        checkpoint.load_latest(tmp_path)
 
 
 @pytest.mark.parametrize("ending", ["", "-replaced"])
