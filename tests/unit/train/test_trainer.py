@@ -28,7 +28,6 @@ from isopix.train.optim import WarmupCosineSchedule
 from isopix.train.tasks import PretrainTask
 from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases
-from tests.unit.train.runs import RECIPE, RHYTHM, Run
 
 RECIPE = cases.CASES[0].updated(
     data=DataConfig(source="digits", rows=8, cols=8, limit=40),
