@@ -147,11 +147,7 @@ def command_line(*words: object) -> str:
 
 
 def did_you_mean(
-    given: str,
-    names: Iterable[str],
-    *,
-    similarity: float = SIMILARITY,
-    shown: Callable[[str], str] = str,
+    given: str, names: Iterable[str], *, similarity: float = SIMILARITY, shown: Callable[[str], str] = str
 ) -> str:
     """Return "did you mean 'NAME'? " if one of the names is similar to the given one, else nothing."""
     found = difflib.get_close_matches(given, list(names), n=1, cutoff=similarity)

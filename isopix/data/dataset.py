@@ -19,13 +19,7 @@ from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import Crop, PreprocessConfig, Resample
 from isopix.data.results import BadFile
-from isopix.data.sources.base import (
-    SPLIT_NAMES,
-    ReadOptions,
-    Source,
-    SplitName,
-    find_reader,
-)
+from isopix.data.sources.base import SPLIT_NAMES, ReadOptions, Source, SplitName, find_reader
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
 from isopix.storage.cache import default_cache

@@ -169,11 +169,7 @@ def report_disk_full(what: str, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive_lock(
-    folder: Path,
-    description: str,
-    *,
-    name: str = LOCK_FILE,
-    waiting: Callable[[str], None] | None = None,
+    folder: Path, description: str, *, name: str = LOCK_FILE, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
     """Hold the lock file `name` of `folder`, or raise ValueError, or call `waiting` with the message and
     wait.

@@ -35,7 +35,6 @@ class Contrast:
 
     @property
     def can_refute(self) -> bool:
-        """Whether it may show that its claim does not hold."""
         return self.counted and not self.regime and self.estimate is not None
 
     @property

@@ -49,7 +49,6 @@ class Estimate(NamedTuple):
 
     @property
     def standard_error(self) -> float:
-        """The standard error of all sources together."""
         return math.hypot(*(each.standard_error for each in self.sources))
 
     def half_width(self, confidence: float = CONFIDENCE_LEVEL) -> float:

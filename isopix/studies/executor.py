@@ -211,7 +211,6 @@ class SlurmJob:
         return time.monotonic() - self.seen > self.patience
 
     def stop(self) -> None:
-        """Cancel it: its processes receive SIGTERM and save."""
         self.patience = 0.0  # it may have no result
         self.job.cancel(check=False)
 

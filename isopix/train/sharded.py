@@ -6,12 +6,7 @@ from typing import cast
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import (
-    FSDPModule,
-    MixedPrecisionPolicy,
-    fully_shard,
-    register_fsdp_forward_method,
-)
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 
 from isopix.core.device import Precision
 from isopix.model.blocks.base import Block

@@ -149,8 +149,7 @@ def missing_blocks(evidence: StudyEvidence) -> str:
 
 def accuracy_regime(evidence: StudyEvidence, blocks: Sequence[str], depth: int | None = None) -> str:
     """Return why no block of these can show accuracies, of the networks of one depth if it is given."""
-    above = (_above_baselines(evidence, block, depth) for block in blocks)
-    return "" if any(above) else NOT_ABOVE
+    return "" if any(_above_baselines(evidence, block, depth) for block in blocks) else NOT_ABOVE
 
 
 def prediction_regime(evidence: StudyEvidence, blocks: Sequence[str]) -> str:

@@ -97,7 +97,6 @@ class Trial:
 
     @property
     def kind(self) -> tuple[str, int]:
-        """Encoding and depth: what networks of different blocks have in common."""
         return self.encoding, self.depth
 
 
@@ -129,7 +128,6 @@ class TrialResult:
         return f"loss {self.trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}"
 
     def measured(self) -> Trial:
-        """Return the finished trial with its measurements."""
         assert self.trial is not None, "the trial is done"
         unigram = self.metrics["loss_measurement"]["baselines"]
         return replace(self.trial, measurements={**self.metrics["measurements"], **unigram})

@@ -62,7 +62,6 @@ class TrialSpec(NamedTuple):
         return self.result.with_suffix(".npz")
 
     def read(self) -> TrialResult:
-        """Return the status of the trial. Raises ValueError for a damaged file, or one of another version."""
         if not self.result.is_file():
             return TrialResult()
         try:

@@ -103,7 +103,6 @@ class PaperProtocol(NamedTuple):
     draw: Draw | None = None
 
     def trials(self, setup: Setup) -> list[ProtocolTrial]:
-        """Return all trials, each once, in an order to run them in."""
         found = {trial.name: trial for row in self.rows(setup) for trial in row.trials()}
         known = [each.name for each in found.values() if not each.needs]
         for name in setup.pretrained:

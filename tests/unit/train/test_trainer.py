@@ -5,10 +5,7 @@ import torch
 
 from isopix.core.random import generator
 from isopix.recipes.recipe import Recipe
-from isopix.train.evaluator import (
-    BATCH_SIZE,
-    evaluate_split,
-)
+from isopix.train.evaluator import BATCH_SIZE, evaluate_split
 from isopix.train.tasks import PretrainTask
 from tests.laws import cases
 from tests.unit.train.runs import RECIPE, RHYTHM, Run

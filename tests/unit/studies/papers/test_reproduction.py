@@ -69,10 +69,7 @@ def test_another_setup_is_refused(tmp_path: Path) -> None:
             pass
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.png").touch()
-    with (
-        pytest.raises(ValueError, match="photos"),
-        Reproduction.create(tmp_path / "photos", SETUP),
-    ):
+    with pytest.raises(ValueError, match="photos"), Reproduction.create(tmp_path / "photos", SETUP):
         pass
 
 
