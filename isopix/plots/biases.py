@@ -1,4 +1,4 @@
-"""Inductive biases by layer: translation and permutation error, receptive field; forest plots of contrasts."""
+"""Inductive biases by layer: translation error, permutation error, receptive field; and forest plots."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
