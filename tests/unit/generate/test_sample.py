@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.core.memory import eval_batch_size
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate import sample
@@ -98,16 +97,6 @@ def test_images_at_once_fill_half_of_the_free_memory(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sample, "free_memory", lambda device, free=free: free)
         found = [sample.images_at_once(network, precision) for precision in ("fp32", "bf16")]
         assert found == [expected, max(1, free // each)]
-
-
-def test_fewer_images_are_predicted_at_a_time_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = cases.network(cases.masked()[0])
-    found = []
-    for free in (0, 10**6, 2 * 10**6, 10**12):
-        monkeypatch.setattr(sample, "free_memory", lambda device, free=free: free)
-        found.append(sample.images_per_forward(network))
-    fast = eval_batch_size(network.codec.grid.positions, network.device)
-    assert found[0] == 1 < found[1] < found[2] < found[3] == fast
 
 
 def able(model: PretrainModel) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from isopix.core.overrides import parse
 from isopix.recipes import igpt
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
@@ -105,11 +104,6 @@ def test_the_data_of_pre_training_and_of_labels() -> None:
     assert both.probe_data(network, "cifar10") == "cifar10"
     other = Setup("tiny", data="digits", pretrain_data="stl10").network("d", igpt.tiny())
     assert other.recipe.data.source == "stl10"
-
-
-def test_a_path_with_quotes_is_a_value() -> None:
-    words = Setup().finetune_settings('my "photos": 1')
-    assert parse(words)["data.source"] == 'my "photos": 1'
 
 
 TABLE, SETUP = find_protocol("igpt.table1"), Setup()
