@@ -252,11 +252,7 @@ def _drawn(
 
 def _settings(name: str, spread: Spread) -> dict[str, Any]:
     scale = SCALES[name]
-    counts = {
-        "seeds": scale.seeds,
-        "networks": len(scale.architectures),
-        "test_images": NUM_IMAGES[name],
-    }
+    counts = {"seeds": scale.seeds, "networks": len(scale.architectures), "test_images": NUM_IMAGES[name]}
     return {**counts, "effects": scale.effects, "spread": asdict(spread)}
 
 

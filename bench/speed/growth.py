@@ -167,12 +167,7 @@ SMALL = {
     "width": (64, 128, 256, 384),
     "side": (8, 16, 24, 32),
 }
-LARGE = {
-    "batch": (8, 16, 32, 64),
-    "depth": (6, 12, 24),
-    "width": (256, 512, 1024),
-    "side": (16, 24, 32, 48),
-}
+LARGE = {"batch": (8, 16, 32, 64), "depth": (6, 12, 24), "width": (256, 512, 1024), "side": (16, 24, 32, 48)}
 SMALLEST = {"batch": (1, 2), "depth": (1, 2), "width": (16, 32), "side": (4, 8)}
 SIZES = {
     "cpu": GrowthSize("igpt.tiny", NetworkSize(8, 4, 128, 24), SMALL),

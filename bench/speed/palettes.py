@@ -29,10 +29,7 @@ from isopix.core.types import Codes, Grid, Images
 
 PROCESSORS = "transformers.models.imagegpt.image_processing"
 # Functions of the peer, and their modules; the second needs torchvision.
-SEARCHES = {
-    "color_quantize": f"{PROCESSORS}_pil_imagegpt",
-    "color_quantize_torch": f"{PROCESSORS}_imagegpt",
-}
+SEARCHES = {"color_quantize": f"{PROCESSORS}_pil_imagegpt", "color_quantize_torch": f"{PROCESSORS}_imagegpt"}
 BATCH = 128
 EQUAL_ERROR = 1e-2  # by which the error of a fitted palette may be above the peer's, relative
 

@@ -146,10 +146,7 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
 
     shared, independent = (
         Prompt(images, completion_mask(f"rows:{size.rows}", network.codec, len(images)), each)
-        for images, each in (
-            (image, size.batch),
-            (image.expand(size.batch, -1, -1, -1).contiguous(), 1),
-        )
+        for images, each in ((image, size.batch), (image.expand(size.batch, -1, -1, -1).contiguous(), 1))
     )
     together, apart = (completer(each, GREEDY)() for each in (shared, independent))
     checked = require_equal("greedy pixels", together, apart.transpose(0, 1), EQUAL_CODES)

@@ -75,10 +75,7 @@ def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
 
 
 def peak_memories(
-    sides: Mapping[str, Mapping[str, Work]],
-    timed: Timed,
-    device: torch.device,
-    trained: Sequence[nn.Module],
+    sides: Mapping[str, Mapping[str, Work]], timed: Timed, device: torch.device, trained: Sequence[nn.Module]
 ) -> dict[str, float | int | None]:
     """Return the peak memory of a step of each alternative that worked, in bytes beyond weights and moments;
     None where the system does not count it.

@@ -53,11 +53,7 @@ def standardized(features: ImageFeatures) -> ImageFeatures:
 
 
 def nearest_neighbors(
-    features: ImageFeatures,
-    *,
-    num_neighbors: int,
-    threshold: float,
-    device: torch.device,
+    features: ImageFeatures, *, num_neighbors: int, threshold: float, device: torch.device
 ) -> Neighbors:
     """Return neighbors by cosine similarity, and the MAX_PAIRS most similar pairs of at least `threshold`.
 

@@ -50,12 +50,7 @@ def evaluate_finetuned(
 
 
 def ensemble_logits(
-    model: FineTuneModel,
-    images: ImageSequence,
-    *,
-    masks: int,
-    seed: int,
-    precision: Precision,
+    model: FineTuneModel, images: ImageSequence, *, masks: int, seed: int, precision: Precision
 ) -> EnsembleLogits:
     """Return the class logits of images under `masks` random masks each, or unmasked for 0 masks."""
     check_masks(model, masks)
@@ -76,11 +71,7 @@ def default_masks(model: FineTuneModel) -> int:
 
 
 def predict_logits(
-    model: FineTuneModel,
-    images: ImageSequence,
-    mask: Mask | None,
-    *,
-    precision: Precision,
+    model: FineTuneModel, images: ImageSequence, mask: Mask | None, *, precision: Precision
 ) -> ClassLogits:
     """Return the class logits of images in float32 on the CPU, computed in batches on the model's device."""
     device = model.network.device

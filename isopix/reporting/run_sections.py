@@ -15,16 +15,7 @@ from isopix.core.table import Table
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
 from isopix.reporting.run_record import DataSample, RunRecord, public
-from isopix.reporting.section import (
-    Chart,
-    Panel,
-    Section,
-    Settings,
-    data_url,
-    image_tag,
-    missing,
-    percent,
-)
+from isopix.reporting.section import Chart, Panel, Section, Settings, data_url, image_tag, missing, percent
 from isopix.reporting.training import images_seen, num_steps
 
 GROUPS = ("model", "objective", "data", "train", "finetune")

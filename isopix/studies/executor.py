@@ -134,10 +134,9 @@ class ProcessJob:
 def in_slurm(
     function: Function[T], folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
 ) -> Submit[T]:
-    """Return what calls a function in a job of a cluster, with its device "auto" and output in `folder`.
+    """Return what calls a function in a job of a cluster; `parameters` are those of submitit, as `partition`.
 
-    `parameters` are those of submitit, as `partition`. A job that is preempted or out of time is requeued and
-    resumes from its last checkpoint.
+    A job that is preempted or out of time is requeued and resumes from its last checkpoint.
     """
     executor, queue = job_executor(folder, parameters, cluster=cluster), Queue()
     call = RequeuedCall(function)
@@ -211,7 +210,6 @@ class SlurmJob:
         return time.monotonic() - self.seen > self.patience
 
     def stop(self) -> None:
-        """Cancel it: its processes receive SIGTERM and save."""
         self.patience = 0.0  # it may have no result
         self.job.cancel(check=False)
 

@@ -73,7 +73,6 @@ class Comparison:
 
     @property
     def design(self) -> str:
-        """What is paired, in words."""
         draws = f"{count_of(len(self.seeds), 'seed')} x {count_of(len(self.draws), 'draw')} of the labels"
         return f"paired: {draws}, the same {self.num_images:,} test images"
 

@@ -6,12 +6,7 @@ from typing import cast
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import (
-    FSDPModule,
-    MixedPrecisionPolicy,
-    fully_shard,
-    register_fsdp_forward_method,
-)
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 
 from isopix.core.device import Precision
 from isopix.model.blocks.base import Block
@@ -21,9 +16,7 @@ from isopix.train.tasks import TrainingTask
 
 class ShardedDataParallel(DataParallel):
     """FSDP2: every rank has a part of each weight, its gradient and its moments; a block's weights are
-    gathered when it runs.
-
-    With bf16 they are gathered in bf16, and gradients summed in fp32.
+    gathered when it runs, with bf16 in bf16, and gradients summed in fp32.
     """
 
     def __init__(self, task: TrainingTask, precision: Precision):

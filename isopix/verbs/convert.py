@@ -126,8 +126,7 @@ def convert_timm(source: Source, out: Out, *, classes: Classes = None, data: Dat
 
 @verb(command="convert to-huggingface")
 def convert_to_huggingface(
-    run: Annotated[PathLike, Parameter(help="Run folder, or a folder written by isopix.save.")],
-    out: Out,
+    run: Annotated[PathLike, Parameter(help="Run folder, or a folder written by isopix.save.")], out: Out
 ) -> ConversionResult:
     """Convert a run to a folder that transformers loads, with image processor and model card.
 

@@ -7,16 +7,7 @@ from cyclopts import Parameter
 
 from isopix.core.verb import verb
 from isopix.runs.results import TrainingResult
-from isopix.verbs.options import (
-    DeviceLike,
-    Limit,
-    Logger,
-    Out,
-    RunSeed,
-    Settings,
-    SettingsFile,
-    TrainingData,
-)
+from isopix.verbs.options import DeviceLike, Limit, Logger, Out, RunSeed, Settings, SettingsFile, TrainingData
 from isopix.verbs.pretrain import run_options, same_command, trained
 
 Source = Annotated[

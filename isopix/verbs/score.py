@@ -16,8 +16,7 @@ Against = Annotated[
 ]
 Out = Annotated[Path | None, Parameter(help="Folder for the results. Default: in the run's `scores` folder.")]
 Maps = Annotated[
-    NonNegative,
-    Parameter(help="Number of least and of most likely images to draw with surprise maps."),
+    NonNegative, Parameter(help="Number of least and of most likely images to draw with surprise maps.")
 ]
 Masks = Annotated[Count, Parameter(help="Number of random masks per image of a masked model.")]
 Precision = Annotated[choices.Precision, Parameter(help="Precision of the forward pass.")]

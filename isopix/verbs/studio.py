@@ -16,8 +16,7 @@ from isopix.verbs.options import DeviceLike, OtherImages
 
 HOST = "127.0.0.1"
 Opened = Annotated[
-    str | os.PathLike[str],
-    Parameter(help="One or two run folders, or models that `isopix models` lists."),
+    str | os.PathLike[str], Parameter(help="One or two run folders, or models that `isopix models` lists.")
 ]
 Port = Annotated[
     Annotated[int, Range(low=1, high=65535)] | None,

@@ -46,8 +46,7 @@ Slurm = Annotated[
     ),
 ]
 ReportOnly = Annotated[
-    bool,
-    Parameter(negative="", help="Do not train; write the figures and the page from existing results."),
+    bool, Parameter(negative="", help="Do not train; write the figures and the page from existing results.")
 ]
 
 

@@ -1,14 +1,20 @@
-"""Every command and every program of the README and the docs runs: here with less work, and as written."""
+"""Every command and program of the README, the docs and the notebook runs; the reference is complete."""
 
+import json
 import re
-import subprocess
-import sys
+import runpy
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import isopix
+from isopix import parts
+from isopix.core.config import to_dict
+from isopix.core.overrides import flatten
 from isopix.recipes import registry
+from isopix.verbs import VERBS
 from tests.smoke.conftest import Run
 
 ROOT = Path(__file__).parents[2]
@@ -90,9 +96,77 @@ def test_programs_run(text: str) -> None:
     exec(compile(text, "program", "exec"), {"__name__": "__main__"})
 
 
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "isopix.ipynb"
+CELLS = json.loads(NOTEBOOK.read_text())["cells"]
+CELL_CODE = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
+
+
+def run(cells: list[str]) -> dict[str, Any]:
+    """Run all cells; return the names that they define."""
+    names: dict[str, Any] = {}
+    for cell in cells:
+        exec(compile(cell, "cell", "exec"), names)
+    return names
+
+
+@pytest.mark.integration
+def test_it_is_saved_without_outputs() -> None:
+    assert [cell for cell in CELLS if cell.get("outputs") or cell.get("execution_count")] == []
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("workplace", "quick_probes", "quick_figures", "known_throughput")
+def test_cells_run() -> None:
+    short = [cell.replace("steps=200", "steps=2").replace("subsets=3", "subsets=1") for cell in CELL_CODE]
+    assert short != CELL_CODE
+    names = run(short)
+    assert names["report"].path.is_file()
+    assert len(list(names["images"].rglob("*.png"))) == 1797
+
+
+@pytest.mark.integration
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("workplace")
-@pytest.mark.parametrize("text", PROGRAMS)
-def test_programs_run_in_a_process_of_their_own(text: str) -> None:
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_cells_run_as_written() -> None:
+    run(CELL_CODE)
+
+
+SOURCE = Path(__file__).parents[2] / "docs" / "reference_pages.py"
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, Any]:
+    return runpy.run_path(str(SOURCE))
+
+
+@pytest.fixture(scope="module")
+def written(reference: dict[str, Any]) -> dict[str, str]:
+    return dict(reference["pages"]())
+
+
+def test_every_command_has_a_page_with_its_options(written: dict[str, str]) -> None:
+    expected = {f"commands/{name.split()[0]}.md" for name in VERBS}
+    assert {name for name in written if "commands/" in name} == expected
+    assert "--probe-every INT" in written["commands/pretrain.md"]
+    assert "$ isopix pretrain igpt.tiny" in written["commands/pretrain.md"]
+
+
+@pytest.mark.parametrize("recipe", sorted(registry.SINGLE))
+def test_every_setting_of_every_recipe_is_described(recipe: str, written: dict[str, str]) -> None:
+    known = {line.split("`")[1] for line in written["settings.md"].splitlines() if line.startswith("| `")}
+    settings = flatten(to_dict(registry.find(recipe)))
+    groups = ("model.", "data.", "train.", "objective.")
+    paths = {path for path in settings if path.startswith(groups) and not path.endswith(".kind")}
+    assert paths - known == set()
+
+
+def test_every_part_and_name_is_there(written: dict[str, str]) -> None:
+    for path in ("model.block", "objective.mask", "train.optimizer"):
+        assert all(f"### {path}={kind}" in written["settings.md"] for kind in parts.kinds(path.split(".")[1]))
+    names = set(isopix.__all__) - {"__version__", "parts"}
+    assert all(f":: isopix.{name}\n" in written["api.rst"] for name in names)
+
+
+def test_code_in_docstrings_becomes_literals(reference: dict[str, Any]) -> None:
+    assert reference["rst"]("`a*b` takes *.md and import_") == "``a*b`` takes \\*.md and import\\_"

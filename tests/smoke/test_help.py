@@ -1,11 +1,17 @@
-"""Help and wrong words need no heavy module; commands are listed in the order in which they are needed."""
+"""Help loads no heavy module; output may be closed or full; words are completed."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from isopix.cli.main import ORDER
 from isopix.verbs import VERBS
+from tests.smoke.conftest import Run
 
 # Modules that take longer to load than a page of help may.
 HEAVY = ["torch", "numpy", "scipy", "sklearn", "matplotlib", "PIL", "pyarrow", "jinja2"]
@@ -42,3 +48,79 @@ def test_help_is_in_order_and_loads_no_heavy_module() -> None:
     assert words[: len(ORDER.split())] == ORDER.split()
     for word, page in zip(VERBS, pages[1:], strict=False):
         assert f"Example: isopix {word}" in page
+
+
+ISOPIX = [sys.executable, "-m", "isopix"]
+FULL = Path("/dev/full")
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_head_ends_a_command_quietly() -> None:
+    command = 'set -o pipefail; "$0" -m isopix recipe list | { read -r line; echo "$line"; }'
+    done = subprocess.run(
+        ["bash", "-c", command, sys.executable], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("Recipes\n", "")
+    assert done.returncode in (0, 141)  # 0 if all was written before the reader closed the pipe
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("words", [["recipe", "list", "--json"], ["--help"]], ids=" ".join)
+def test_a_closed_pipe_has_the_exit_code_of_its_signal(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*ISOPIX, *words], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["models", "--json"], ["--help"]], ids=" ".join)
+def test_a_full_disk_is_one_line(words: list[str]) -> None:
+    with FULL.open("w") as full:
+        done = subprocess.run([*ISOPIX, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "isopix: standard output: No space left on device\n")
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_command_runs_without_standard_streams() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&-', "sh", *ISOPIX, "--help"], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+ASK = 'source "$1"; COMP_WORDS=("${@:2}"); COMP_CWORD=$(($# - 2)); _isopix; printf "%s\\n" "${COMPREPLY[@]}"'
+
+
+@pytest.fixture
+def script(isopix: Run, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the completion of bash in a home of its own."""
+    monkeypatch.setenv("HOME", str(workplace))
+    code, out, err = isopix("--install-completion", "--shell", "bash")
+    assert (code, err) == (0, "")
+    path = workplace / ".local/share/bash-completion/completions/isopix"
+    assert str(path) in out
+    assert str(path) in (workplace / ".bashrc").read_text()
+    return path
+
+
+def test_bash_completes_commands_subcommands_options_and_choices(script: Path) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("there is no bash")
+
+    def complete(*words: str) -> set[str]:
+        command = ["bash", "--norc", "-c", ASK, "bash", str(script), "isopix", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return {word.strip() for word in done.stdout.splitlines()}
+
+    assert complete("pre") == {"pretrain"}
+    assert {"doctor", "data", "probe"} <= complete("")
+    assert complete("data", "sh") == {"show"}
+    assert {"--temperature", "--top-k", "--top-p"} <= complete("sample", "--t")
+    assert complete("complete", "runs/a", "--split", "t") == {"train", "test"}

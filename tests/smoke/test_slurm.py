@@ -158,7 +158,4 @@ def test_a_folder_that_is_taken_is_refused_before_submission(isopix: Run) -> Non
 def test_without_slurm_the_error_is_one_line(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     code, _, err = isopix("pretrain", *SETTINGS, "--out", "x", "--slurm", "partition=gpu")
-    assert (code, err) == (
-        1,
-        "isopix: SLURM's sbatch and srun are not on the PATH; submit where they are\n",
-    )
+    assert (code, err) == (1, "isopix: SLURM's sbatch and srun are not on the PATH; submit where they are\n")

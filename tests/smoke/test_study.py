@@ -1,6 +1,7 @@
-"""`isopix study inductive-bias`."""
+"""`isopix search-lr`, `isopix study inductive-bias` and `isopix reproduce`, at a micro scale."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,9 +12,8 @@ import pytest
 
 from isopix.studies.inductive_bias import run
 from isopix.studies.inductive_bias.results import StudyResult
+from isopix.studies.papers.setup import Setup
 from tests.smoke.conftest import Run, done
-
-pytestmark = pytest.mark.integration
 
 WORDS = ["width=8", "batch_size=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
 WORDS += ["evaluate_every=8", "checkpoint_every=4", "evaluate_images=32"]
@@ -27,6 +27,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "study_figures", lambda *given: [])
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("no_figures")
 def test_a_study_is_made_and_a_failed_trial_is_retried(isopix: Run) -> None:
     blocked = Path("bias/trials/mixer-pix2vec-1-seed-0/letter.txt")
@@ -56,6 +57,7 @@ def test_a_study_is_made_and_a_failed_trial_is_retried(isopix: Run) -> None:
     assert json.loads(out)["claims"] == told["claims"]
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("no_figures")
 def test_a_stopped_study_saves_and_the_same_command_resumes_it(workplace: Path, isopix: Run) -> None:
     words = [*STUDY, "--data", "digits", "--trials", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
@@ -75,3 +77,83 @@ def test_a_stopped_study_saves_and_the_same_command_resumes_it(workplace: Path, 
     steps = [json.loads(line)["step"] for line in notes if json.loads(line)["kind"] == "train"]
     assert steps == sorted(set(steps))
     assert steps[-1] == 80
+
+
+SEARCH = ["depth=1", "width=16", "steps=24", "batch_size=16", "log_every=1", "evaluate_images=40"]
+LR_RANGE = ["--max-lr", "3", "--min-lr", "0.01"]
+
+
+def test_the_table_has_every_status_and_the_suggested_command_runs(isopix: Run) -> None:
+    words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *SEARCH, *LR_RANGE]
+    out = done(isopix(*words))
+    for text in ("3.0", "diverged at step", "1.0", "completed", "not needed", "*"):
+        assert text in out
+    (line,) = [line for line in out.splitlines() if line.startswith("pretrain with: ")]
+    numbers = done(isopix(*words, "--json"))
+    found, kept = json.loads(numbers), json.loads(Path("lr/lr_search.json").read_text())
+    assert all(found[name] == kept[name] for name in ("best_lr", "finished", "lrs", "trials"))
+    assert line == f"pretrain with: {found['command']}"
+    assert f"lr={found['best_lr']}" in line
+    done(isopix(*shlex.split(found["command"])[1:], "steps=2"))
+
+
+def test_a_loss_still_falling_at_the_smallest_learning_rate_is_reported(isopix: Run) -> None:
+    code, out, _ = isopix(
+        "search-lr", "igpt.digits", "--out", "lr", *SEARCH, "--max-lr", "0.03", "--min-lr", "0.03"
+    )
+    assert code == 0
+    assert "the loss was still falling at the smallest learning rate" in out
+    assert "the best learning rate is the largest that was tried; search with a larger --max-lr, too" in out
+
+
+TINY = ["depth=1", "width=16", "steps=4", "batch_size=8", "evaluate_images=20", "num_test_images=20"]
+ALL = (
+    *("igpt.table1", "igpt.table2", "igpt.table3", "igpt.imagenet-finetuning", "igpt.table4"),
+    *("igpt.figure2", "igpt.figure3", "igpt.figure4", "patchformer.table1", "patchformer.table2"),
+    *("vit.finetuning", "vit.few-shot"),
+)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fine-tune for four steps; the last weights count, as after so few none may be better than the first."""
+    settings = Setup.finetune_settings
+    words = ("steps=4", "evaluate_every=2", "batch_size=8", "evaluate_images=20", "finetune.patience=null")
+    monkeypatch.setattr(Setup, "finetune_settings", lambda *given: (*settings(*given), *words))
+
+
+@pytest.mark.usefixtures("quick_probes")
+def test_a_figure_at_micro_scale(isopix: Run, workplace: Path) -> None:
+    words = ["reproduce", "igpt.figure2", "--data", "digits", "--out", "out", "data.size=8", *TINY]
+    code, out, err = isopix(*words)
+    assert code == 0, err
+    assert "not a reproduction of the published numbers" in out
+    table = json.loads((workplace / "out/igpt.figure2/report.json").read_text())
+    (row,) = [each for each in table["rows"] if each["measured"]]
+    record = json.loads((workplace / "out" / next(iter(table["trials"].values()))["record"]).read_text())
+    assert record["name"].startswith("igpt.digits")
+    probe = next(each for name, each in table["trials"].items() if name.startswith("probe"))
+    numbers = json.loads((workplace / "out" / probe["record"]).read_text())["network"]
+    accuracies = [100 * layer["test_accuracy"] for layer in numbers["layers"]]
+    assert row["cells"]["last layer"]["value"] == accuracies[-1]
+    assert row["cells"]["best layer"]["value"] == accuracies[numbers["best_index"]]
+    page = (workplace / "out/igpt.figure2/report.html").read_text()
+    assert "<svg" in page
+    assert "digits" in page
+    assert (workplace / "out/igpt.figure2/figures/figure.png").is_file()
+    before = sorted((workplace / "out").rglob("*.json"))
+    assert isopix(*words)[0] == 0
+    assert sorted((workplace / "out").rglob("*.json")) == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.usefixtures("quick_probes", "short")
+@pytest.mark.parametrize("name", ALL)
+def test_every_protocol_runs(isopix: Run, workplace: Path, name: str) -> None:
+    code, out, err = isopix("reproduce", name, "--out", "out", *TINY)
+    assert code == 0, f"{out}\n{err}"
+    table = json.loads((workplace / "out" / name / "report.json").read_text())
+    for row in table["rows"]:
+        if row["measured"] and name != "igpt.figure3":
+            assert set(row["cells"]) <= set(table["units"]), row

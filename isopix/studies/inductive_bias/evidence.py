@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
 from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
@@ -93,7 +93,6 @@ class StudyEvidence:
         return list(dict.fromkeys(trial.block for trial in self.trials))
 
     def kinds(self, *blocks: str) -> list[tuple[str, int]]:
-        """Return the encodings and depths that all these blocks have."""
         found = [dict.fromkeys(trial.kind for trial in self.trials if trial.block == each) for each in blocks]
         return [kind for kind in found[0] if all(kind in own for own in found)]
 
@@ -115,7 +114,6 @@ class StudyEvidence:
         return find
 
     def mean_values(self, kinds: Iterable[Hashable], find: Find[float], noise: Noise | None = None) -> Mean:
-        """Return the mean of `find(seed, kind)` over kinds and seeds."""
         rows, names = self._paired(kinds, find)
         return self._mean(np.array(rows, dtype=float), names, None, noise)
 
@@ -151,20 +149,14 @@ class StudyEvidence:
         count = sum(len(row) for row in rows)
         total: PerImage | None = None
         for term in (term for row in rows for terms in row for term in terms):
-            images = self._correct(term)
+            images = correct_images(term.probed, term.read_layer)
             if images is None:
                 return None
             total = (np.zeros(len(images)) if total is None else total) + (100 * term.weight / count) * images
         return total
 
-    def _correct(self, term: Term) -> Bool[np.ndarray, " B"] | None:
-        return correct_images(term.probed, term.read_layer)
-
     def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
-        """Return the variance between seeds of the difference of `networks` accuracies of single layers.
-
-        It is in points, and pooled over all layers of all networks; those of one network count once.
-        """
+        """Return the variance between seeds of a difference of `networks` accuracies, in points, pooled."""
         read = lambda trial: [100 * each for each in self.probes(trial).test_accuracies]  # noqa: E731
         return self._pooled(blocks, read, networks)
 
@@ -185,10 +177,7 @@ class StudyEvidence:
 
 
 def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]]:
-    """Return seeds and kinds such that every seed has every kind, as many pairs as possible.
-
-    Two seeds or more if there are; candidates are the kinds that at least 1, 2, ... seeds have.
-    """
+    """Return seeds, two if possible, and kinds such that every seed has every kind, as many as possible."""
     kinds = list(dict.fromkeys(kind for own in known.values() for kind in own))
     counts = {kind: sum(kind in own for own in known.values()) for kind in kinds}
     designs: list[tuple[list[int], list[K]]] = [([], [])]

@@ -129,7 +129,6 @@ def claim_rows(claims: Mapping[Pool, Sequence[ClaimRecord]]) -> dict[str, list[F
 
 
 def _comparable(examples: Sequence[Example]) -> list[Example]:
-    """Return an example per block, all of the largest depth that every block has, in the order of blocks."""
     depths: dict[str, set[int]] = {}
     for each in examples:
         depths.setdefault(each.block, set()).add(each.depth)

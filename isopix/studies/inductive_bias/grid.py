@@ -31,10 +31,7 @@ MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverg
 
 
 class Scale(NamedTuple):
-    """A size of the study: the prefix of its recipes, its probe, and the number of images of each split.
-
-    `effect` is the difference of accuracy that it is planned to detect, in percentage points.
-    """
+    """A size of the study; `effect` is the difference, in points, that it is planned to detect."""
 
     prefix: str
     architectures: tuple[Architecture, ...]
@@ -45,7 +42,6 @@ class Scale(NamedTuple):
 
     @property
     def effects(self) -> dict[str, float]:
-        """The differences that the study is planned to detect, by unit."""
         return {"points": self.effect, "points per doubling": self.effect / 2, **EFFECTS}
 
 
@@ -146,7 +142,6 @@ class Study:
 
     @classmethod
     def open(cls, path: Path) -> "Study":
-        """Return the study in a folder. Raises ValueError if there is none."""
         if not (path / FILE).is_file():
             raise ValueError(f"{path} is not a study; isopix study makes one")
         try:
@@ -183,17 +178,14 @@ class Study:
         return first + later
 
     def missing(self, planned: StudyPlan) -> list[TrialSpec]:
-        """Return the trials of a plan that are not done, failed ones included."""
         names = set(planned.trials)
         return [spec for spec in self.specs if spec.name in names and spec.read().status != "done"]
 
     def results(self) -> dict[str, TrialResult]:
-        """Return the status of every trial, by its name, in the order of the plan."""
         specs = {spec.name: spec for spec in self.specs}
         return {each: specs[each].read() for each in self.plan.trials}
 
     def examples(self) -> list[Example]:
-        """Return the pictures of the networks that may represent their blocks."""
         return [
             read_example(spec.example, spec.architecture)
             for spec in self.specs

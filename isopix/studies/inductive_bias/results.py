@@ -34,10 +34,7 @@ BIASES = (  # title, measurement, layer or channel, decimals
 
 @dataclass(frozen=True)
 class ProbedLayers:
-    """Probes of some layers; `correct` is a bit in base 64 for each of `num_images` test images.
-
-    It is of every layer of a trained network, of the best layer of a baseline.
-    """
+    """Probes of layers; `correct` is a bit in base 64 for each test image, of a baseline's best layer."""
 
     test_accuracies: tuple[float, ...]
     validation_accuracies: tuple[float, ...]  # everything is chosen by these alone
@@ -97,7 +94,6 @@ class Trial:
 
     @property
     def kind(self) -> tuple[str, int]:
-        """Encoding and depth: what networks of different blocks have in common."""
         return self.encoding, self.depth
 
 
@@ -129,7 +125,6 @@ class TrialResult:
         return f"loss {self.trial.loss:.3f} nats, accuracy: {', '.join(accuracies)}"
 
     def measured(self) -> Trial:
-        """Return the finished trial with its measurements."""
         assert self.trial is not None, "the trial is done"
         unigram = self.metrics["loss_measurement"]["baselines"]
         return replace(self.trial, measurements={**self.metrics["measurements"], **unigram})

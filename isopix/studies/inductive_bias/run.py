@@ -55,7 +55,6 @@ def run_study(
 def _executor(
     folder: Path, count: int, *, jobs: int | None, device: DeviceLike, slurm: Sequence[str]
 ) -> tuple[Submit[TrialSpec], int]:
-    """Return what starts that many trials, and how many at a time."""
     if not slurm:
         slots = slots_on(device, jobs)
         return in_processes(run_trial, slots, ["isopix.studies.inductive_bias.trial"]), len(slots)
@@ -107,7 +106,6 @@ def _check_same_images(done: Mapping[str, TrialResult]) -> None:
 
 
 def _facts(study: Study, done: Sequence[TrialResult]) -> dict[str, str]:
-    """Return what all trials have in common, with the versions and devices of all where they differ."""
     first = study.specs[0]
     data, train = first.recipe.data, first.recipe.train
     facts = {

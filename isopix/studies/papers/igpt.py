@@ -102,7 +102,6 @@ def table1(setup: Setup) -> Sequence[MeasuredRow]:
 
 
 def _probes(setup: Setup, reads: dict[str, Read]) -> list[MeasuredRow]:
-    """Return a row for each dataset, read from the probe of every layer of iGPT-L."""
     large = igpt_network(setup, "igpt-l")
     return [
         MeasuredRow("iGPT-L", data, large, cells_of(trial, reads))

@@ -35,7 +35,6 @@ class Reproduction:
             yield cls(path, setup)
 
     def state(self, trial: ProtocolTrial) -> TrialState:
-        """Return the state of a trial. Raises ValueError if it was started with other settings."""
         file = self._file(trial)
         if not file.is_file():
             return TrialState(to_dict(trial))
@@ -139,7 +138,6 @@ def _model(network: Pretrain) -> str:
 
 
 def _measured(row: MeasuredRow, values: Mapping[str, Value | str | None], scale: str) -> TableRow:
-    """Return a measured row, whose method is not named as the published one at another scale."""
     return TableRow(
         row.method if scale == "paper" else f"{row.method}, scale {scale}",
         Path(row.data).name,

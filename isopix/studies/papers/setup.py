@@ -37,7 +37,6 @@ class Setup:
         return {"tiny": tiny, "small": small, "paper": paper}[self.scale]
 
     def datasets(self, *published: str) -> tuple[str, ...]:
-        """Return the labeled datasets: those of the paper, or the one instead of them."""
         replaced = self.data or SCALE_DATA.get(self.scale)
         return (replaced,) if replaced else published
 

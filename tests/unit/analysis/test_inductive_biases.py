@@ -27,9 +27,7 @@ from tests.laws.cases import busy
 pytestmark = pytest.mark.usefixtures("_small_batches")
 GRID = Grid(11, 12)
 CONV = registry.find("isotropic.tiny-conv-fourier-3").updated(
-    data=DataConfig(rows=GRID.rows, cols=GRID.cols),
-    depth=2,
-    width=8,
+    data=DataConfig(rows=GRID.rows, cols=GRID.cols), depth=2, width=8
 )
 NO_POSITIONS = CONV.updated(block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
 WITH_POSITIONS = NO_POSITIONS.updated(positions=LearnedPositionEmbeddingSpec())

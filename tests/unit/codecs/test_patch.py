@@ -7,12 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs.base import CodecSpec
-from isopix.codecs.patches import (
-    DownsampledColorSpec,
-    FullPatchSpec,
-    GrayThumbnailSpec,
-    MeanColorSpec,
-)
+from isopix.codecs.patches import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid

@@ -7,13 +7,7 @@ import time
 
 import pytest
 
-from isopix.core.signals import (
-    STOP_SIGNALS,
-    StopSignal,
-    exit_code,
-    stop_requested,
-    stopped_by,
-)
+from isopix.core.signals import STOP_SIGNALS, StopSignal, exit_code, stop_requested, stopped_by
 
 WORKER = """
 import time

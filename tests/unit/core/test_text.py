@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.core.text import (
-    format_duration,
-    printable,
-    similar_paths,
-    spell_duration,
-)
+from isopix.core.text import format_duration, printable, similar_paths, spell_duration
 
 
 @pytest.mark.parametrize(

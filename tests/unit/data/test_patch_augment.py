@@ -11,11 +11,7 @@ from torch import Tensor
 
 from isopix.core.config import from_dict
 from isopix.core.random import generator
-from isopix.data.patch_augment import (
-    RandomPatchAugment,
-    color_jitter,
-    random_resized_crop,
-)
+from isopix.data.patch_augment import RandomPatchAugment, color_jitter, random_resized_crop
 
 STILL = RandomPatchAugment(crop=1.0, strength=0.0, flip=0.0, min_bits=8, gray=0.0)
 

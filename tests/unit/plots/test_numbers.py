@@ -62,10 +62,7 @@ CASES: dict[str, tuple[Callable[[], Figure], dict[int, list[Any]]]] = {
         lambda: curves.plot_accuracy_vs_loss({"run": cases.POINTS}),
         {0: [[each.accuracy for each in cases.POINTS[1:]], [0.2] * 2, [0.25, 0.35], [0.45]]},
     ),
-    "bars": (
-        lambda: curves.plot_accuracy_bars({"x": [curves.Bar("one", 0.5, 0.6)]}),
-        {0: [[0.5], [0.6]]},
-    ),
+    "bars": (lambda: curves.plot_accuracy_bars({"x": [curves.Bar("one", 0.5, 0.6)]}), {0: [[0.5], [0.6]]}),
     "forest": (lambda: biases.plot_forest(cases.FOREST), {0: [[0], [0, 0]], 1: [[-0.17], [0.17], [1]]}),
     "attention": (
         lambda: plot_attention_maps(ATTENTION),

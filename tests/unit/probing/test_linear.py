@@ -1,16 +1,19 @@
-"""Logistic and ridge regression are scikit-learn's, run to convergence."""
+"""Logistic regression, ridge regression and k-NN are scikit-learn's, run to convergence."""
 
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
 
-from isopix.probing import logistic
+from isopix.probing import knn, logistic
+from isopix.probing.base import ProbeProblem
 from isopix.probing.features import extract_features
+from isopix.probing.knn import KnnProbe, knn_accuracy
 from isopix.probing.linear import LbfgsProbe, RidgeProbe
 from isopix.probing.logistic import LinearFits, fit_logistic
 from isopix.probing.splits import FeatureSplit, FeatureSplits
-from tests.unit.probing.cases import DEPTH, clusters, digits, standardize, trained
+from tests.unit.probing.cases import CPU, DEPTH, clusters, cut, digits, network, standardize, trained
 
 L2_GRID = (1e-4, 1e-2, 1.0)
 WIDE_GRID = (1e-6, 1e-5, *L2_GRID)
@@ -128,3 +131,29 @@ def test_ridge_has_scikit_learns_weights_and_the_objective_of_a_loop(images, wid
     naive = squares / images + L2_GRID[column] * np.square(theirs.coef_).sum()
     assert fits.objectives[0, column].item() == pytest.approx(naive, rel=1e-8)
     assert fits.grad_norms.max() < 1e-11
+
+
+@pytest.mark.parametrize(("count", "batch_size"), [(1, 1024), (5, 100), (200, 1024)])
+def test_votes_and_predictions_are_scikit_learns(count: int, batch_size: int, monkeypatch) -> None:
+    monkeypatch.setattr(knn, "BATCH_SIZE", batch_size)
+    images, labels = digits()
+    splits = cut(extract_features(network(), images).double(), labels, 900, 300)
+    scaled = standardize(splits)
+    fits = KnnProbe(neighbors_grid=(count,)).fit_layers(ProbeProblem(splits, CPU, 0))
+    for fitted, points, queries, features in zip(
+        fits, scaled.train.features, scaled.test.features, splits.test.features, strict=True
+    ):
+        reference = KNeighborsClassifier(
+            count, metric="cosine", weights=lambda far: np.exp((1 - far) / 0.07)
+        ).fit(points.double().numpy(), splits.train.labels.numpy())
+        own = fitted.predict_proba(features[None])[0]
+        theirs = reference.predict_proba(queries.double().numpy())
+        np.testing.assert_allclose(own.numpy(), theirs, atol=1e-4)
+        assert (own.argmax(-1).numpy() == theirs.argmax(-1)).mean() > 0.998
+
+
+def test_few_images_and_labels_with_gaps() -> None:
+    train = FeatureSplit(torch.eye(3)[None], torch.tensor([7, 0, 7]))
+    queries = FeatureSplit(torch.eye(3)[None, :2], torch.tensor([7, 0]))
+    assert knn_accuracy(train, queries, num_neighbors=1) == [1.0]
+    assert knn_accuracy(train, queries, num_neighbors=20) == [1.0]

@@ -11,15 +11,7 @@ from isopix.recipes import igpt
 from isopix.reporting.run_record import RunRecord, read_run
 from isopix.reporting.summary import incomparable, summary_rows
 from isopix.reporting.training import held_out_loss, images_seen, training_cost
-from tests.unit.reporting.cases import (
-    bare,
-    baselines,
-    evidence,
-    measurement,
-    records,
-    whole,
-    write_log,
-)
+from tests.unit.reporting.cases import bare, baselines, evidence, measurement, records, whole, write_log
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,7 @@ from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
-from isopix.train.evaluator import (
-    EvaluationContext,
-    EvaluationError,
-    EvaluatorSpec,
-    HeldOutLoss,
-    Metrics,
-)
+from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec, HeldOutLoss, Metrics
 from isopix.train.optim import WarmupCosineSchedule
 from isopix.train.tasks import PretrainTask
 from isopix.train.trainer import Callbacks, Trainer

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.train.stopping import (
-    DivergenceDetector,
-    EarlyStopping,
-    chance_level_warning,
-)
+from isopix.train.stopping import DivergenceDetector, EarlyStopping, chance_level_warning
 
 STEPS, EVERY = 10_000, 10
 CHANCE = math.log(512)

@@ -139,10 +139,7 @@ def test_a_picture_is_shown_in_a_notebook_or_the_systems_viewer(
         (lambda run: isopix.complete(run, count=999, **CPU), "999 images requested; digits has"),
         (lambda run: isopix.complete(run, rows=3, mask="half", **CPU), "rows 3 and mask half are both given"),
         (lambda run: isopix.complete(run, iterations=3, **CPU), "only masked models have an order"),
-        (
-            lambda run: isopix.reconstruct(run, data="nowhere", **CPU),
-            "this model (obj",
-        ),
+        (lambda run: isopix.reconstruct(run, data="nowhere", **CPU), "this model (obj"),
     ],
 )
 def test_wrong_arguments_are_one_line(pristine: Path, call: Any, message: str) -> None:

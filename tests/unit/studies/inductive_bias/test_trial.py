@@ -40,9 +40,7 @@ def make(tmp_path: Path) -> Make:
     return spec
 
 
-def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
-    make: Make,
-) -> None:
+def test_a_trial_is_a_run_with_a_probe_and_a_result_file(make: Make) -> None:
     spec = make("whole")
     run_trial(spec, "cpu", 1)
     found, run = spec.read(), RunFolder.open(spec.run(spec.lrs[0]))
@@ -78,9 +76,7 @@ def test_pixels_are_reduced_to_as_many_features_as_each_pool_has(
     assert widths == [192, 3, 3, 3, 48, 48, 48]
 
 
-def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(
-    make: Make,
-) -> None:
+def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(make: Make) -> None:
     spec = make("whole", "width=6")
     run_trial(spec, "cpu", 1)
     found = read_example(spec.example, spec.architecture)
@@ -146,10 +142,3 @@ def test_a_failure_is_written_and_tried_again(make: Make, monkeypatch: pytest.Mo
     monkeypatch.undo()
     run_trial(spec, "cpu", 1)
     assert (spec.read().status, spec.read().reason) == ("done", "")
-
-
-def test_a_damaged_result_file_is_reported_with_a_remedy(make: Make) -> None:
-    spec = make("damaged")
-    spec.result.write_text("garbage")
-    with pytest.raises(ValueError, match=f"{spec.result} cannot be read: .*is not JSON.*; delete it"):
-        spec.read()
