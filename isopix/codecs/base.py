@@ -13,9 +13,7 @@ from isopix.core.types import Codes, Grid, Images, ImageSequence
 
 
 class Codec(nn.Module, abc.ABC):
-    """Q codes per position, each in range(K), such that `encode(decode(codes)) == codes` (but for colors of a
-    palette that are nearly equal).
-    """
+    """Q codes per position, each in range(K): `encode(decode(codes)) == codes`, but for equal colors."""
 
     grid: Grid  # of the images that the model reads
     num_codes: int  # Q
@@ -41,11 +39,7 @@ class Codec(nn.Module, abc.ABC):
         """Build any lookup table that `encode` would build later; call it before `torch.compile`."""
 
     def values_per_code(self) -> Int[Tensor, " K"] | None:
-        """Return how many values of its pixels each code stands for, or None if that is not determined.
-
-        As many images have the same codes as the product of these counts over them, which makes a likelihood
-        of codes one of 24-bit images.
-        """
+        """Return how many values of its pixels each code stands for, None if that is not determined."""
         return None
 
     def notes(self) -> Sequence[str]:

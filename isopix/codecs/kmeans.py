@@ -103,12 +103,11 @@ class PaletteFit:
 def fit_palette(
     images: ImageSequence | ColorHistogram, num_colors: int = 512, *, seed: int = 0
 ) -> PaletteFit:
-    """Return the colors of least squared error that k-means (Lloyd, k-means++) finds.
+    """Return the colors of least squared error that k-means (Lloyd, k-means++) finds, rounded to whole
+    levels.
 
-    Many distinct colors are first averaged in bins, which become finer; from their centers, k-means then
-    continues on the colors themselves. Centers are rounded to whole levels, so that every color is its own
-    nearest color after decoding; a center that then equals another is replaced by the color with the largest
-    error. The same images, in any order, and the same seed give the same colors.
+    Many distinct colors are first averaged in bins, which become finer. The same images, in any order, and
+    the same seed give the same colors.
     """
     check_num_colors(num_colors)
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)
@@ -125,16 +124,12 @@ def fit_palette(
 
 
 class _Cloud(NamedTuple):
-    """Points of the color cube, each the mean of some pixels, and the numbers of these pixels.
-
-    The sums of the pixels are whole numbers below 2^53: they add up exactly in float64, in any order.
-    """
+    """Points, each the mean of some pixels, and their numbers; sums below 2^53 are exact in float64."""
 
     points: Pixels | Points
     counts: Float64[Tensor, " n"]
 
     def sums(self) -> Iterator[Float64[Tensor, " n"]]:
-        """Yield the sum of the pixels of each point, by channel."""
         for channel in self.points.unbind(1):
             yield (channel * self.counts).round_()
 
@@ -167,7 +162,6 @@ def _clouds(histogram: ColorHistogram, at_least: int) -> list[_Cloud]:
 
 
 def _seed_centers(cloud: _Cloud, num_colors: int, seed: int) -> Centers:
-    """Return the centers that k-means++ draws."""
     from sklearn.cluster import kmeans_plusplus  # noqa: PLC0415  its import takes a second
 
     start = int(torch.randint(2**31, (), generator=generator(seed, "palette")))
@@ -180,10 +174,7 @@ def _seed_centers(cloud: _Cloud, num_colors: int, seed: int) -> Centers:
 
 
 def _lloyd(cloud: _Cloud, centers: Centers, max_steps: int) -> tuple[Centers, int]:
-    """Return the centers after Lloyd steps, and the number of steps.
-
-    Steps go beyond the means (over-relaxation), so that fewer of them are needed.
-    """
+    """Return the centers after over-relaxed Lloyd steps, of which fewer are needed, and their number."""
     moving = MovingCenters(cloud.points)
     squares = (channel.double().square() @ cloud.counts for channel in cloud.points.unbind(1))
     total = float(sum(squares))

@@ -61,8 +61,8 @@ def nearest_centers(centers: FixedPoints, points: FixedPoints) -> Int[Tensor, " 
 def lookup_table(colors: FixedPointColors) -> LookupTable:
     """Return the nearest codes of all 2^24 pixels, at index red << 16 | green << 8 | blue.
 
-    The cube is divided into cells. A color can be nearest to some pixel of a cell only if its smallest
-    distance to the cell is not above any color's largest: on average about three of 512 colors remain.
+    A color can be nearest to a pixel of a cell of the cube only if its smallest distance to the cell is not
+    above any color's largest: about three of 512 colors remain.
     """
     points = colors.double()
     corners = torch.arange(0, 256, CELL_SIDE, dtype=torch.float64) * FIXED_POINT_SCALE
@@ -108,10 +108,8 @@ def _compare(
 class MovingCenters:
     """The nearest center of each point, searched only where it can have changed, and where it can be.
 
-    A center stays the nearest one while the gap between the distances to it and to the second nearest is
-    larger than its own movement and the largest of any center together (Hamerly, 2010). A center that is
-    nearer to a point than one at distance u lies within 2u of that one, and few do (Phillips, 2002). Of
-    pixels, results are exactly those of `nearest_codes`.
+    It is kept while its lead over the second exceeds the movements of both (Hamerly, 2010), and searched
+    among its neighbors (Phillips, 2002). Of pixels, results are exactly those of `nearest_codes`.
     """
 
     def __init__(self, points: Pixels | Points):
@@ -144,7 +142,6 @@ class _Neighborhood(NamedTuple):
 
 
 def _neighborhoods(centers: FixedPoints) -> list[_Neighborhood]:
-    """Return those of each of `WIDTHS`, from narrow to wide, and of all centers."""
     count, found = len(centers), list[_Neighborhood]()
     # In parts, for memory.
     parts = torch.split(centers, max(1, MAX_PAIRS // count))
@@ -162,7 +159,6 @@ def _neighborhoods(centers: FixedPoints) -> list[_Neighborhood]:
 def _search(
     centers: FixedPoints, neighborhoods: Sequence[_Neighborhood], points: Channels, codes: Codes
 ) -> tuple[Codes, Gaps]:
-    """Return the nearest centers of points, searched near those of these codes, and their gaps."""
     distances = (centers.T.contiguous()[:, codes] - points).square_().sum(0).sqrt_()
     reach = 2 * distances + MARGIN
     found, gaps = torch.empty_like(codes), torch.empty_like(distances)
@@ -182,7 +178,6 @@ def _search(
 
 
 def _nearest_to_cells(centers: FixedPoints, points: Channels) -> Codes:
-    """Return the nearest center of the middle of each point's cell."""
     side = CELL_SIDE * FIXED_POINT_SCALE
     cells = torch.zeros(points.shape[1], dtype=torch.int64)
     for channel in points:

@@ -20,10 +20,8 @@ BREAK_EVEN = 2**27  # distances that take about as long as the table; both give 
 class Palette(Codec):
     """The nearest of K colors for each pixel: iGPT's 9-bit codes (section 3.2).
 
-    Distances are squared differences summed over red, green and blue in levels of 0..255, which gives the
-    same order as OpenAI's x / 127.5 - 1. They are exact for colors in 1/65536 of a level (see
-    `nearest_color`); ties go to the lower index, on every device. `decode` rounds the float32 colors. A color
-    that is equal or close to another may, once rounded to whole levels, be encoded as the other.
+    Distances are squared, over red, green and blue in levels of 0..255, and exact for colors in 1/65536 of a
+    level; ties go to the lower index. `decode` rounds the colors to whole levels.
     """
 
     color_bits: Int32[Tensor, "K 3"]  # float32 viewed as int32, so that `half()` does not change the colors
@@ -33,7 +31,6 @@ class Palette(Codec):
     patch_size = 1
 
     def __init__(self, colors: Float[Tensor, "K 3"], grid: Grid):
-        """Colors in levels 0..255. Raises ValueError for other values, and for too many colors."""
         super().__init__()
         check_num_colors(len(colors))
         low, high = float(colors.min()), float(colors.max())

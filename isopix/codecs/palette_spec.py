@@ -69,9 +69,7 @@ def check_palette_path(path: Path) -> None:
 
 
 def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFile:
-    """Read isopix's `.npz`, or any `.npy` or `.npz` array [K 3]; `value_range` is its black and white, which
-    OpenAI's file, recognized by its hash, or by its name and negative values, need not state.
-    """
+    """Read isopix's `.npz`, or any array [K 3]; `value_range` of OpenAI's file need not be stated."""
     with naming(f"palette file {path}"):
         arrays = read_arrays(path)
         return _own(arrays, value_range) if "fingerprint" in arrays else _foreign(path, arrays, value_range)
@@ -107,7 +105,6 @@ def _foreign(path: Path, arrays: Arrays, value_range: ValueRange | None) -> Pale
 
 
 def _levels(values: NDArray[Any], value_range: ValueRange) -> Float[Tensor, "K 3"]:
-    """Return values of that range as levels of 0..255."""
     (low, high), least, most = value_range, values.min(), values.max()
     if not (low < high and least >= low and most <= high):  # also true of NaN
         stated = f"{low:g} to {high:g}, of black to white"

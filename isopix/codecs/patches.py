@@ -1,8 +1,6 @@
-"""Codecs without a palette: a position is a pixel's bytes, or a square patch, reduced to a mean color, a few
-colors, a small grayscale image, or not reduced at all.
+"""Codecs without a palette: a pixel's bytes, or a patch as a mean color, colors, thumbnail or all its bytes.
 
-All arithmetic is in integers, so that every device computes the same codes. A code is decoded to the middle
-of the values that it stands for, so that encoding gives it back.
+Integer arithmetic gives the same codes on every device; a code is decoded to the middle of its values.
 """
 
 import hashlib
@@ -106,11 +104,8 @@ class DownsampledColorSpec(PatchSpec):
 class GrayThumbnailSpec(PatchSpec):
     """8 x 8 pixels of the patch as `bits`-bit gray levels: 64 codes of 4 levels (PatchFormer section 2.1).
 
-    The paper describes the pixels in two ways: `center_crop` takes those in the middle of the patch, as its
-    sentence about the ground truth says; `subsample` takes pixels at equal distances over the whole patch, as
-    its other sentences say. Gray is 0.299 red, 0.587 green and 0.114 blue. For `center_crop` a patch has 8
-    pixels or more; of an odd side, one row and column less is left out before the crop than after it. For
-    `subsample` the side is a multiple of 8.
+    The paper describes the pixels in two ways: `center_crop` takes those in the middle of the patch, which
+    has 8 or more a side; `subsample` takes them at equal distances, of a side that is a multiple of 8.
     """
 
     patch_size: Annotated[int, Range(low=THUMBNAIL_SIDE)] = 16
@@ -226,7 +221,6 @@ class GrayThumbnailCodec(Codec):
         return repeat(patches, "b (h w) p q -> b c (h p) (w q)", h=(grid or self.grid).rows, c=3)
 
     def _pixels(self) -> slice:
-        """Return the rows, and the columns, of a patch that are in the thumbnail."""
         edge = (self.patch_size - THUMBNAIL_SIDE) // 2
         if self.thumbnail == "center_crop":
             return slice(edge, edge + THUMBNAIL_SIDE)
@@ -237,12 +231,10 @@ class GrayThumbnailCodec(Codec):
 
 
 def _quantize(values: Levels, bits: int) -> Levels:
-    """Return the first `bits` of eight."""
     return values >> 8 - bits
 
 
 def _dequantize(levels: Int[Tensor, "..."], bits: int) -> Tensor:
-    """Return the level, of 256, in the middle of those with these first bits."""
     return ((levels << 8 - bits) + (1 << 8 - bits >> 1)).to(torch.uint8)
 
 

@@ -40,7 +40,6 @@ class PaletteResult(Result):
     splits: Mapping[SplitName, SplitError]
 
     def __rich__(self) -> Text:
-        """Return all colors as cells of a terminal, from dark to light."""
         levels = (map(round, color) for color in sorted(self.rgb, key=sum))
         return Text.assemble(*(("  ", "on rgb({},{},{})".format(*each)) for each in levels))
 

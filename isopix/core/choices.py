@@ -38,7 +38,6 @@ class Range:
         return self.low <= value <= self.high and self.above < value < self.below
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Let pydantic check the range wherever it checks the type."""
         return no_info_after_validator_function(self._check, handler(source))
 
     def _check(self, value: Number) -> Number:
@@ -64,11 +63,7 @@ Dropout = Annotated[float, Range(low=0, below=1)]
 
 
 def check_ranges(settings: object) -> None:
-    """Raise ValueError for the first setting outside the range that its type declares; None is allowed.
-
-    Settings classes and parts are checked when they are made; a `__post_init__` of their own calls this, or
-    that of its base class, first.
-    """
+    """Raise ValueError for the first setting outside its declared range; `__post_init__` calls it first."""
     ranges = _ranges(type(settings))  # type: ignore[arg-type]  # mypy: type[object] has no hash
     for name, allowed in ranges.items():
         value = getattr(settings, name)
@@ -78,7 +73,6 @@ def check_ranges(settings: object) -> None:
 
 @cache
 def _ranges(cls: type) -> dict[str, Range]:
-    """Return the range of each field that has one, also as a member of a union."""
     return {
         name: extra
         for name, hint in get_type_hints(cls, include_extras=True).items()

@@ -51,18 +51,12 @@ def _plain(value: Any) -> Any:
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any]) -> T:
-    """Build settings of a class from nested values; where a part is expected, its kind alone stands for it.
-
-    Raises ValueError that names the wrong path or value, and the allowed ones.
-    """
+    """Build settings from nested values, where a part's kind alone may stand for the part."""
     return _build(cls, values, "")
 
 
 def default_part(cls: type, values: Mapping[str, Any], path: str, kind: object) -> dict[str, Any]:
-    """Return the values of the part at a path of settings, of another kind with its defaults.
-
-    Raises ValueError for a kind that is not registered.
-    """
+    """Return the values of the part at a path of settings, of another kind with its defaults."""
     hint: Any = cls
     names = path.split(".")
     for depth, name in enumerate(names, start=1):
@@ -87,7 +81,6 @@ def _build(hint: Any, values: Any, path: str) -> Any:
 
 
 def _settings_class(hint: Any) -> Any:
-    """The settings class that a type is, or has as a member; None for other types."""
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return next(filter(_is_settings, members), None)
 
@@ -101,7 +94,6 @@ def _inside(path: str, name: object) -> str:
 
 
 def _settings(cls: Any, values: Any, path: str) -> Any:
-    """Settings of a class, or of the part that `kind` names. Raises ValueError for wrong names and values."""
     if issubclass(cls, Part):
         cls, values = _part(cls, values, path)
     fields = {item.name: item for item in dataclasses.fields(cls)}
@@ -122,7 +114,6 @@ def _settings(cls: Any, values: Any, path: str) -> Any:
 
 
 def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
-    """The part that values name by their kind, and its settings. Raises ValueError that lists the kinds."""
     kinds = kinds_of(cls)
     known = f"known: {', '.join(sorted(kinds))}"
     if isinstance(values, str):
@@ -139,10 +130,7 @@ def _part(cls: type[Part], values: Any, path: str) -> tuple[type[Part], Any]:
 
 
 def validated(name: str, hint: Any, value: Any) -> Any:
-    """Return one value, checked and converted by pydantic: of a setting, or an argument of a function.
-
-    Raises ValueError with what was given and what is allowed; also for true in place of 1, and 1 of true.
-    """
+    """Return one value, checked and converted by pydantic, which takes no true for 1, and no 1 for true."""
     if getattr(value, "ndim", None) == 0:  # a number of NumPy or PyTorch
         value = value.item()
     try:
@@ -159,7 +147,6 @@ def validated(name: str, hint: Any, value: Any) -> Any:
 
 @cache
 def _adapter(hint: Any) -> Any:
-    """pydantic's checker of a type, whose making takes far longer than its use."""
     if _is_settings(hint):
         return TypeAdapter(InstanceOf[hint])
     return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False))
@@ -167,7 +154,6 @@ def _adapter(hint: Any) -> Any:
 
 @cache
 def _hints(cls: type) -> dict[str, Any]:
-    """The types of the fields of a class, which take longer to find than to use."""
     return get_type_hints(cls)
 
 
@@ -186,10 +172,7 @@ def _unknown(path: str, name: str, names: list[str]) -> str:
 
 @cache
 def descriptions(cls: type) -> dict[str, str]:
-    """Return the description of each field that has one, of a class and its bases, by name of the field.
-
-    A class without source code, such as one typed at a prompt, has none.
-    """
+    """Return the text below each field of a class and its bases; none for a class without source code."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         try:
@@ -216,10 +199,7 @@ def _of_source(source: str) -> dict[str, str]:
 
 
 def meanings(settings: object) -> dict[str, str]:
-    """Return the description of every setting by its path, empty for one without.
-
-    That of a `kind` is the first sentence of the part's docstring.
-    """
+    """Return the description of every setting by its path; of a `kind`, the first sentence of the part's."""
     assert dataclasses.is_dataclass(settings), settings
     cls: type = type(settings)
     found: dict[str, str] = (
@@ -235,7 +215,6 @@ def meanings(settings: object) -> dict[str, str]:
 
 
 def _first_sentence(text: str) -> str:
-    """The first sentence of the first paragraph; a period within parentheses ends none."""
     words = " ".join(text.split("\n\n", maxsplit=1)[0].split())
     ends = (end.start() for end in re.finditer(r"[.](?= |$)", words))
     whole = (words[:end] for end in ends if words[:end].count("(") == words[:end].count(")"))

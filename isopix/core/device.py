@@ -40,10 +40,7 @@ def use_device(device: torch.device) -> None:
 
 
 def list_devices(name: DeviceLike = "auto") -> list[torch.device]:
-    """Return all GPUs for `cuda`, and for `auto` if there are any, or else the device of `select_device`.
-
-    Raises ValueError if it is not available.
-    """
+    """Return all GPUs for `cuda`, and for `auto` if there are any, or else that of `select_device`."""
     device = select_device(name)
     if device.type == "cuda" and device.index is None:
         return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
@@ -109,9 +106,7 @@ def peak_flops_by_device(precision: Precision) -> dict[str, float]:
 
 
 def native_precision(device: torch.device) -> Precision:
-    """Return bf16 where the device has instructions for its matrix products, and fp32 where bf16 is emulated:
-    on a CPU with AVX2 alone it takes 10 to 60 times as long.
-    """
+    """Return bf16 where the device has instructions for its matrix products, fp32 where it is emulated."""
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     elif device.type == "mps":
@@ -131,10 +126,7 @@ def has_matrix_units() -> bool:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def lacks_matrix_units() -> bool:
-    """Return whether the CPU multiplies in bf16 by AVX-512 alone, without the matrix units of AMX.
-
-    The compiler, which cannot trace PyTorch's questions to the CPU, takes the answer as a constant.
-    """
+    """Return whether the CPU multiplies in bf16 by AVX-512 alone, without AMX; constant for compilers."""
     return bool(torch.cpu._is_avx512_bf16_supported()) and not has_matrix_units()
 
 

@@ -12,14 +12,12 @@ from isopix.core.choices import SplitName
 class Measurement:
     """What a loss or an accuracy was measured on. It is saved beside the number, as `measurement`.
 
-    `images` of the `available` images of `split` were used, or of those given if it is None; `left_out` ones
-    were not, as copies of images that the model was trained on or selected by. `images_hash` is a hash of the
-    content and the labels of the images used, before they are resized, and `fitted_hash` that of the training
-    and validation images of a classifier of frozen features, of which `fitted_images` are training images.
-    `classes` counts the classes present in each split. The model was trained on `labels_seen` labels; None is
-    unknown. `selection` says what was chosen, and by which images; `seeds` (None is unknown) and `baselines`
-    (in the unit of the number) are by name. `warnings` name the classes of validation and test that train
-    lacks, and say if the training images of the model are not known.
+    `images` of the `available` images of `split` were used, or of those given if it is None, without
+    `left_out` copies of images that the model had seen. `images_hash` is a hash of content and labels,
+    `fitted_hash` that of the `fitted_images` of a classifier of frozen features. `classes` counts the classes
+    of each split. `labels_seen` None is unknown. `selection` says what was chosen by which images; `seeds`
+    and `baselines` are by name. `warnings` say what classes train lacks, and if the training images of the
+    model are unknown.
     """
 
     data: str
@@ -48,11 +46,7 @@ class Measurement:
 
     @property
     def count(self) -> str:
-        """The images, as `2,000 of 10,000 test images of cifar10`.
-
-        A dataset without splits has a training split only, also if nothing was trained on it: those of a
-        training split are `60 images of photos (training split)`.
-        """
+        """The images: `2,000 of 10,000 test images of cifar10`, `60 images of photos (training split)`."""
         used = "" if self.images == self.available else f"{self.images:,} of "
         used += f"{self.available:,}"
         noun = "image" if self.available == 1 else "images"
@@ -81,9 +75,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class EnsembleAccuracy:
-    """Alternatives to the majority vote over masks: the mean accuracy of a single mask, and the accuracy of
-    the highest mean probability over all masks.
-    """
+    """Alternatives to the majority vote over masks: single masks in the mean, and mean probabilities."""
 
     single_mask: float
     mean_probability: float

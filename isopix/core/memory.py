@@ -50,9 +50,7 @@ def eval_batch_size(positions: int, device: torch.device) -> int:
 
 
 def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
-    """Return the bytes that a call takes at its peak, beyond what is held before it: on a GPU of tensors, on
-    Linux of the resident pages of the process; None where the system does not count them.
-    """
+    """Return the bytes of a call at its peak: of tensors on a GPU, of resident pages on Linux, else None."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -72,9 +70,7 @@ def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
 
 
 def peak_memory_so_far(device: torch.device) -> int | None:
-    """Return the most bytes that tensors on a GPU have taken, or that this process has on other devices; None
-    where the system does not count them.
-    """
+    """Return the peak bytes of tensors on a GPU, or of this process on a CPU; None if not counted."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if resource is None:
@@ -84,10 +80,8 @@ def peak_memory_so_far(device: torch.device) -> int | None:
 
 
 def reuse_freed_memory() -> None:
-    """Let this process keep freed memory for its next tensors; other C libraries than glibc are left alone.
-
-    glibc returns large blocks and the free end of the heap to the system. The next tensor is then written to
-    new pages, which takes about a quarter of the time of small networks on a CPU.
+    """Keep freed memory for the next tensors, where the C library is glibc, which would return it: new pages
+    take about a quarter of the time of small networks on a CPU.
     """
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
@@ -119,7 +113,6 @@ def report_memory(what: str) -> Iterator[None]:
 
 
 def _stated_bytes(file: str, name: str) -> int | None:
-    """Return a size that Linux states in kB under this name; None elsewhere."""
     with suppress(OSError, ValueError):
         for line in Path(file).read_text().splitlines():
             if line.startswith(f"{name}:"):

@@ -17,7 +17,6 @@ SIMILARITY = 0.7  # `stepz` resembles `steps`, not `stem`
 
 
 def _parse_yaml(text: str) -> Any:
-    """Return the value of a YAML 1.2 document; nothing in it is executed."""
     return YAML(typ="safe", pure=True).load(text)
 
 
@@ -41,9 +40,7 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 def parse(assignments: Iterable[str]) -> dict[str, Any]:
-    """`["depth=4", "block={heads: 2}"]` to {"depth": 4, "block.heads": 2}; raises ValueError on a word
-    without `=`.
-    """
+    """`["depth=4", "block={heads: 2}"]` to {"depth": 4, "block.heads": 2}."""
     changes: dict[str, Any] = {}
     for word in assignments:
         path, equals, text = word.partition("=")
@@ -67,8 +64,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def override(settings: T, changes: Mapping[str, Any]) -> T:
     """Return the settings with some fields changed, each by its path or the shortest unambiguous end of it.
 
-    A changed `kind` starts that part from its defaults; a kind in place of a part is the part of that kind.
-    Raises ValueError for a path that is unknown or could be several, and for a wrong value.
+    A changed `kind` starts that part from its defaults; a kind may stand in place of a part.
     """
     values = to_dict(settings)
     for path, value in sorted(changes.items(), key=_order):
@@ -91,11 +87,7 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
 
 
 def resolve_setting(values: Mapping[str, Any], path: str) -> str:
-    """Return the full path of a setting in nested values from any end of it that only one setting has.
-
-    A full path wins over longer ones; a path inside a setting stays as it is. Raises ValueError that lists
-    the settings that it could be.
-    """
+    """Return the full path of a setting from any end that only one has; full paths win over longer ones."""
     every = _paths(values)
     if path in every:
         return path
@@ -115,7 +107,6 @@ def resolve_setting(values: Mapping[str, Any], path: str) -> str:
 
 
 def _paths(values: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """The paths of all settings and of the groups and parts that hold them, in order."""
     paths = []
     for key, value in values.items():
         paths.append(prefix + key)

@@ -22,9 +22,7 @@ DELAY = 0.5  # seconds after which a step has a bar
 
 
 class ProgressBar(abc.ABC):
-    """What shows progress on a console. A `live` bar changes in place and disappears at its end; others print
-    lines. There are at least `interval` seconds between two changes.
-    """
+    """What shows progress. A `live` bar changes in place; others print lines, `interval` seconds apart."""
 
     live, interval = True, 0.1
 
@@ -102,9 +100,7 @@ class _Process:
 
 
 def show_progress(shown: bool = True) -> None:
-    """Show bars of training and other long steps from now on, or none: below the cell of a notebook, where
-    they are shown without this call, and elsewhere on standard error.
-    """
+    """Show progress bars on standard error from now on, or none; notebooks show them without this call."""
     console = Console(stderr=not _in_notebook(), force_jupyter=False, highlight=False)
     show_progress_on(console if shown else None)
 
@@ -145,10 +141,7 @@ def announce(line: str) -> None:
 
 @contextmanager
 def track(description: str, total: int | None, done: int = 0) -> Iterator[CountDone]:
-    """Show the progress of a step; yield a function to be called with the number of items done of `total`.
-
-    Without a total, only that the step goes on is shown.
-    """
+    """Show the progress of a step; yield a function to call with the items done, of `total` if known."""
     bar = open_bar()
     if bar is None:
         yield lambda count: None
@@ -161,8 +154,6 @@ def track(description: str, total: int | None, done: int = 0) -> Iterator[CountD
 
 
 class _Step:
-    """A step with a bar: the number done, the rate and the time left."""
-
     def __init__(self, bar: ProgressBar, description: str, total: int | None, done: int):
         self.bar, self.description, self.total = bar, description, total
         self.begun = self.shown = time.monotonic()
@@ -201,7 +192,6 @@ def print_line(console: Console, line: str) -> None:
 
 
 def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this code."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None

@@ -14,10 +14,7 @@ def generator(seed: int, purpose: str, step: int = 0) -> torch.Generator:
 
 @contextmanager
 def seeded(seed: int, purpose: str, step: int, device: torch.device) -> Iterator[None]:
-    """Seed PyTorch's global generators, for what takes no other, such as dropout; restore their state after.
-
-    The states of the CPU's generator and of that of a CUDA device are restored.
-    """
+    """Seed PyTorch's global generators, for what takes no other, such as dropout; restore them after."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(_number(seed, purpose, step))
         yield

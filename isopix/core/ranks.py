@@ -1,7 +1,4 @@
-"""This process among those that torchrun or a SLURM job has started, as their environment variables say.
-
-Without them there is one process, of rank 0.
-"""
+"""This process among those that torchrun or SLURM has started, by their variables; alone, of rank 0."""
 
 import atexit
 import os
@@ -41,18 +38,14 @@ def is_abandoned() -> bool:
 
 
 def num_restarts() -> int:
-    """Return how often torchrun has started all processes again, after one of them has failed, and SLURM the
-    job, after its requeue.
-    """
+    """Return how often torchrun has restarted all processes, and SLURM requeued the job."""
     names = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
     return sum(int(os.environ.get(name, "0")) for name in names)
 
 
 def end_process(code: int = 0) -> None:
-    """End this process with an exit code, if torchrun has started it, without the interpreter's own end.
-
-    Threads of PyTorch's process group may still run, and one that does when the interpreter ends aborts the
-    process: a finished command would seem to have failed, and a stopped one prints a trace of C++.
+    """End this process at once, if torchrun has started it: threads of PyTorch's process group that still run
+    when the interpreter ends would abort it.
     """
     if are_started():
         atexit._run_exitfuncs()

@@ -31,8 +31,7 @@ def import_modules(package: str) -> None:
 class Part(abc.ABC):
     """Base of every registered part; its subclasses are frozen, keyword-only dataclasses of settings.
 
-    The abstract base of a noun (codec, stem, block, ...) names it: `class BlockSpec(Part, noun="block")`. A
-    concrete part is registered under the noun of its base by `@register("kind")`.
+    The abstract base of a noun names it: `class BlockSpec(Part, noun="block")`.
     """
 
     noun: ClassVar[str]
@@ -59,11 +58,7 @@ _KINDS: dict[str, dict[str, type[Part]]] = {}
 
 
 def register(kind: str, label: str = "") -> Callable[[type[P]], type[P]]:
-    """Return a class decorator that registers a part as `kind` of its noun, with its label in reports.
-
-    Raises TypeError for a class that is not a part, and ValueError for one without a method that its base
-    class needs, and for a kind that another class has.
-    """
+    """Return a class decorator that registers a part as `kind` of its noun, with its label in reports."""
 
     def decorate(cls: type[P]) -> type[P]:
         noun = getattr(cls, "noun", None)
@@ -126,11 +121,7 @@ _PLUGINS: dict[str, Plugin] = {}
 
 
 def load_plugin(file: str | os.PathLike[str]) -> Plugin:
-    """Import a Python file, whose parts are registered as it runs; a file is loaded once.
-
-    Raises ValueError if it does not exist, cannot be imported, registers nothing, or was loaded with other
-    content.
-    """
+    """Import a Python file, whose parts are registered as it runs; a file is loaded once."""
     path = Path(file)
     if not path.is_file():
         raise ValueError(f"plugin {path} is not a file")
@@ -150,7 +141,6 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
 
 
 def _import(path: Path, name: str) -> None:
-    """Import a file as a module of this name. Raises ValueError if that fails; no part is registered then."""
     loader = SourceFileLoader(name, str(path))
     spec = spec_from_loader(name, loader)
     assert spec
@@ -167,7 +157,6 @@ def _import(path: Path, name: str) -> None:
 
 
 def _parts_of(module: str) -> list[tuple[str, str, type[Part]]]:
-    """The registered parts of a module with their nouns and kinds."""
     every = [(noun, kind, cls) for noun, found in _KINDS.items() for kind, cls in found.items()]
     return [each for each in every if each[2].__module__ == module]
 
@@ -178,10 +167,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def require_plugins(recorded: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a note for each recorded plugin that was loaded with other content.
-
-    Raises ValueError that names the parts of the first one that this process has not loaded.
-    """
+    """Return a note for each recorded plugin that has changed. Raises ValueError for one not loaded."""
     notes = []
     for plugin in recorded:
         needed = [part for part in plugin["parts"] if not part.startswith("recipe ")]  # a run has its recipe

@@ -38,10 +38,7 @@ class StopRequest:
         self.signal, self._since = received, time.monotonic()
 
     def receive(self, number: int, frame: FrameType | None = None) -> None:
-        """Handle a signal: record the first; raises StopSignal on a later one that is no repetition.
-
-        SIGUSR2 is none: in a preemption, it follows SIGTERM.
-        """
+        """Handle a signal: record the first, raise StopSignal on a later one that is no repetition."""
         repeated = time.monotonic() - self._since <= REPEATED or number == signal.SIGUSR2
         if self.signal is None:
             self.signal, self._since = signal.Signals(number), time.monotonic()
@@ -71,10 +68,7 @@ def stopped_by() -> signal.Signals | None:
 
 
 def handle_stop_signals() -> None:
-    """Let each stop signal raise StopSignal from now on, except while `stop_requested` records it.
-
-    One that is ignored, as by `nohup`, or has a handler already, keeps that.
-    """
+    """Let stop signals raise StopSignal, but those that are ignored (`nohup`) or have a handler."""
     ordinary = (signal.SIG_DFL, signal.default_int_handler)
     _install({number: _raise for number in STOP_SIGNALS if signal.getsignal(number) in ordinary})
     _Process.announces = multiprocessing.parent_process() is None
@@ -88,9 +82,7 @@ def ignore_stop_signals() -> None:
 
 @contextmanager
 def stop_requested() -> Iterator[StopRequest]:
-    """Record stop signals inside the context, but those that are ignored, as by `nohup`; Python delivers
-    signals to the main thread only, so that other threads never receive one.
-    """
+    """Record stop signals inside the context, but ignored ones; in threads, Python delivers none."""
     # A signal may have been raised where Python ignores exceptions, such as in a finalizer.
     request = StopRequest(_Process.raised)
     if threading.current_thread() is not threading.main_thread():
@@ -154,7 +146,6 @@ def stop_message(stopped: KeyboardInterrupt) -> str:
 
 
 def _announce(number: signal.Signals) -> None:
-    """Say in the process of a command that training stops after its step."""
     if _Process.announces and ranks.rank() == 0:
         name = "Ctrl-C" if number is signal.SIGINT else number.name
         with suppress(OSError):  # the terminal is gone

@@ -31,10 +31,7 @@ PREEMPTION_SECONDS = 10.0  # in which submitit's signal may follow SIGTERM in a 
 
 
 def job_executor(folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm") -> Any:
-    """Return submitit's executor of jobs that log to `folder`; its cluster "local" is this machine.
-
-    Raises ValueError without submitit and for unknown or wrong parameters, RuntimeError without SLURM.
-    """
+    """Return submitit's executor of jobs that log to `folder`; its cluster "local" is this machine."""
     try:
         import submitit  # noqa: PLC0415 - an extra
     except ImportError:
@@ -112,8 +109,7 @@ def join_ranks() -> None:
 def requeue() -> None:
     """Hand the job, which has stopped and saved, to submitit's handler of its signal.
 
-    That requeues the job and ends the process; it returns in ranks other than 0, and where SIGTERM was not
-    part of a preemption but cancels the job. Raises RuntimeError if the job was requeued too often.
+    It requeues the job and ends the process, but not in ranks other than 0, nor if the job is being canceled.
     """
     import submitit  # noqa: PLC0415 - an extra
 
@@ -126,9 +122,7 @@ def requeue() -> None:
 
 
 def _has_grace_time() -> bool:
-    """Whether SLURM preempts this job and has left it a grace time: a job that ends by itself within that is
-    not requeued. A canceled job, and one that SLURM requeues, is not running any more.
-    """
+    """Whether SLURM preempts this job and leaves it a grace time, in which an end of its own is final."""
     try:
         command = ["scontrol", "show", "job", os.environ["SLURM_JOB_ID"]]
         job = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -1,8 +1,7 @@
 """Statistics of accuracies and losses: 95 % intervals, the bootstrap over test images, and correlations.
 
-Images that were made from one original, as the placements of a digit, are not independent: an interval that
-takes them one by one is too narrow. Then groups are resampled, all images of each together (cluster
-bootstrap; Davison and Hinkley 1997, section 3.8), and accuracies count fewer images.
+Images made from one original are not independent: their group is resampled as a whole (cluster bootstrap;
+Davison and Hinkley 1997, section 3.8).
 """
 
 import math
@@ -30,9 +29,7 @@ ImageCells = Float[np.ndarray, "S D B"]  # one value for each seed, label draw a
 def resample_counts(
     num_images: int, num_resamples: int, generator: torch.Generator, groups: Groups | None = None
 ) -> ResampleCounts:
-    """Resample the images with replacement, or whole groups of them; the same resamples serve all accuracies
-    that are compared.
-    """
+    """Resample images, or groups of them, with replacement, the same for all that is compared."""
     if groups is not None:
         distinct, group_of_image = torch.unique(groups, return_inverse=True)
         return resample_counts(len(distinct), num_resamples, generator)[:, group_of_image]
@@ -44,9 +41,7 @@ def resample_counts(
 def percentile_interval(
     correct: Bool[Tensor, "F B"] | Float[Tensor, "F B"], counts: ResampleCounts
 ) -> tuple[Float[Tensor, " F"], Float[Tensor, " F"]]:
-    """Return the ends of the 95 % percentile interval of the mean over images of each row: an accuracy, or
-    the difference between two for the differences between their images.
-    """
+    """Return the ends of the 95 % percentile interval of each row's mean, or difference of means."""
     means = correct.to(counts) @ counts.T / counts.sum(1)
     tail = (1 - CONFIDENCE_LEVEL) / 2
     low, high = means.quantile(torch.tensor([tail, 1 - tail]), dim=1)
@@ -58,9 +53,7 @@ def accuracy_interval(
 ) -> list[tuple[float, float]]:
     """Return the ends of the 95 % interval of each accuracy (Wilson's score).
 
-    Groups count as the number of independent images whose accuracy would vary as much, by the variance
-    between groups: at least the number of groups, at most that of images. The bootstrap, which has no width
-    where all images or none are correct, is for differences.
+    Groups count as the number of independent images whose accuracy would vary as much.
     """
     accuracies, count = correct.double().mean(1), correct.shape[1]
     counts = [float(count)] * len(correct) if groups is None else _effective_counts(correct, groups)
@@ -90,17 +83,14 @@ def _effective_counts(correct: Bool[Tensor, "F B"], groups: Groups) -> list[floa
 def mean_half_width(values: Values, groups: GroupLabels | None = None) -> float | None:
     """Return half the width of the mean's 95 % interval, by Student's t; None for fewer than two groups.
 
-    Groups are independent, the values of one are not; None: every value is its own group. With groups of
-    different sizes the mean is a ratio, of the sum to the number of values (Cochran 1977, section 2.11).
+    With groups of different sizes the mean is a ratio (Cochran 1977, section 2.11).
     """
     found = mean_standard_error(values, groups)
     return None if found is None else float(stdtrit(found[1], (1 + CONFIDENCE_LEVEL) / 2)) * found[0]
 
 
 def mean_standard_error(values: Values, groups: GroupLabels | None = None) -> tuple[float, int] | None:
-    """Return the standard error of the mean of values in groups, as `mean_half_width` takes them, and its
-    degrees of freedom; None for fewer than two groups.
-    """
+    """Return the standard error of the mean and its degrees of freedom; None for fewer than two groups."""
     labels = np.arange(len(values)) if groups is None else groups
     _, group_of_value = np.unique(labels, return_inverse=True)
     residuals = np.bincount(group_of_value, values - values.mean())
@@ -112,12 +102,9 @@ def mean_standard_error(values: Values, groups: GroupLabels | None = None) -> tu
 
 
 class CrossedMean(NamedTuple):
-    """The mean over a crossed design, and half the width of the 95 % intervals of it that cover one source of
-    variation each: seeds, label draws, and test images, which all cells share; None where the design has one
-    level of it.
+    """The mean over a crossed design, and 95 % half-widths that cover one source of variation each, or None.
 
-    Intervals of more than one source add the half-widths in quadrature. In simulations of three seeds and
-    five draws they cover the true mean in 94.9 % to 99.6 % of designs, whatever the ratio of the variances.
+    For more sources they add in quadrature: in simulations, 94.9 % to 99.6 % of designs are covered.
     """
 
     mean: float
@@ -144,11 +131,7 @@ class CrossedMean(NamedTuple):
 def crossed_mean(
     cells: Cells, images: ImageCells | None = None, groups: GroupLabels | None = None
 ) -> CrossedMean:
-    """Return the mean of cells, each an independent run of one seed with one label draw.
-
-    `images` are the values of each test image, whose means are the cells; new images come in `groups`, as the
-    placements of one digit.
-    """
+    """Return the mean of cells, each a run of one seed with one label draw, the mean of its `images`."""
     assert cells.size
     assert images is None or np.allclose(images.mean(2), cells)
     return CrossedMean(
@@ -175,8 +158,8 @@ class Correlation(NamedTuple):
 def spearman(x: Values, y: Values) -> Correlation | None:
     """Return Spearman's rho; None for fewer than five points or constant values.
 
-    The interval is Fisher's with the variance of Bonett and Wright (2000), (1 + rho^2 / 2) / (n - 3), rho
-    being kept half a step of its scale away from -1 and 1, where that interval would have no width.
+    The interval is Fisher's, of variance (1 + rho^2 / 2) / (n - 3) (Bonett and Wright, 2000), rho kept half a
+    step of its scale away from -1 and 1.
     """
     rho, count = pearson_coefficient(rankdata(x), rankdata(y)), len(x)
     if rho is None or count < MIN_POINTS:
@@ -188,9 +171,7 @@ def spearman(x: Values, y: Values) -> Correlation | None:
 
 
 def rankdata(values: Values | Int[np.ndarray, " n"]) -> Values:
-    """Return the ranks of values from 1, the mean rank for ties: `scipy.stats.rankdata`, whose import takes a
-    second.
-    """
+    """Return ranks from 1, the mean for ties: `scipy.stats.rankdata`, whose import takes a second."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (counts.cumsum() - (counts - 1) / 2)[inverse]
 

@@ -35,10 +35,7 @@ SETTING_SYNONYMS = {
 
 
 def printable(text: str) -> str:
-    r"""Return one line of text that can be encoded and does nothing to a terminal.
-
-    Unsafe characters are escaped as Python writes them: `\x1b`, `\xe9` for a byte that is no UTF-8, `\u202e`.
-    """
+    r"""Return one line that does nothing to a terminal: unsafe characters are escaped, as in `\x1b`."""
     return UNSAFE.sub(_escaped, text)
 
 
@@ -158,9 +155,7 @@ def did_you_mean(
 
 
 def similar_paths(path: Path, *, folders: bool = False) -> list[str]:
-    """Return the path, or none, next to one that does not exist, whose name is most similar; with `folders`,
-    that of a folder. Hidden ones are left out.
-    """
+    """Return the path of the most similar name beside one that does not exist, if any; no hidden ones."""
     try:
         with os.scandir(path.parent) as entries:
             names = [each.name for each in entries if each.is_dir() or not folders]

@@ -1,7 +1,6 @@
 """Array types, the grid of positions, and images on disk that are decoded where they are indexed.
 
-Letters, with one meaning in the whole package: B batch, N positions, D width, Q codes per position, K values
-of a code, L depth, H W pixels, M selected positions.
+B batch, N positions, D width, Q codes per position, K values of a code, L depth, H W pixels, M selected.
 """
 
 from collections.abc import Iterator

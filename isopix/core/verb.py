@@ -83,9 +83,7 @@ def verb(
 
 
 def checked(function: Callable[..., R]) -> Callable[..., R]:
-    """Let a function take the fields of its `Flat` settings as keyword arguments, and raise ValueError for
-    arguments that its annotations do not allow, TypeError for unknown ones with the nearest known.
-    """
+    """Let a function take fields of `Flat` settings as keyword arguments, and check all arguments."""
     arguments = _Arguments(function)
 
     @functools.wraps(function)
@@ -97,15 +95,12 @@ def checked(function: Callable[..., R]) -> Callable[..., R]:
 
 
 class _Arguments(Generic[R]):
-    """Checks the arguments of a function, among which the fields of its `Flat` settings are."""
-
     def __init__(self, function: Callable[..., R]):
         self.function, self.signature = function, _flat_signature(function)
         hints = get_type_hints(function, include_extras=True)
         self.flat = {name: get_args(hint)[0] for name, hint in hints.items() if FLAT in get_args(hint)[1:]}
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-        """Return checked arguments. Raises ValueError for wrong ones, TypeError for unknown or missing."""
         known = [*self.signature.parameters, *self.flat]
         if unknown := next((name for name in kwargs if name not in known), None):
             raise TypeError(_unexpected(self.function.__name__, unknown, known))
@@ -118,7 +113,6 @@ class _Arguments(Generic[R]):
         return bound
 
     def call(self, bound: inspect.BoundArguments) -> R:
-        """Call the function with arguments of `bind`."""
         kwargs = bound.kwargs
         for name, cls in self.flat.items():
             kwargs[name] = cls(**{field.name: kwargs.pop(field.name) for field in dataclasses.fields(cls)})
@@ -126,7 +120,6 @@ class _Arguments(Generic[R]):
 
 
 def _spread(name: str, settings: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with the fields of settings instead of the settings."""
     fields = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
     if given := [each for each in fields if each in kwargs]:
         raise ValueError(f"give {name}= or {', '.join(f'{each}=' for each in given)}, not both")
@@ -147,9 +140,7 @@ class _OnlyCheckedError(Exception):
 
 
 def check_job(call: Callable[[], object], num_ranks: int) -> None:
-    """Check the arguments of a call of a verb for a job of that many processes. Raises what the call raises
-    before its work begins.
-    """
+    """Check the arguments of a call of a verb, before its work, for a job of that many processes."""
     token = _job.set(num_ranks)
     try:
         call()
@@ -167,7 +158,6 @@ def begin_work(check_ranks: Callable[[int], None]) -> None:
 
 
 def _flat_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature with the fields of `Flat` settings as keyword parameters."""
     hints = get_type_hints(function, include_extras=True)
     found: list[inspect.Parameter] = []
     for each in inspect.signature(function).parameters.values():
@@ -180,7 +170,6 @@ def _flat_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _fields(cls: type, default: object) -> list[inspect.Parameter]:
-    """Return parameters with the texts below the fields as the help of their options."""
     hints = get_type_hints(cls, include_extras=True)
     for name, text in descriptions(cls).items():
         hints[name] = Annotated[hints[name], Parameter(help=" ".join(text.split()))]

@@ -73,11 +73,9 @@ class ScaleCrop(AugmentationSpec):
     """Shorter side uniform in [min_side, max_side], random square crop, input resolution (iGPT section 3.1,
     which has no flip); then a horizontal flip with probability `flip`.
 
-    A crop of `crop` pixels from an image whose shorter side is r is a box of crop/r of that side: it is cut
-    at a uniformly random position from the full-resolution image and area-averaged to rows x cols in one
-    step. The full-resolution images are stored with a shorter side of `source_side`, so that even the
-    smallest box has two stored pixels for each output pixel: about 48 KB per photograph for 32x32. For inputs
-    that are not square the box has their aspect ratio.
+    A crop of `crop` pixels from an image of shorter side r is a box of crop/r of it, cut at random from the
+    stored image, whose shorter side is `source_side`, and area-averaged in one step. For inputs that are not
+    square the box has their aspect ratio.
     """
 
     min_side: int = 256
@@ -234,7 +232,6 @@ def _cells(start: Lengths, length: Lengths, cells: int, limit: Int[Tensor, " B"]
 
 
 def _covered(start: Lengths, length: Lengths) -> Int[Tensor, "B pixels"]:
-    """Return the pixels that [start, start + length] covers in part; as many as the longest box covers."""
     first = start.floor()
     count = int(((start + length).ceil() - first).max())
     return rearrange(first.long(), "b -> b 1") + torch.arange(count)

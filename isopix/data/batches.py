@@ -39,10 +39,7 @@ def steps_per_epoch(num_images: int, batch_size: int) -> int:
 
 
 class ShuffledIndices:
-    """The indices, below `count`, of each step's batch: a new random permutation every epoch.
-
-    Sample j of step s is number s * batch_size + j of the stream; its epoch is that over `count`.
-    """
+    """The indices, below `count`, of each step's batch: a new random permutation every epoch."""
 
     def __init__(self, count: int, *, batch_size: int, seed: int, purpose: str):
         self.count, self.batch_size, self.seed, self.purpose = count, batch_size, seed, purpose
@@ -82,9 +79,8 @@ class StepReader:
 class Batches:
     """Shuffled, augmented batches of a split: every image once per epoch.
 
-    Images that fit in half of the device's free memory are kept there as uint8 and indexed there. Encoded
-    ones are decoded in `workers` processes (see `num_workers`), which `close` ends, and only those that are
-    this process's `own` of each batch.
+    Images that fit in half of the device's free memory are kept there; encoded ones are decoded in `workers`
+    processes, those alone that are this process's `own`.
     """
 
     def __init__(
@@ -133,11 +129,7 @@ class Batches:
 
 
 class Prefetch:
-    """The batches that `read` returns for a step, read in `workers` processes, in the order of steps.
-
-    A step other than the next one starts the workers anew. `read` is pickled where processes are not forked.
-    The workers end with `close`, with this object and with this process.
-    """
+    """The batches that `read`, which is pickled, returns for a step, read in `workers` processes in order."""
 
     def __init__(self, read: Callable[[int], Images], *, workers: int, pin_memory: bool = False):
         self.read, self.workers, self.pin_memory = read, workers, pin_memory
@@ -212,9 +204,7 @@ class _StepDataset(Dataset[Images | str]):
 
 
 def num_workers(wanted: int | None, batch_bytes: int) -> int:
-    """Return the number of worker processes: `wanted`, or for None one for each core, at most 8, and no more
-    than the shared memory has room for. 0 in a process that may not have children.
-    """
+    """Return `wanted` or the number of cores, at most 8, and what shared memory and the process allow."""
     if multiprocessing.current_process().daemon:
         return 0
     cores = max(1, available_cores() // ranks.num_local_ranks())

@@ -1,7 +1,5 @@
-"""Image cache: preprocessed images, in a folder named by a hash of content and preprocessing.
-
-Each split has `train.images`, whole images in `train.full` if they are kept, and `train.npz`: hashes of their
-content, sizes, groups, and where encoded images end.
+"""Image cache: `<split>.images`, `.full` if kept, and `.npz`, in a folder named by a hash of content and
+preprocessing.
 """
 
 import itertools
@@ -93,8 +91,6 @@ def _choose_store(
 
 
 def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> None:
-    """Write the splits, unless another process does so meanwhile, which is waited for."""
-
     def write(scratch: Path) -> dict[str, Any]:
         numbers = itertools.count(1)
         with track("preparing images", sum(split.num_images for split in source.splits.values())) as count:
@@ -115,7 +111,6 @@ def _write(folder: Path, source: Source, configs: Configs, store: StoreName) -> 
 def _write_split(
     path: Path, split: SourceSplit, config: PreprocessConfig, store: StoreName, count: Callable[[], None]
 ) -> list[tuple[int, str]]:
-    """Write the files of a split, calling `count` for each image; return its bad images."""
     bad: list[tuple[int, str]] = []
     columns = {each: array("q") for each in ("hashes", "shapes", "image_sizes", "full_sizes")}
     with path.with_suffix(".images").open("wb") as images, path.with_suffix(".full").open("wb") as full:

@@ -1,6 +1,4 @@
-"""Copies: held-out images whose content is that of other images, which are left out; and duplicates: images
-of the same content, and images that look almost the same.
-"""
+"""Copies: held-out images of the content of others, which are left out; and duplicates, also near ones."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -41,9 +39,7 @@ def without_copies(split: Split, originals: Hashes) -> tuple[Split, int]:
 def distinct_splits(
     splits: Mapping[SplitName, Split], dataset: str
 ) -> tuple[dict[SplitName, Split], dict[SplitName, int], list[str]]:
-    """Leave out validation images that are copies of training images, and test images that are of either;
-    return also how many, and notes that say so. Raises ValueError if all images of a split are copies.
-    """
+    """Leave out validation images that train has, and test images of either; return how many, and notes."""
     kept, left_out, notes = dict(splits), dict[SplitName, int](), list[str]()
     earlier = [splits["train"].hashes]
     for name, originals in ORIGINALS.items():
@@ -74,9 +70,8 @@ def exact_duplicates(hashes: Rows) -> list[DuplicateGroup]:
 def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup]:
     """Return groups of images of different content whose thumbnails are almost equal.
 
-    Two thumbnails are if their root mean square difference is at most 8 levels of 0..255 and a fifth of the
-    standard deviation of the flatter of the two. An image joins the group of the most similar one before it
-    in the order of brightness. Copies of a member are members.
+    That is a root mean square difference of at most 8 levels of 0..255 and a fifth of the standard deviation
+    of the flatter one. An image joins the group of the most similar one before it by brightness.
     """
     if not len(hashes):
         return []
@@ -91,17 +86,13 @@ def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup
 def _groups(
     kind: Literal["exact", "near"], images: Rows, keys: NDArray[np.integer[Any]]
 ) -> list[DuplicateGroup]:
-    """Return the groups of images with equal keys, of two or more, by their first images."""
     order = np.argsort(keys, kind="stable")
     groups = np.split(images[order], np.flatnonzero(np.diff(keys[order])) + 1)
     return [DuplicateGroup(kind, each) for each in sorted(tuple(g.tolist()) for g in groups if len(g) > 1)]
 
 
 def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
-    """Return pairs [m 2] of almost equal rows: for each row the most similar one before it by brightness.
-
-    Only rows of about the same are compared: means differ by no more than the root mean square difference.
-    """
+    """Return pairs [m 2] of almost equal rows: each with the most similar one before it by brightness."""
     mean = pixels.mean(1)
     order = np.argsort(mean, kind="stable")
     points, mean = pixels[order].astype(np.float32) - 127.5, mean[order]
@@ -120,7 +111,6 @@ def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:
 
 
 def _nearest_before(points: Points, limits: NDArray[np.float32], block: slice, low: int) -> tuple[Rows, Rows]:
-    """Return the rows of a block that are almost equal to one from `low` on before them, and these."""
     mine, others = points[block], points[low : block.stop]
     squares = (others**2).sum(1) + (mine**2).sum(1)[:, None] - 2 * mine @ others.T
     allowed = np.minimum(limits[block][:, None], limits[low : block.stop])

@@ -148,9 +148,8 @@ def load_dataset(
 ) -> ImageDataset:
     """Return the dataset of these settings; from the cache after the first time.
 
-    A source's own validation and test splits are used, without copies of training images (`distinct_splits`)
-    but for published datasets. Those that it lacks are held out of its training images (`held_out_indices`).
-    Images that cannot be read are listed in `bad_files_csv`, or in a file in the cache.
+    A source's own splits are used, without copies (`distinct_splits`) but for published datasets; those that
+    it lacks are held out of training images (`held_out_indices`).
     """
     cache = cache or default_cache()
     source = open_source(config, cache)()
@@ -208,7 +207,6 @@ def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, P
 
 
 def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path | None:
-    """Write the bad files, if any, as a CSV file and return its path."""
     bad, total = cached.bad_files, sum(split.num_images for split in source.splits.values())
     if not bad:
         return None
@@ -225,7 +223,6 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
 def _whole_splits(
     cached: CachedSource, config: DataConfig, holdout: float, *, exact: bool
 ) -> dict[SplitName, Split]:
-    """Return train, validation and test, held out of train where the source lacks them."""
     own, hashes = cached.splits, cached.splits["train"].hashes
     assert hashes is not None, "the cache has them"
     fractions = tuple(0.0 if name in own else holdout for name in ("validation", "test"))
@@ -238,7 +235,6 @@ def _whole_splits(
 
 
 def _limited(whole: Mapping[SplitName, Split], config: DataConfig) -> dict[SplitName, Split]:
-    """Return the images of each split that the settings keep, or add from validation to train."""
     splits = {name: split.balanced_sample(config.limit, config.seed) for name, split in whole.items()}
     if config.train_on_validation:
         splits["train"] = splits["train"].concat(splits["validation"])

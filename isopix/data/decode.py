@@ -38,13 +38,10 @@ logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
-    """Return the image as 8-bit RGB, upright.
+    """Return the image as 8-bit RGB, upright, the first frame of several.
 
-    Gray is repeated three times; palettes are looked up; transparency is composited on white; CMYK is
-    converted by Pillow's formula without a color profile; 16-bit samples keep their high byte; an animation
-    gives its first frame; EXIF orientation is applied where it can be read. A JPEG may be decoded at 1/2, 1/4
-    or 1/8 of its size (libjpeg's averaging) as long as both sides are at least `min_side`. Raises ValueError
-    or whatever Pillow raises.
+    Transparency is composited on white; CMYK is converted without a color profile; 16-bit samples keep their
+    high byte. A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, while its sides are at least `min_side`.
     """
     if isinstance(content, np.ndarray):
         return _to_rgb(Image.fromarray(content))
@@ -61,9 +58,7 @@ def upright_rgb(image: Image.Image) -> Image.Image:
 
 
 def image_header(content: bytes | NDArray[Any]) -> tuple[int, int, str, str]:
-    """Return width and height of the upright image, and Pillow's names of its format, "array" for an array,
-    and its mode. Raises as `decode_image`.
-    """
+    """Return width and height of the upright image, its format ("array" for an array), and its mode."""
     if isinstance(content, np.ndarray):
         return content.shape[1], content.shape[0], "array", Image.fromarray(content).mode
     with _opened(content) as image:
@@ -97,10 +92,10 @@ def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
 
 
 def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
-    """Return a 63-bit hash of an image, which its copies share; `rgb` is what `decode_image` returns for it.
+    """Return a 63-bit hash of an image, which its copies share.
 
-    It is that of the file for JPEG and WebP, whose decoders may differ in pixels, and that of the pixels for
-    all other files and for arrays; gray pixels are hashed as one channel.
+    It is that of the file for JPEG and WebP, whose decoders may differ in pixels, and else that of the pixels
+    `rgb`.
     """
     state = hashlib.blake2b(digest_size=8)
     if isinstance(content, bytes) and (is_jpeg(content) or content[:4] + content[8:12] == b"RIFFWEBP"):
@@ -128,7 +123,6 @@ def failure_reason(error: Exception) -> str:
 
 @contextmanager
 def _opened(content: bytes) -> Iterator[Image.Image]:
-    """Open an encoded image and read its header. Raises ValueError for one that is too large."""
     _check_size(len(content))
     if not content:
         raise ValueError("empty file")

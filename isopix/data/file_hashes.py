@@ -23,8 +23,7 @@ Stamp = tuple[int, int, int]  # size, and times of the last change of content an
 def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> str:
     """Return one hash of the names and contents of files below a folder.
 
-    A file `index` keeps the hashes: the next time only those files are read of which size or times of changes
-    differ, and those that had changed within `TICK` before they were read.
+    With a file `index`, only those are read again whose size or times differ, or that had just changed.
     """
     start, paths = time.time_ns(), [f"{root.resolve()}/{name}" for name in names]
     stamps = list(map(_stamp, paths))
@@ -58,7 +57,6 @@ def _stamp(path: str) -> Stamp:
 
 
 def _known(index: Path | None, paths: Sequence[str], stamps: Sequence[Stamp]) -> list[bytes | str | None]:
-    """Return the hashes of the files that have not changed, and None for others."""
     query = "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ? AND changed = ?"
     if index is not None and index.exists():
         with suppress(sqlite3.Error), closing(_open(index)) as table:  # a damaged index is none
@@ -69,7 +67,6 @@ def _known(index: Path | None, paths: Sequence[str], stamps: Sequence[Stamp]) ->
 
 
 def _keep(index: Path | None, rows: Sequence[tuple[object, ...]]) -> None:
-    """Add hashes to the index, or start it anew if it is damaged."""
     if index is None or not rows:
         return
     try:

@@ -10,9 +10,7 @@ from isopix.storage.cache import default_cache
 
 
 def image_names(config: DataConfig, split: Split) -> list[str]:
-    """Return the name of each image of a split of this dataset, as its source names it: of a file in a folder
-    the path; empty where the number of the image in the source is not known.
-    """
+    """Return the name of each image as its source has it: a file's path, empty if not known."""
     if split.rows is None:
         return [""] * len(split)
     source = joined([*open_source(config, default_cache())().splits.values()])

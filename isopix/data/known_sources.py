@@ -1,6 +1,5 @@
-"""The local datasets that this user has read: a run folder of another cannot have others read unasked.
-
-The list has hashes of absolute paths, one a line, in `$XDG_STATE_HOME/isopix` (`~/.local/state/isopix`).
+"""Local datasets that this user has read, as hashes of paths: the run folder of another cannot have others
+read unasked.
 """
 
 import os

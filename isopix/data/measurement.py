@@ -1,6 +1,4 @@
-"""The measurement record of a number: the images, the labels and the choices that it depends on; and classes
-of validation and test images that no training image has.
-"""
+"""The measurement record of a number: the images, labels and choices that it depends on."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -59,10 +57,7 @@ def majority_baseline(data: ImageDataset) -> dict[str, float]:
 
 
 def differences(measurements: Sequence[Measurement | None]) -> list[str]:
-    """Return in what records differ that decides whether their numbers can be compared.
-
-    Numbers without a record, of earlier versions, differ in nothing that is known.
-    """
+    """Return in what records differ that decides whether their numbers can be compared."""
     known = [each for each in measurements if each is not None]
     return [name for key, name in COMPARED.items() if len({str(getattr(each, key)) for each in known}) > 1]
 
@@ -109,9 +104,7 @@ def content_hash(data: ImageDataset) -> str:
 def missing_classes(
     data: ImageDataset, trained: Collection[str] | None = None
 ) -> dict[SplitName, dict[str, int]]:
-    """Return the classes without training images, with the numbers of their images in each split that has
-    some; nothing without labels. `trained` are the names of those with some; None: as in `data.train`.
-    """
+    """Return the images of each split by class, of classes that training, or `trained`, has no image of."""
     known = training_classes(data) if trained is None else trained
     found: dict[SplitName, dict[str, int]] = {}
     for name in SPLIT_NAMES[1:]:

@@ -39,14 +39,12 @@ class NoPatchAugment(PatchAugmentSpec):
 
 @register("random", "per-patch random crop, color jitter, flip, posterize, grayscale")
 class RandomPatchAugment(PatchAugmentSpec):
-    """Each patch independently, in this order: a random crop of `crop` of its side, resized back; random
-    brightness, contrast, saturation and hue; a horizontal flip with probability `flip`; posterization to
-    `min_bits` to 8 bits; with probability `gray`, a blend with its grayscale (PatchFormer section 2.1,
-    figure 1).
+    """Each patch independently: a random crop of `crop` of its side, resized back; random brightness,
+    contrast, saturation and hue; a flip with probability `flip`; posterization to `min_bits` to 8 bits; with
+    probability `gray`, a blend with its grayscale (PatchFormer section 2.1, figure 1).
 
-    The paper gives only the two probabilities and the bits. The strengths of the color changes are those of
-    Inception: brightness by up to 32 of 255 levels, contrast and saturation by factors of 0.5 to 1.5, hue by
-    up to 0.2 of a turn, all times `strength`; and 14 of 16 pixels for the crop.
+    The paper gives only the probabilities and bits. Colors change as in Inception, times `strength`:
+    brightness by 32 of 255 levels, contrast and saturation by 0.5 to 1.5, hue by 0.2 of a turn.
     """
 
     crop: Annotated[float, Range(above=0, high=1)] = 0.875
@@ -78,10 +76,7 @@ class RandomPatchAugment(PatchAugmentSpec):
 
 
 def random_resized_crop(pixels: Patches, size: int, y: PerPatch, x: PerPatch) -> Patches:
-    """Crop a square of `size` pixels per side from each patch and resize it to the patch, bilinearly.
-
-    `y` and `x` in [0, 1) select one of the possible positions.
-    """
+    """Crop a square of `size` pixels, at `y` and `x` in [0, 1), and resize it to the patch, bilinearly."""
     side = pixels.shape[2]
     rows, cols = (_resampling(((side - size + 1) * draw).floor(), size, side) for draw in (y, x))
     return torch.einsum("nrh, nchw, nsw -> ncrs", rows, pixels, cols)
@@ -90,9 +85,7 @@ def random_resized_crop(pixels: Patches, size: int, y: PerPatch, x: PerPatch) ->
 def color_jitter(
     pixels: Patches, brightness: PerPatch, contrast: PerPatch, saturation: PerPatch, hue: PerPatch
 ) -> Patches:
-    """Add brightness, in levels, scale contrast around the patch's mean color, scale saturation and rotate
-    hue, in turns.
-    """
+    """Add brightness (levels), scale contrast about the mean color, scale saturation, rotate hue (turns)."""
     pixels = pixels + _per_pixel(brightness)
     mean = pixels.mean((2, 3), keepdim=True)
     pixels = mean + _per_pixel(contrast) * (pixels - mean)

@@ -1,7 +1,6 @@
 """Preprocessing: raw images to uint8 arrays at the model's resolution, on every core.
 
-Cropping a box and resizing it is one call of Pillow. Other libraries resize the shorter side to fit, round
-the longer one and then crop, which shifts and stretches images by up to a pixel: `resize_and_crop`.
+Cropping a box and resizing it is one call of Pillow, without the shift of resizing first and cropping then.
 """
 
 import math
@@ -72,10 +71,7 @@ class PreprocessConfig:
 
     @property
     def min_side(self) -> int:
-        """Smallest side to which a JPEG may be reduced in decoding: twice the largest side that is needed.
-
-        None is reduced before the whole of it is resized: other libraries resize all of its pixels.
-        """
+        """Smallest side to which a JPEG may be reduced in decoding: twice the largest that is needed."""
         if self.crop in ("squash", "resized_center"):
             return NEVER_REDUCED
         return math.ceil(2 * max(self.rows, self.cols, self.full_side or 0) / self.crop_fraction)
@@ -142,8 +138,7 @@ def map_images(
 ) -> Iterator[R]:
     """Yield `work(job)` for each job, in order; `raw` gives its image, `kept_bytes` is the size of a result.
 
-    Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied. They work on the
-    next images while the caller uses those that are yielded.
+    Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied.
     """
     threads = os.cpu_count() or 1
     most = min(IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads, max(threads, MAX_HELD // kept_bytes))
@@ -185,9 +180,7 @@ def resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | 
 def crop_box(
     width: int, height: int, rows: int, cols: int, position: CropPosition | None, *, fraction: float = 1.0
 ) -> tuple[float, float, float, float]:
-    """Return (left, top, right, bottom) of a rows:cols box, the center crop for None, from a whole pixel on;
-    its sides are the given fraction of those of the largest one.
-    """
+    """Return (left, top, right, bottom) of the `fraction` of the largest rows:cols box, centered for None."""
     scale = fraction * min(height / rows, width / cols)
     box_height, box_width = scale * rows, scale * cols
     top = _corner(height - box_height, position.y if position else None)
@@ -203,9 +196,7 @@ def _corner(slack: float, position: float | None) -> float:
 def resize_and_crop(
     image: Image.Image, rows: int, cols: int, resample: Resample, *, fraction: float = 1.0
 ) -> NDArray[np.uint8]:
-    """Return uint8 [3 rows cols] of the center of an RGB image, which is resized before until it just covers
-    `uncropped_side` of both, its other side rounded down, as the image processors of Hugging Face do.
-    """
+    """Return uint8 [3 rows cols] of the center of an image resized to `uncropped_side`, as Hugging Face."""
     (width, height), least_width, least_height = (
         image.size,
         *(uncropped_side(n, fraction) for n in (cols, rows)),

@@ -20,13 +20,11 @@ Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
 
 @dataclass(frozen=True)
 class Split:
-    """Images at the model's input resolution; their labels, the full-resolution images, and 63-bit hashes of
-    their content (`content_number`), if available. `total` is the number of images that a part was
-    selected from, None for a whole split.
+    """Images at the model's input resolution; their labels, full-resolution images, and 63-bit hashes of
+    their content, if available. `total` is the number that a part was selected from, None for a whole split.
 
-    `rows` are the numbers of the images in their source, all its splits one after the other; `image_names`
-    has their names. Images of one group were made from one original, as the placements of a digit: a
-    confidence interval resamples groups. None: every image is its own group.
+    `rows` number the images of all splits of the source. Images of a group were made from one original: an
+    interval resamples groups. None: every image is its own group.
     """
 
     images: ImageSequence
@@ -119,16 +117,12 @@ class Split:
         return torch.argsort(uniform_keys(ids, seed, "sample"), stable=True)
 
     def _tensors(self) -> dict[str, Tensor]:
-        """Return the values of each image that there are."""
         values = {"labels": self.labels, "hashes": self.hashes, "groups": self.groups, "rows": self.rows}
         return {name: each for name, each in values.items() if each is not None}
 
 
 def split_sizes(count: int, fraction: float) -> tuple[int, int]:
-    """Return (kept, held out), where kept is floor(count * (1 - fraction)) in exact arithmetic.
-
-    50,000 at 0.1 gives 45,000 and 5,000; 1,281,167 at 0.04 gives 1,229,920 and 51,247 (iGPT section 3.1).
-    """
+    """Return (kept, held out): floor(count * (1 - fraction)) in exact arithmetic, and the others."""
     kept = math.floor(count * (1 - Fraction(str(fraction))))
     return kept, count - kept
 
@@ -145,9 +139,7 @@ def count_or_fraction(value: int | str, name: str) -> int | Fraction:
 
 
 def balanced_subset(labels: Labels, per_class: int | Fraction, draw: torch.Generator) -> Indices:
-    """Return sorted indices of a random subset with the same number of images of each class: `per_class`, or
-    that fraction of each class, rounded up.
-    """
+    """Return sorted indices of a random subset of `per_class` images of each class, a fraction rounded up."""
     chosen = []
     for label in sorted(set(labels.tolist())):
         members = torch.nonzero(labels == label).flatten()
@@ -163,10 +155,8 @@ def held_out_indices(
 ) -> tuple[Indices, ...]:
     """Return a random partition of n images: those kept, then one set for each fraction; each sorted.
 
-    An image has a number in [0, 1), a function of its content and the seed: those below the first fraction
-    are the first set, those in the interval of the next fraction the next one. So an image stays in its set
-    when others are added, and copies are in the same set. A set that would be empty gets the image whose
-    number follows. With `exact` the sets have `split_sizes` images each, in the order of these numbers.
+    A function of an image's content and the seed decides, so that it stays in its set when others are added,
+    and copies are together. With `exact` the sets have `split_sizes` images each. No set is empty.
     """
     keys, count = uniform_keys(hashes, seed, "holdout"), len(hashes)
     order = torch.argsort(keys, stable=True)
@@ -202,7 +192,6 @@ def majority_accuracy(train: Labels, labels: Int[Tensor, " _"]) -> float:
 
 
 def _rank_in_class(labels: Labels) -> Indices:
-    """Return how many images of the same class come before each image."""
     ranks = torch.empty_like(labels)
     for label in sorted(set(labels.tolist())):
         members = labels == label

@@ -1,7 +1,4 @@
-"""Stores: images in files, as pixels or losslessly encoded, of which a selection is a list of numbers.
-
-Both stores give the same pixels. Indexing reads, or decodes, what is asked for; nothing is kept.
-"""
+"""Stores: images in files, as pixels or losslessly encoded, read or decoded where they are indexed."""
 
 import io
 import os
@@ -54,9 +51,8 @@ ENCODERS: dict[StoreName, Encode] = {"pixels": lambda pixels, source: pixels, "e
 
 
 class EncodedFile:
-    """Encoded images one after the other, of which image i ends at byte `ends[i]`; decoded by index.
-
-    It is not memory-mapped, as all that was ever read would count as memory of this process.
+    """Encoded images one after the other; image i ends at byte `ends[i]`. Not memory-mapped: all that was
+    ever read would count as memory of this process.
     """
 
     def __init__(self, path: Path, ends: Ends):
@@ -68,7 +64,6 @@ class EncodedFile:
         return EncodedFile, (self.path, self.ends)
 
     def __getitem__(self, i: int) -> Pixels:
-        """Raises RuntimeError for a damaged image."""
         start, end = int(self.ends[i - 1]) if i else 0, int(self.ends[i])
         try:
             content = os.pread(self.file.fileno(), end - start, start)
@@ -91,10 +86,9 @@ ImageFile = UInt8[Tensor, " _"] | EncodedFile
 @dataclass(frozen=True)
 class FileImages:
     """Images in files: image i is number `rows[i]` of the encoded file `numbers[i]`, or [3 H W] from byte
-    `rows[i]` on of that file of pixels; one of the row -1 is not to be read.
+    `rows[i]` of that file of pixels. Row -1 is not read.
 
-    They are of different shapes, for crops that are drawn anew at every step, or all of one `size`. Rows and
-    shapes stay on the CPU wherever the pixels are, so that planning a batch does not wait for the device.
+    Rows and shapes stay on the CPU, so that planning a batch does not wait for the device.
     """
 
     files: tuple[ImageFile, ...]

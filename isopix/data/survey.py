@@ -59,9 +59,7 @@ class ImageFacts(NamedTuple):
 
 @dataclass
 class Survey:
-    """The images of a source that were examined: those that could be read, which `duplicates` index, and the
-    others. `pictures` are small training images by class name, or under "" without labels.
-    """
+    """The examined images of a source: those read, which `duplicates` index, others, and small `pictures`."""
 
     source: Source
     images: list[tuple[Examined, ImageFacts]] = field(default_factory=list)
@@ -80,8 +78,7 @@ def survey_source(
 ) -> DataResult:
     """Examine up to `limit` images of each split of a source, of a larger one ranges of neighboring images.
 
-    `size` is that of images that have none: palette codes, and the canvas of translated-digits. Memory grows
-    by about 3 kB for each image.
+    `size` is that of images that have none: palette codes, and the canvas of translated-digits.
     """
     opened = open_source(DataConfig(source=source, rows=size[0], cols=size[1]), default_cache())()
     remember_source(source)
@@ -106,7 +103,6 @@ def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
 
 
 def _picture_room(source: Source) -> dict[str, int]:
-    """Return how many pictures to keep of each class; of evenly many classes if there are more."""
     labels = source.splits["train"].labels
     if labels is None:
         return {"": UNLABELED}
@@ -115,7 +111,6 @@ def _picture_room(source: Source) -> dict[str, int]:
 
 
 def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> None:
-    """Examine the images of a split; keep pictures of training images as long as there is room for them."""
     split, classes = survey.source.splits[name], survey.source.classes
     ranges = spread_ranges(split.num_images, limit)
     positions = [i for start, stop in ranges for i in range(start, stop)]
@@ -144,7 +139,6 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
 
 
 def _examine(job: tuple[RawImage, bool]) -> ImageFacts | str:
-    """Return the facts about an image, with its picture if it is to be kept, or why it cannot be read."""
     raw, is_kept = job
     try:
         content = read_content(raw)
@@ -159,7 +153,6 @@ def _examine(job: tuple[RawImage, bool]) -> ImageFacts | str:
 
 
 def _picture(rgb: Image.Image) -> Image.Image:
-    """Return an image reduced to fit into a square; small ones are enlarged by an integer, pixel by pixel."""
     larger = max(rgb.size)
     if larger <= PICTURE_SIDE:
         scale = PICTURE_SIDE // larger
@@ -207,7 +200,6 @@ def _counts(survey: Survey, name: SplitName) -> SplitCounts:
 
 
 def _duplicates(survey: Survey, kind: str) -> Duplicates:
-    """Count groups, images, images that are in an earlier split too, and groups of different labels."""
     groups = [[survey.images[i][0] for i in each.members] for each in survey.duplicates if each.kind == kind]
     across: Counter[SplitName] = Counter()
     conflicting = 0

@@ -1,6 +1,4 @@
-"""Completion: hidden parts of images are filled in several times, from what is visible. Reconstruction: once,
-by the most likely codes.
-"""
+"""Completion: hidden parts filled in several times. Reconstruction: once, by the most likely codes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -45,13 +43,9 @@ class Prompt(NamedTuple):
 class Completions(NamedTuple):
     """Completions of each image, uint8 [B each 3 H W]; `mask` [B H W] is True where they were filled in.
 
-    Elsewhere they are the images as the network reads them: in the colors of its palette, if it has one.
-    `log_likelihood` [B each] is the sum over the filled-in codes of ln p(code) in nats, by the model at
-    temperature 1, whatever they were sampled with. `likelihood` says given what:
-
-    - `raster`: given all codes before it in raster order, known or sampled (autoregressive models);
-    - `path`: given the known codes and those of earlier passes (masked models). It is the log-probability of
-      the path that was taken, conditional on its order, and not that of the completion over all orders.
+    `log_likelihood` [B each] is the sum over the filled-in codes of ln p(code) in nats, at temperature 1,
+    given (`likelihood`) all codes before it in `raster` order, or the known codes and those of earlier
+    passes: that of the `path` that was taken, not of the completion over all orders.
     """
 
     images: CompletedImages
@@ -64,9 +58,7 @@ class Completions(NamedTuple):
 
 
 class PartialCompletions(NamedTuple):
-    """Completions under way, after `done` of `total` steps: uint8 `images` [B each 3 H W], gray where they
-    are not filled in yet, which `remaining` [B each H W] says, and their log-likelihood so far.
-    """
+    """Completions after `done` of `total` steps, gray where `remaining` [B each H W] says."""
 
     done: int
     total: int
@@ -91,10 +83,9 @@ def complete_images(
 ) -> Completions:
     """Complete every image several times; results are on the CPU.
 
-    Autoregressive models sample the hidden codes in raster order, given the codes before them only; masked
-    models in `passes`, given all that is visible. Completion j of image i is a function of `seed`, i and j.
-    `batch_size` completions are computed at a time, by default as many as the free memory allows. Raises
-    ValueError if the network can do neither, and for passes of an autoregressive model.
+    Autoregressive models sample in raster order, given the codes before only; masked models in `passes`,
+    given all that is visible. Completion j of image i is a function of `seed`, i and j. `batch_size`
+    completions are computed at a time, by default as many as the free memory allows.
     """
     found, each = [], prompt.samples_per_image
     with report_memory(f"{len(prompt.images) * each:,} images; sample fewer"), sampling_mode(model, sampling):
@@ -122,9 +113,7 @@ def completion_steps(
     passes: Passes = DEFAULT_PASSES,
     seed: int = 0,
 ) -> Iterator[PartialCompletions]:
-    """Yield the completions of `complete_images` as they are made, all at a time: after each row of an
-    autoregressive model, and each pass of a masked one.
-    """
+    """Yield `complete_images` as they are made: after each row, or each pass of a masked model."""
     each, every = prompt.samples_per_image, range(len(prompt.images))
     steps = _steps(model, prompt, every, range(each), sampling=sampling, passes=passes, seed=seed)
     while True:
@@ -165,7 +154,6 @@ def _steps(
 
 
 def _pictures(model: PretrainModel, prompt: Prompt, batch: range, step: Filled) -> Images:
-    """Return the decoded codes, and where nothing was hidden, what the network reads."""
     network = model.network
     decoded = network.codec.decode(step.codes)
     if model.objective.can_sample:
@@ -195,9 +183,6 @@ def _batch_size(model: PretrainModel, sampling: SamplingConfig) -> int:
 class Reconstruction(NamedTuple):
     """The `original` images as the network reads them, the `mask`, by position or by code, and two copies of
     the original whose masked positions hold the `target` codes, or the network's `prediction` of them.
-
-    `accuracy` is the fraction of codes in the loss predicted exactly, `baselines` that of learning-free
-    predictions by name.
     """
 
     original: Images
@@ -217,8 +202,7 @@ class Reconstruction(NamedTuple):
 def reconstruct_images(
     model: PretrainModel, images: Images, *, generator: torch.Generator, modes: Sequence[int] = ()
 ) -> Reconstruction:
-    """Mask positions as in training, and predict their most likely codes in one pass (iGPT section 2.1);
-    results are on the CPU. Raises ValueError if the network masks none.
+    """Mask positions as in training, and predict their most likely codes in one pass (iGPT section 2.1).
 
     `modes` are the most frequent values of the channels of a code in training images, a baseline.
     """

@@ -1,7 +1,6 @@
 """Filling in hidden codes: in raster order by an autoregressive model, in a few passes by a masked one.
 
-The random numbers of a completion are a function of its stream (seed, purpose, number of the image), so that
-it does not depend on the images beside it, but for rounding.
+Random numbers depend on the stream of a completion (seed, purpose, image), not on the images beside it.
 """
 
 import math
@@ -38,10 +37,9 @@ SelectedLogProbs = Float[Tensor, "B M Q"]
 
 
 class Filled(NamedTuple):
-    """Images that are being filled in: `done` of `total` steps.
+    """Images after `done` of `total` steps; `codes` are 0 where they remain to be filled in.
 
-    `remaining` codes are still hidden, and 0 in `codes`. `log_probs` are ln p of each code that was filled
-    in, given all that the model saw then, at temperature 1; 0 elsewhere.
+    `log_probs` are ln p of each filled-in code given what the model saw, at temperature 1; 0 elsewhere.
     """
 
     done: int
@@ -57,9 +55,7 @@ def fill_raster(
 ) -> Iterator[Filled]:
     """Sample the hidden codes in raster order, each given the codes before it, and yield after every row.
 
-    `streams` are those of all completions, of each image equally many and adjacent. Known codes after a
-    position are kept, but the model cannot see them. Products are in the precision of the caller's autocast.
-    Raises ValueError if the network cannot sample.
+    `streams` are those of all completions, adjacent for an image. Precision is the caller's autocast.
     """
     network, each = model.network, len(streams) // len(images)
     grid = network.codec.grid
@@ -102,12 +98,9 @@ def fill_in_passes(
     """Sample the hidden codes in passes over the whole image, given all codes that are known by then, and
     yield after each pass (MaskGIT, Chang et al. 2022, section 3.2).
 
-    A pass samples all remaining codes independently, and keeps those of some positions: those that have the
-    most known positions around them, `inward` from the edge of a hole; those in which the model is most
-    `confident`, by ln p; or `random` ones. How many remain falls linearly for the first, and else follows
-    MaskGIT's cosine schedule; of an image with no more hidden positions than passes, each fills in one.
-    MaskGIT adds noise to the confidence; this does not. Products are in the precision of the caller's
-    autocast.
+    A pass samples all remaining codes independently, and keeps those of some positions: with the most known
+    ones around (`inward`), of the highest ln p (`confident`, to which MaskGIT adds noise), or `random` ones.
+    Precision is the caller's autocast.
     """
     network, each = model.network, len(streams) // len(images)
     pictures = images.repeat_interleave(each, 0)
@@ -142,8 +135,7 @@ def _substreams(streams: Sequence[Stream], what: str) -> list[Stream]:
 
 def remaining_after(counts: Int[Tensor, " B"], number: int, passes: Passes) -> Int[Tensor, " B"]:
     """Return how many of `counts` hidden places of each image remain after pass t of T: counts · (1 - t / T)
-    for the order `inward`, counts · cos(π t / 2 T) for others, rounded down, but each pass fills in at least
-    one; exactly one if there are passes enough.
+    for `inward`, counts · cos(π t / 2 T) for others; each pass fills in at least one.
     """
     done = min(1, number / passes.iterations)
     share = 1 - done if passes.order == "inward" else math.cos(math.pi / 2 * done)
@@ -195,9 +187,7 @@ def confidence(log_probs: SelectedLogProbs, positions: PositionIndices, mask: Ma
 
 
 def num_known_nearby(remaining: Mask, grid: Grid) -> Float[Tensor, "B N 1"]:
-    """Return the number of known positions around each one, within `NEARBY` rows and columns, and weighted by
-    binomial coefficients of both distances; integers. A position is known if none of its codes remains.
-    """
+    """Return the number of known positions around each, within `NEARBY`, by binomial weights."""
     known = rearrange(~remaining.any(-1), "b (r c) -> b r c", r=grid.rows).float()
     weights = known.new_tensor([math.comb(2 * NEARBY, i) for i in range(2 * NEARBY + 1)])
     for _ in range(2):  # columns, then rows

@@ -1,7 +1,4 @@
-"""Masks of completions: which positions of each image are hidden from the model and filled in.
-
-A position is hidden if any of its pixels is, and a pixel if any part of it is.
-"""
+"""Masks of completions: a position is hidden if any of its pixels is, a pixel if any part of it is."""
 
 import hashlib
 import math
@@ -124,9 +121,7 @@ def hidden_pixels(hidden: Mask, images: Images) -> PixelMask:
 
 
 def nearest_visible_pixels(images: Images, hidden: PixelMask) -> Images:
-    """Return images on the CPU in which hidden pixels are as the nearest visible one of their image, which is
-    a completion without learning; images of which nothing is visible are left as they are.
-    """
+    """Return images whose hidden pixels are as the nearest visible one, if any: no learning."""
     filled = images.cpu().clone()
     for image, mask in zip(filled, hidden.cpu(), strict=True):
         if not mask.all():
@@ -143,7 +138,6 @@ def _touched_positions(pixels: Bool[Tensor, "_ H W"], codec: Codec) -> Mask:
 
 
 def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:
-    """Draw a registered mask for each image, from a generator of its own."""
     policy.check_grid(codec.grid)
     streams = (generator(seed, "complete/mask", image) for image in range(count))
     return torch.cat([policy.sample(1, codec.grid, codec.num_codes, each) for each in streams])
@@ -167,7 +161,6 @@ def _sources(mask: MaskLike, codec: Codec) -> list[Source]:
 
 
 def _parsed(text: str, codec: Codec) -> Source:
-    """Return what a text names; raises ValueError with all that can be named."""
     (form, _, rest), size = text.partition(":"), codec.image_size
     if form == "half" or (form == "rows" and rest.isdecimal()):
         return _rows(codec, codec.grid.rows // 2 if form == "half" else int(rest))[None]
@@ -193,9 +186,7 @@ def _file(path: Path, codec: Codec) -> Bool[Tensor, "1 H W"]:
 
 
 def _numbers(text: str, rest: str, counts: Collection[int]) -> tuple[list[float], bool]:
-    """Return the numbers of a text, as many as one of `counts`, and whether they are fractions of the sides
-    of the picture, else pixels. Raises ValueError for anything else.
-    """
+    """Return the numbers of a text, as many as one of `counts`, and whether they are fractions."""
     try:
         values = [float(word) for word in rest.split(",")]
     except ValueError:
@@ -206,7 +197,6 @@ def _numbers(text: str, rest: str, counts: Collection[int]) -> tuple[list[float]
 
 
 def _rows(codec: Codec, rows: int) -> PixelShape:
-    """Hide all but the first `rows` rows of positions. Raises ValueError if no row or every row is given."""
     if not 0 < rows < codec.grid.rows:
         raise ValueError(f"rows must be between 1 and {codec.grid.rows - 1} for this model; got {rows}")
     hidden = torch.zeros(codec.image_size, dtype=torch.bool)
@@ -215,7 +205,6 @@ def _rows(codec: Codec, rows: int) -> PixelShape:
 
 
 def _rectangle(values: list[float], are_fractions: bool, size: tuple[int, int]) -> PixelShape:
-    """Hide a rectangle. Raises ValueError unless it lies in the picture."""
     sides = size if are_fractions else (1, 1)
     top, left, height, width = (each * side for each, side in zip(values, [*sides, *sides], strict=True))
     bottom, right = (math.ceil(end - ROUNDING) for end in (top + height, left + width))
@@ -231,7 +220,6 @@ def _rectangle(values: list[float], are_fractions: bool, size: tuple[int, int]) 
 
 
 def _brush(values: list[float], are_fractions: bool, size: tuple[int, int]) -> PixelShape:
-    """Hide the pixels whose centers are at most a radius from the line through some points."""
     radius, *places = values
     points = torch.tensor(places, dtype=torch.float64).view(-1, 2)
     if are_fractions:
@@ -249,9 +237,7 @@ def _brush(values: list[float], are_fractions: bool, size: tuple[int, int]) -> P
 
 
 def fit_to(size: tuple[int, int], mask: Bool[Tensor, "_ _"]) -> PixelShape:
-    """Return a mask of any size for a picture of `size`: its center is cropped to the picture's aspect ratio,
-    and a pixel is hidden if any part of it is.
-    """
+    """Return a mask for a picture of `size`: its center, where a pixel is hidden if any part of it is."""
     left, top, right, bottom = crop_box(mask.shape[1], mask.shape[0], *size, None)
     rows = torch.stack([mask[part].any(0) for part in _parts(top, bottom, size[0], mask.shape[0])])
     return torch.stack([rows[:, part].any(1) for part in _parts(left, right, size[1], mask.shape[1])], 1)

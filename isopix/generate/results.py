@@ -58,9 +58,8 @@ class PictureResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class NearestTraining:
-    """The distance of each sample to the nearest of `num_training` images: the root mean square difference of
-    levels (0..255). `held_out` are such distances of held-out images, as the network reads them: samples of a
-    model that repeats its training images are nearer.
+    """The root mean square distance (levels 0..255) of each sample to the nearest training image, and of
+    `held_out` images: samples of a model that repeats its training images are nearer.
     """
 
     num_training: int
@@ -104,8 +103,7 @@ class SampleResult(PictureResult):
 class CompletionResult(PictureResult):
     """Completions of `inputs` [B 3 H W]: `images` [B each 3 H W] where `hidden` [B H W] is True.
 
-    `log_likelihood` is the sum over the filled-in codes of ln p(code) in nats, by the model at temperature 1:
-    given all codes before it (`raster`), or the known codes and those of earlier passes (`path`).
+    `log_likelihood` is the sum of ln p(code) in nats, as in `Completions`.
     """
 
     mask: str
@@ -144,11 +142,7 @@ class CompletionResult(PictureResult):
 
 
 class ReconstructionResult(PictureResult):
-    """Images with masked positions: `accuracy` is the fraction of masked codes that are predicted exactly.
-
-    `reconstruction` has the original images, those with the target codes and with the predicted ones, and the
-    mask.
-    """
+    """Images with masked positions; `accuracy` is the fraction of masked codes predicted exactly."""
 
     accuracy: float
     reconstruction: Unsaved[Any] = unsaved()

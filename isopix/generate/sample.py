@@ -1,8 +1,6 @@
 """Autoregressive sampling: the positions of an image are sampled in raster order.
 
-The random numbers of an image are a function of the seed and of the number of the image, so that its sample
-does not depend on the images beside it, but for rounding: products of matrices of another size can differ in
-their last bits.
+Random numbers depend on the seed and the image's number, not on the images beside it, but for rounding.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,9 +72,7 @@ def probabilities(logits: NextLogits, sampling: SamplingConfig) -> NextLogits:
 
 
 def sample_codes(logits: NextLogits, uniform: NextNumbers, sampling: SamplingConfig) -> NextCodes:
-    """Return the codes at which the cumulative probabilities, in float64, exceed `uniform`; on the device of
-    `uniform`, which need not be that of the logits.
-    """
+    """Return the codes at which the cumulative probabilities, in float64, exceed `uniform`."""
     cumulative = probabilities(logits, sampling).to(uniform.device).double().cumsum(-1)
     codes = (cumulative / cumulative[..., -1:] <= uniform[..., None]).sum(-1)
     return codes[:, None].to(logits.device)
@@ -97,9 +93,7 @@ def sampling_mode(model: PretrainModel, sampling: SamplingConfig) -> Iterator[No
 
 
 def _rounds_matrices(device: torch.device, sampling: SamplingConfig) -> bool:
-    """Return whether to round large matrices to bf16 once: a CPU would cast them at every position for longer
-    than it multiplies.
-    """
+    """Whether to round matrices to bf16 once: a CPU would cast them longer than it multiplies."""
     return sampling.precision == "bf16" and device.type == "cpu" and native_precision(device) == "bf16"
 
 
@@ -122,12 +116,10 @@ def decode_steps(
     uniform: UniformNumbers,
     hidden: Mask | None = None,
 ) -> Iterator[DecodeStep]:
-    """Sample positions `start`, `start` + 1, ... of every prompt image, `samples_per_prompt` times.
+    """Sample positions `start`, `start` + 1, ... of every prompt image, `samples_per_prompt` times, adjacent.
 
-    The positions before `start`, quantized by the codec, are computed once and cached for all samples of a
-    prompt, which are adjacent in the batch. Products are in the precision of the caller's autocast. `uniform`
-    decides each code of each sample. With `hidden`, of each prompt image, codes that are not hidden keep
-    those of the prompt. Raises ValueError if the network cannot sample.
+    Positions before `start` are computed once and cached for all samples. `uniform` decides each code. Codes
+    outside `hidden`, of each prompt image, are those of the prompt. Precision is the caller's autocast.
     """
     require(model, "sample")
     network = model.network
@@ -156,7 +148,6 @@ def decode_steps(
 
 
 def _keep_known(step: DecodeStep, known: Codes, hidden: Mask | None) -> DecodeStep:
-    """Replace the sampled codes that are not hidden by the known ones."""
     if hidden is None:
         return step
     here = slice(step.position, step.position + 1)
@@ -171,14 +162,12 @@ def _decode_next(
     sampling: SamplingConfig,
     uniform: NextNumbers,
 ) -> DecodeStep:
-    """Sample a position, given the codes of the one before it and the caches of all earlier ones."""
     inputs = network.inputs_of_codes(codes, Grid(1, 1))
     tokens = network.backbone.decode_step(network.backbone.embed_next(inputs, position), caches)
     return _draw(network, tokens, position, sampling, uniform)
 
 
 def _compiles(sampling: SamplingConfig, device: torch.device, caches: Sequence[KVCache]) -> bool:
-    """Whether the step is compiled. Raises ValueError if it should be and cannot."""
     possible = all(isinstance(cache, AttentionCache) for cache in caches)
     if sampling.compile:
         check_compiler()
@@ -211,8 +200,7 @@ def sample_images(
 ) -> SampledImages:
     """Sample `count` images unconditionally, on the CPU; image i is a function of `seed` and i.
 
-    `batch_size` images are sampled at a time, by default as many as the free memory allows. Raises ValueError
-    if the network cannot sample.
+    `batch_size` images are sampled at a time, by default as many as the free memory allows.
     """
     require(model, "sample")
     network, codec = model.network, model.network.codec
@@ -274,6 +262,5 @@ def cache_bytes(network: Network, precision: Precision | None) -> int:
 
 
 def _blank(network: Network) -> Inputs:
-    """What the stem reads of a black image."""
     image = torch.zeros(1, 3, *network.codec.image_size, dtype=torch.uint8, device=network.device)
     return network.inputs_of_codes(network.codec.encode(image))

@@ -23,9 +23,7 @@ AttentionWeights = Float[Tensor, "B heads N N"]  # row: query; column: key; a ro
 
 
 class AttentionAxis(NamedTuple):
-    """The positions that one attention of a block covers from any query: `grid` is all of them, a row or a
-    column. `name` distinguishes the attentions of a block.
-    """
+    """The positions (all, a row or a column) that an attention covers; `name` is unique in its block."""
 
     grid: Grid
     name: str = ""
@@ -34,9 +32,8 @@ class AttentionAxis(NamedTuple):
 class Attention(nn.Module):
     """softmax(q kT / sqrt(e)) v over all positions, or over those not after the query if `causal`.
 
-    Query, key and value are one matrix [3D D], in this order, heads contiguous inside each; `qkv_bias` is
-    whether they have biases where that is not `bias`. In training mode, weights are dropped with probability
-    `dropout`. No mask tensor.
+    Query, key and value are one matrix [3D D], heads contiguous inside each; in training, `dropout` of
+    weights.
     """
 
     def __init__(
@@ -107,7 +104,6 @@ class Attention(nn.Module):
 
 
 def _attend_from_one(q: Heads, k: Heads, v: Heads) -> Heads:
-    """Attend from one position of each sequence."""
     if not _multiplies_unrounded(k):
         return F.scaled_dot_product_attention(q.to(k.dtype), k, v)
     if not torch.compiler.is_compiling():
@@ -116,9 +112,7 @@ def _attend_from_one(q: Heads, k: Heads, v: Heads) -> Heads:
 
 
 def _attend_shared(q: Heads, prompt: SharedRows, k: Heads, v: Heads) -> Heads:
-    """Attend from one position of each sequence to its prompt, read once for all of its sequences, and to
-    the positions after it.
-    """
+    """Attend to the prompt, read once for all of its sequences, and to the positions after it."""
     q = q / math.sqrt(q.shape[-1])
     by_prompt = q.reshape(len(prompt.keys), -1, *q.shape[1:]).squeeze(3).transpose(1, 2)  # [P heads B/P size]
     to_prompt = _products(by_prompt, prompt.keys).transpose(1, 2).reshape(*q.shape[:3], -1)
@@ -131,7 +125,6 @@ def _attend_shared(q: Heads, prompt: SharedRows, k: Heads, v: Heads) -> Heads:
 
 
 def _products(q: Heads, k: Heads) -> Scores:
-    """Return q kT."""
     if not _multiplies_unrounded(k):
         return q.to(k.dtype) @ k.mT
     return (q * k).sum(-1)[..., None, :] if torch.compiler.is_compiling() else q @ k.to(q.dtype).mT
@@ -146,11 +139,7 @@ def _weighted_sum(weights: Scores, v: Heads) -> Heads:
 
 
 def _multiplies_unrounded(rows: Heads) -> bool:
-    """Return whether one query reads keys or values in bf16 but multiplies in its own type.
-
-    A CPU without AMX takes several times longer in bf16. Compiled, element-wise products and sums convert
-    what they read; otherwise converted copies are written.
-    """
+    """Whether bf16 keys and values are multiplied in the query's type: several times faster without AMX."""
     return rows.is_cpu and rows.dtype == torch.bfloat16 and not has_matrix_units()
 
 
@@ -163,9 +152,7 @@ def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, dropout: float) -> He
 
 
 def _is_faster_in_blocks(q: Heads) -> bool:
-    """Return whether a CPU without AMX is to attend in bf16 and may round scores: for gradients, or within
-    `rounded_scores`.
-    """
+    """Whether a CPU without AMX attends in bf16 and may round scores: for gradients, or if allowed."""
     if not (q.is_cpu and q.dtype == torch.bfloat16):
         return False
     trains = q.requires_grad and torch.is_grad_enabled()

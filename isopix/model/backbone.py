@@ -25,11 +25,10 @@ HiddenState = Float[Tensor, "B _ D"]  # of all positions or of some, with or wit
 
 
 class Backbone(nn.Module):
-    """Inputs to hidden states 0..L: the input of the first block, and the outputs of the L blocks.
+    """Inputs (codes if `stem.reads_codes`, else images) to hidden states 0..L, a class token first if any.
 
-    `inputs` are codes if `stem.reads_codes`, else images. A class token precedes the positions in every
-    hidden state. The normed features of a layer are its state after the *next* block's first norm, those of
-    the last layer after the final norm (iGPT section 2.4).
+    The normed features of a layer are its state after the *next* block's first norm, those of the last layer
+    after the final norm (iGPT section 2.4).
     """
 
     if TYPE_CHECKING:
@@ -95,8 +94,7 @@ class Backbone(nn.Module):
     ) -> Iterator[HiddenState]:
         """Yield the L+1 hidden states.
 
-        `num_visible` is the number of visible positions of every image, if it is the same: a backbone that
-        drops the masked ones then runs once, in fixed shapes, instead of once for each number in the mask.
+        With `num_visible`, the same of every image, dropping masked positions takes one run in fixed shapes.
         """
         if mask is None or not self.masking.drops_tokens:
             tokens = self.positions(self.masking(self.stem(inputs), mask))
@@ -154,10 +152,7 @@ class Backbone(nn.Module):
         return all(block.has_attention_weights for block in self.blocks)
 
     def attention_weights(self, inputs: Inputs, mask: Mask | None = None) -> Iterator[AttentionWeights]:
-        """Yield the weights of every attention, first to last, one in memory at a time.
-
-        Prefix tokens (a class token) come first: N is then larger than the grid's.
-        """
+        """Yield the weights of every attention, prefix tokens first, one in memory at a time."""
         states = self.hidden_states(inputs, mask)
         for block, state in zip(self.layers, states, strict=False):  # the last state enters no block
             yield from block.attention_weights(state)
@@ -179,12 +174,9 @@ class Backbone(nn.Module):
         return self.norm(self.layers[-1].forward_at(before, positions + self.num_prefix_tokens))
 
     def decoder_input(self, tokens: HiddenState, mask: Mask | None) -> Tokens:
-        """Return what the head reads, from the normed features of the last layer: these features; at dropped
-        positions norm(u) + norm'(position embedding) of the pooled vector u (PatchFormer section 2.1), norm'
-        being `pos_norm`.
-
-        The residual stream is up to a hundred times longer than a position embedding: behind one norm of
-        their sum the position is lost, and all positions get the same prediction.
+        """Return what the head reads: the normed features; at dropped positions norm(u) + norm'(position
+        embedding) of the pooled vector u (PatchFormer section 2.1). Behind one norm of their sum the position
+        would be lost, as u is up to a hundred times longer.
         """
         tokens = self.patch_tokens(tokens)
         if mask is None or self.pos_norm is None:
@@ -197,9 +189,7 @@ class Backbone(nn.Module):
         return tokens[:, self.num_prefix_tokens :]
 
     def new_caches(self, precision: Precision | None = None) -> list[KVCache]:
-        """Return an empty cache for each layer; with bf16, keys and values are rounded to it. Raises
-        ValueError for blocks without `forward_cached`.
-        """
+        """Return an empty cache for each layer; with bf16, keys and values are rounded to it."""
         for block in self.blocks:
             if not block.supports_cache:
                 raise ValueError(f"{type(block).__name__} has no cache, which sampling needs")
@@ -240,7 +230,6 @@ class Backbone(nn.Module):
             yield tokens
 
     def _run_visible(self, inputs: Inputs, positions: PositionIndices) -> Iterator[HiddenState]:
-        """Yield the hidden states of these visible positions only, the same number for every image."""
         tokens = sum_components(self.stem(self.stem.gather(inputs, positions, self.grid)))
         for state in self._run_blocks(self._with_cls_token(self.positions.at(tokens, positions))):
             yield self._scatter(state, positions)

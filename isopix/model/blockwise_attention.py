@@ -1,8 +1,7 @@
 """Attention in blocks of scores: for training and features in bf16 on some CPUs.
 
-PyTorch's kernel for CPUs needs AMX to be fast in bf16. On two cores of an EPYC with AVX-512 BF16 alone, the
-forward and backward pass take half of its time for 1,024 positions, causal or with all keys, and a fifth for
-64 (`python bench/run.py --only attention`).
+PyTorch's kernel needs AMX to be fast in bf16; with AVX-512 BF16 alone, this takes half of its time for 1,024
+positions and a fifth for 64 (`python bench/run.py --only attention`).
 """
 
 import math
@@ -24,9 +23,8 @@ Heads = Float[Tensor, "B heads _ size"]
 def attend_in_blocks(q: Heads, k: Heads, v: Heads, *, causal: bool) -> Heads:
     """Return softmax(q kT / sqrt(e)) v, over the keys not after the query if `causal`.
 
-    Scores and weights are rounded to the type of the heads; the softmax is computed in float32. The backward
-    pass computes the weights again if they are more than KEPT_SCORES: memory grows with the number of
-    positions, not with its square.
+    Scores and weights are rounded to the heads' type; softmax is in float32. Beyond KEPT_SCORES weights, the
+    backward pass computes them again: memory grows with the number of positions, not with its square.
     """
     rows = (part.flatten(0, 1) for part in (q, k, v))
     attended: Rows = _attend(*rows, causal)[0]
@@ -34,8 +32,6 @@ def attend_in_blocks(q: Heads, k: Heads, v: Heads, *, causal: bool) -> Heads:
 
 
 class _Block(NamedTuple):
-    """A part of the scores: these rows, queries and keys."""
-
     rows: slice
     queries: slice
     keys: slice
@@ -44,7 +40,6 @@ class _Block(NamedTuple):
 # Both passes are operators, which compiled code calls as they are: as compiled, they take twice the time.
 @torch.library.custom_op("isopix::attend_in_blocks", mutates_args=())
 def _attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> list[Tensor]:
-    """Return the attention of sequences and heads as one axis, and the weights of each block, if kept."""
     attended, kept = torch.empty_like(q), list[Tensor]()
     keeps = bool(_kept_shapes(q, k, causal))
     for rows, queries, keys in _blocks(q, k, causal):
@@ -59,7 +54,6 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> list[Tensor]:
 def _gradients(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, kept: list[Tensor], causal: bool
 ) -> list[Tensor]:
-    """Return the gradients of queries, keys and values."""
     scale, dtype = _scale(q), q.dtype
     sums = torch.promote_types(dtype, torch.float32)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k, dtype=sums), torch.zeros_like(v, dtype=sums)
@@ -102,7 +96,6 @@ _attend.register_autograd(_backward, setup_context=_save)
 
 
 def _blocks(q: Rows, k: Rows, causal: bool) -> Iterator[_Block]:
-    """Yield blocks that cover all scores, but for those that are masked."""
     queries, keys = q.shape[1], k.shape[1]
     step = min(BLOCK_QUERIES if causal else max(1, BLOCK_SCORES // keys), queries)
     together = max(1, BLOCK_SCORES // (step * keys))
@@ -120,7 +113,6 @@ def _kept_shapes(q: Rows, k: Rows, causal: bool) -> list[tuple[int, ...]]:
 
 
 def _weights(q: Rows, k: Rows, causal: bool) -> Float[Tensor, "BH queries keys"]:
-    """Return the attention of a block's queries, the last ones of its keys if causal."""
     if not causal:
         return torch.baddbmm(q.new_empty(()), q, _transposed(k), beta=0, alpha=_scale(q)).softmax(-1)
     count = q.shape[1]

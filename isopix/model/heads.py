@@ -39,9 +39,7 @@ class Likelihood(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
-        """Return -ln p(target) of each code. With `label_smoothing` s it is the cross-entropy with soft
-        labels: 1 - s for the target, and s shared by all K values.
-        """
+        """Return -ln p(target) of each code, of targets smoothed over all K values by `label_smoothing`."""
 
     @abc.abstractmethod
     def mode(self, tokens: Tokens) -> Codes:
@@ -108,9 +106,7 @@ class LinearHeadSpec(HeadSpec):
 
 @register("upsampling")
 class UpsamplingHeadSpec(HeadSpec):
-    """A residual decoder from a vector to a thumbnail of one pixel per code: each stage doubles the side and
-    halves the channels (PatchFormer section 2.1, without details).
-    """
+    """A residual decoder from a vector to a pixel per code, doubling the side (PatchFormer section 2.1)."""
 
     channels: Size = 256
     """Channels of the first 2 x 2 pixels."""
@@ -192,9 +188,8 @@ def squared_error_nats(
 class RegressionHead(Likelihood):
     """A matrix [Q D] to the means of Gaussians of unit variance, over codes k as x = 2 k / (K - 1) - 1.
 
-    Nats are those above a perfect prediction, (x - mean)^2 / 2: -ln p(x) without its constant, ln(2 pi) / 2.
-    The mean squared error is twice the nats, and in code values (K - 1)^2 / 2 times the nats: for bytes a
-    loss of 0.02 nats is a root mean squared error of 127.5 sqrt(0.04) = 25.5 levels.
+    Nats are those above a perfect prediction, (x - mean)^2 / 2; the mean squared error is twice the nats, and
+    in code values (K - 1)^2 / 2 times.
     """
 
     no_logits: ClassVar[str] = (
@@ -228,11 +223,8 @@ class RegressionHead(Likelihood):
 
 
 class ClassHead(nn.Module):
-    """Pooled features to class logits: one matrix [C D], zero-initialized, without bias as in the released
-    code of Image GPT, or with one. With `residual_block` a bottleneck of ResNet stems precedes it
-    (PatchFormer section 2.2).
-
-    Raises ValueError for a width that the block cannot have.
+    """Pooled features to class logits: one matrix [C D], zero-initialized, without bias as in Image GPT, or
+    with one; with `residual_block` behind a bottleneck of ResNet stems (PatchFormer section 2.2).
     """
 
     def __init__(self, width: int, classes: int, *, residual_block: bool, bias: bool = False):

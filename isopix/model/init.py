@@ -89,10 +89,8 @@ class ModelPart(Part):
     def init(self, scheme: InitScheme) -> InitTable:
         """Return initial distributions by the last components of parameter names.
 
-        A key matches with or without `.weight`: `up` is `mlp.up.weight`; `*`
-        stands for any part of one component. The key with the most components wins. Without a key, weights
-        of linear layers, convolutions and embeddings start at N(0, 0.02^2) and their biases at 0; all other
-        parameters keep the values that their module gave them. A buffer with a key is drawn too.
+        `up` is `mlp.up.weight`; `*` stands for any part of one component; the most components win. By
+        default, weights of linear layers, convolutions and embeddings are N(0, 0.02^2), their biases 0.
         """
         return {}
 
@@ -110,13 +108,12 @@ class ModelPart(Part):
 def initialize(
     module: nn.Module, tables: Mapping[str, InitTable], *, width: int, depth: int, generator: torch.Generator
 ) -> None:
-    """Draw the parameters of a module that a table or `ModelPart.init` has a rule for, then the buffers that
-    a table names.
+    """Draw the parameters that a table or `ModelPart.init` has a rule for, then the buffers that a table
+    names.
 
-    `tables` are those of its submodules by their names, "" for itself; the longest name that a parameter
-    starts with decides. Tables are drawn in the order given, the parameters of each in the order of their
-    names, and parameters that belong to none at last. Raises ValueError for a parameter without a rule whose
-    values are not finite.
+    `tables` are those of submodules by their names, of which the longest decides. Tables are drawn in the
+    order given, parameters by name, those of no table at last. Raises ValueError for values that are not
+    finite.
     """
 
     def owner(name: str) -> str:

@@ -10,10 +10,7 @@ Rows = Float[Tensor, "B *heads _ size"]  # positions stand second to last
 
 
 class Buffer:
-    """Rows of the positions so far; memory for all positions is allocated with the first.
-
-    They are kept in `dtype`, or as they come.
-    """
+    """Rows so far, in `dtype` or as they come; memory for all positions is allocated with the first."""
 
     def __init__(self, positions: int, dtype: torch.dtype | None = None):
         self.positions, self.dtype, self.count = positions, dtype, 0

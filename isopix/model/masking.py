@@ -46,9 +46,7 @@ class MaskingSpec(ModelPart, noun="corruption"):
 
 @register("shift_right", "inputs shifted right, start token")
 class ShiftRightMaskingSpec(MaskingSpec):
-    """Position i receives the token of position i - 1, the first a learned start token: no position sees its
-    own target, and the last pixel is never an input (OpenAI's graph). The mask must be None.
-    """
+    """Position i receives the token of position i - 1, the first a learned start token (OpenAI's graph)."""
 
     def build(self, width: int) -> "ShiftRightMasking":
         return ShiftRightMasking(width)
@@ -59,9 +57,7 @@ class ShiftRightMaskingSpec(MaskingSpec):
 
 @register("zero", "zero vector")
 class ZeroMaskingSpec(MaskingSpec):
-    """Masked positions become zero before position embeddings are added (iGPT section 2.2); of a position
-    with single masked codes, the components of these codes.
-    """
+    """Masked positions, or single codes of one, become zero before positions are added (iGPT section 2.2)."""
 
     masks_single_codes: ClassVar[bool] = True
 
@@ -82,8 +78,8 @@ class MaskTokenMaskingSpec(MaskingSpec):
 
 @register("drop", "tokens dropped")
 class DropMaskingSpec(MaskingSpec):
-    """Masked positions are dropped: stem and blocks run over the visible ones alone (PatchFormer section
-    2.1). A masked position is decoded from the pooled vector u and the embeddings X, Y of its row and column.
+    """Masked positions are dropped before the stem (PatchFormer section 2.1), and decoded from the pooled
+    vector u and the embeddings X, Y of their row and column.
     """
 
     drops_tokens: ClassVar[bool] = True

@@ -128,9 +128,7 @@ class TwoLayerMLP(nn.Module):
         return self.down(self.activation(self.up(tokens)))
 
     def forward_by_silu(self, tokens: Tokens) -> Tokens:
-        """Return `forward` with QuickGELU up to rounding: x sigmoid(c x) = silu(c x) / c, with c and 1 / c as
-        factors of the matrices. One kernel forward and one backward, instead of three and five.
-        """
+        """Return `forward` with QuickGELU as silu(c x) / c, in one kernel each way; equal up to rounding."""
         up, bias = self.up.weight * QUICK_GELU, self.up.bias
         hidden = F.silu(F.linear(tokens, up, None if bias is None else bias * QUICK_GELU))
         return F.linear(hidden, self.down.weight / QUICK_GELU, self.down.bias)

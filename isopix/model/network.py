@@ -78,11 +78,7 @@ class Network(nn.Module):
         return {name: tensor.detach() for name, tensor in self.state_dict(keep_vars=True).items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Use these tensors as weights and buffers, without copying those of the network's types.
-
-        The network may be on the meta device (`torch.device("meta")`). Raises ValueError that names the first
-        unexpected, missing or misshapen tensor, or one of another codec.
-        """
+        """Use these tensors as weights and buffers, without copies; the network may be on the meta device."""
         own = self.tensors()
         for name in sorted(own.keys() ^ tensors.keys()):
             where = "missing from the checkpoint" if name in own else "not in this model"
@@ -102,10 +98,8 @@ class Network(nn.Module):
 def without_start_token(network: Network) -> Network:
     """Return an autoregressive network, sharing all weights, that reads pixel i at position i.
 
-    It was trained with pixel i at position i + 1, after the start token, so that every pixel is read with a
-    position embedding that it was not trained with. These are not the features of the paper, but those of
+    It was trained with pixel i at position i + 1: these are not the features of the paper, but those of
     Hugging Face's ImageGPT; use them only to compare with numbers obtained that way.
-    Raises ValueError for a network without a start token.
     """
     if not network.backbone.masking.shifts_right:
         raise ValueError("this network has no start token to leave out; only an autoregressive one has")
@@ -113,9 +107,7 @@ def without_start_token(network: Network) -> Network:
 
 
 class RoundedLinear(nn.Linear):
-    """A linear layer whose weight is rounded to bf16, and whose product is in bf16, as under autocast; the
-    output has the type of the input.
-    """
+    """A linear layer of bf16 weights and product, as under autocast; the output has the input's type."""
 
     def __init__(self, layer: nn.Linear):
         super().__init__(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")
@@ -128,9 +120,7 @@ class RoundedLinear(nn.Linear):
 
 
 def with_rounded_matrices(network: Network) -> Network:
-    """Return the network with large matrices of attention and of MLPs rounded to bf16 once, for sampling on
-    CPUs: at one position at a time, reading them takes most of the time. It shares everything else.
-    """
+    """Return the network with large matrices rounded to bf16 once, for sampling on CPUs; others shared."""
     layers = network.backbone.layers
     rounded = {block: cast("Block", _rounded(block)) for block in dict.fromkeys(layers)}
     return Network(
@@ -139,7 +129,6 @@ def with_rounded_matrices(network: Network) -> Network:
 
 
 def _rounded(module: nn.Module) -> nn.Module:
-    """Return the module with its large matrices rounded: itself, if it has none, or else a shallow copy."""
     rounds = isinstance(module, Attention | TwoLayerMLP)
     children: dict[str, nn.Module | None] = {}
     for name, child in module._modules.items():
@@ -195,10 +184,7 @@ def seeded_construction(seed: int) -> Iterator[None]:
 
 @contextmanager
 def parameters_on_meta() -> Iterator[None]:
-    """Put the parameters of the modules that this thread makes on the meta device, where they take no memory.
-
-    Buffers and other tensors have their values: a checkpoint does not hold all of them.
-    """
+    """Put the parameters of modules made by this thread on the meta device; buffers have their values."""
     thread = threading.get_ident()
 
     def move(module: nn.Module, name: str, parameter: nn.Parameter | None) -> nn.Parameter | None:
@@ -214,9 +200,7 @@ def parameters_on_meta() -> Iterator[None]:
 
 
 def unsaved_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a module that its `state_dict` does not hold, by name: buffers that are not
-    persistent, and attributes, also inside lists, tuples and dicts.
-    """
+    """Return the tensors of a module that its `state_dict` lacks: buffers, and attributes, also in lists."""
     saved = {id(tensor) for tensor in module.state_dict(keep_vars=True).values()}
     found = dict[str, Tensor]()
     for prefix, part in module.named_modules():

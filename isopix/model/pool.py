@@ -26,10 +26,9 @@ def default_pool(num_prefix_tokens: int) -> Pool:
 def pool_tokens(tokens: AllTokens, pool: Pool, grid: Grid, num_prefix_tokens: int = 0) -> Pooled:
     """Reduce the tokens of a grid of positions to one float32 vector per image.
 
-    `mean` (iGPT section 2.4; ViT, appendix D.3), `max` and `flatten` are over all positions, without prefix
-    tokens; `grid2` and `grid4` are means over cells of the grid in raster order, which overlap where it is
-    not divisible, as in adaptive average pooling. `last` is the last position, `first` the first token: a
-    class token if there is one (ViT, eq. 4). Raises ValueError for a pool of more cells than rows or columns.
+    `mean` (iGPT section 2.4; ViT, appendix D.3), `max` and `flatten` are over all positions; `grid2` and
+    `grid4` are means over cells, as in adaptive average pooling. `last` is the last position, `first` the
+    first token: a class token if there is one (ViT, eq. 4).
     """
     require_pool(pool, grid)
     positions = tokens[:, num_prefix_tokens:].float()

@@ -75,10 +75,8 @@ class FactorizedPositionEmbeddingSpec(PositionEmbeddingSpec):
 
 @register("sincos", "fixed sine and cosine position embeddings")
 class SinCosPositionEmbeddingSpec(PositionEmbeddingSpec):
-    """Fixed sines and cosines of column and row, which are not trained (MAE's released code, `pos_embed.py`).
-
-    Half of the channels encode the column, half the row: sin(p w_k), then cos(p w_k), with
-    w_k = 10000^(-4 k / D) for k < D / 4.
+    """Fixed sines and cosines of column and row, half of the channels each (MAE's code, `pos_embed.py`):
+    sin(p w_k), then cos(p w_k), with w_k = 10000^(-4 k / D) for k < D / 4.
     """
 
     def build(self, grid: Grid, width: int) -> "SinCosPositionEmbedding":
@@ -156,9 +154,7 @@ class NoPositionEmbedding(PositionEmbedding):
 def resize_pos_embed(
     tensors: Mapping[str, Tensor], old: Grid, new: Grid, mode: Interpolation = "bilinear"
 ) -> dict[str, Tensor]:
-    """Return the tensors of a network, with learned or factorized position embeddings interpolated from one
-    grid to the other (ViT section 3.2).
-    """
+    """Return a network's tensors with position embeddings interpolated between grids (ViT section 3.2)."""
     sizes = {
         "backbone.positions.table": (old, new),
         "backbone.positions.rows": (Grid(old.rows, 1), Grid(new.rows, 1)),
@@ -175,8 +171,7 @@ def interpolate_pos_embed(
 ) -> PositionTable:
     """Return a table with a row for each position of `new`, from one for `old`, both in raster order.
 
-    `bilinear` aligns the corners, as ViT's released code does; `bicubic` aligns the borders of the outer
-    positions, as MAE's. Equal grids leave the table as it is.
+    `bilinear` aligns the corners (ViT's code); `bicubic` aligns the borders of the outer positions (MAE's).
     """
     if old == new:
         return table

@@ -73,11 +73,7 @@ class ModelSpec:
     """
 
     def build(self, codec: Codec, objective: ObjectiveFacts, generator: torch.Generator) -> Network:
-        """Return the initialized network; what its modules draw as they are made depends on the seed alone.
-
-        Raises ValueError for parts that do not fit together, for parameters without initial values, and for
-        tensors that loading the network could not restore.
-        """
+        """Return the initialized network; what its modules draw when made depends on the seed alone."""
         seed = generator.initial_seed()
         with seeded_construction(seed):
             network = self.assemble(codec, objective)
@@ -87,7 +83,6 @@ class ModelSpec:
         return network
 
     def _check_unsaved(self, network: Network, objective: ObjectiveFacts, seed: int) -> None:
-        """Raise ValueError for a tensor that is not saved and differs when the network is made again."""
         unsaved = {name: each for name, each in unsaved_tensors(network).items() if name[:6] != "codec."}
         with seeded_construction(seed):
             again = unsaved_tensors(self.assemble(network.codec, objective)) if unsaved else {}
@@ -99,10 +94,7 @@ class ModelSpec:
                 )
 
     def assemble(self, codec: Codec, objective: ObjectiveFacts) -> Network:
-        """Return the network without initialization; under `torch.device("meta")` it takes no memory.
-
-        Raises ValueError for parts that do not fit together.
-        """
+        """Return the network without initialization; under `torch.device("meta")` it takes no memory."""
         self._check_parts(codec, objective)
         grid, width, corruption = codec.grid, self.width, objective.corruption
         distinct, times = (1, self.depth) if self.tie_blocks else (self.depth, 1)
@@ -134,7 +126,6 @@ class ModelSpec:
         }
 
     def _check_parts(self, codec: Codec, objective: ObjectiveFacts) -> None:
-        """Raise ValueError for parts that are valid by themselves but not together."""
         corruption = objective.corruption
         if self.class_token and objective.causal:
             raise ValueError(

@@ -33,11 +33,10 @@ Augment = Callable[[Images], Images]
 
 
 class TrainingBatch(NamedTuple):
-    """Inputs, targets and masks of a training step.
+    """Inputs, as corrupted and as the stem reads them, and targets: the codes of the uncorrupted images.
 
-    `inputs` are what the stem reads, as corrupted; `targets` are the codes of the uncorrupted images. `mask`
-    covers what the network may not see, `loss_mask` what is in the loss: neither implies the other. `weights`
-    are of the images, and sum to one over a batch, so that the losses of its chunks add up to its loss.
+    `mask` covers what the network may not see, `loss_mask` what is in the loss: neither implies the other.
+    `weights` are of the images, and sum to one over a batch, so that the losses of its chunks add up.
     """
 
     inputs: Inputs
@@ -96,9 +95,7 @@ class ObjectiveSpec(Part, noun="objective"):
 
     @property
     def baselines(self) -> tuple[type[Baseline], ...]:
-        """The learning-free baselines of the loss, which predict codes from the codes that the network
-        predicts them from; none for a loss that is not a mean over codes.
-        """
+        """The learning-free baselines of the loss; none for a loss that is not a mean over codes."""
         if self.can_sample:
             return (Unigram, LeftNeighbor, TopNeighbor, PNGFile, WebPFile)
         if self.masks_input and not self.causal:
@@ -119,16 +116,12 @@ class ObjectiveSpec(Part, noun="objective"):
 
     @abc.abstractmethod
     def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
-        """Return a batch whose `inputs` are images: these themselves, or a corruption of them; `targets` are
-        the codes of these images. All randomness comes from `generator`.
-        """
+        """Return a batch of these images, perhaps corrupted; all randomness is `generator`'s."""
 
     def make_reconstruction_batch(
         self, images: Images, codec: Codec, generator: torch.Generator
     ) -> TrainingBatch:
-        """Return the batch whose codes in the loss are to be predicted from its inputs, outside training:
-        that of training, unless training shows on purpose what is to be reconstructed.
-        """
+        """Return the batch to reconstruct outside training: that of training, unless it shows the targets."""
         return self.make_batch(images, codec, generator)
 
     def loss_positions(self, batch: TrainingBatch) -> PositionIndices | None:
@@ -144,9 +137,7 @@ class ObjectiveSpec(Part, noun="objective"):
         return None
 
     def loss(self, network: Network, batch: TrainingBatch) -> Loss:
-        """Return the training loss in mean nats per predicted code; before training exactly ln K, or of a
-        regression half the mean square of the targets.
-        """
+        """Return the loss in mean nats per predicted code; before training ln K, but for a regression."""
         return self._loss(network, batch, self.label_smoothing)
 
     def eval_loss(self, network: Network, batch: TrainingBatch) -> Loss:
@@ -211,10 +202,7 @@ class PretrainModel(nn.Module):
 def stem_inputs(
     batch: TrainingBatch, images: Images, network: Network, augment: Augment = lambda images: images
 ) -> TrainingBatch:
-    """Return an objective's batch of these images, its inputs augmented and as the stem reads them.
-
-    A stem that reads codes shares the targets, unless the inputs are no longer the images.
-    """
+    """Return the batch with its inputs augmented and as the stem reads them, codes shared if unchanged."""
     shown = augment(batch.inputs)
     if shown is images and network.backbone.stem.reads_codes:
         return batch._replace(inputs=batch.targets)
@@ -232,10 +220,8 @@ def nll(
 ) -> Loss:
     """Return -ln p(target) in nats, averaged by the weights of the batch (iGPT section 2.1).
 
-    `tokens` are at all positions, or at `positions`, which include all in the loss. With `label_smoothing` it
-    is the cross-entropy with soft labels. With `max_positions` the head reads only positions in the loss,
-    gathered over the batch into a block of this fixed size, so that compiled code keeps one shape and memory
-    is needed for these only.
+    `tokens` are at all positions, or at `positions`. With `max_positions` the head reads only positions in
+    the loss, gathered over the batch into a block of this fixed size, so that compiled code keeps one shape.
     """
     loss_mask = batch.loss_mask.expand_as(batch.targets)
     weights = loss_mask * (batch.weights / loss_mask.sum((1, 2)).clamp(min=1))[:, None, None]
@@ -254,9 +240,7 @@ def nll(
 
 
 def nll_per_image(network: Network, batch: TrainingBatch) -> Float[Tensor, " B"]:
-    """Return the mean of -ln p(target) over the codes in the loss of each image, in nats; 0 for none. Only
-    positions in the loss are decoded. Its mean over images is `eval_loss`.
-    """
+    """Return the mean of -ln p(target) over the codes in the loss of each image, in nats; 0 for none."""
     tokens = network.backbone(batch.inputs, batch.mask)
     loss_mask = batch.loss_mask.expand_as(batch.targets)
     image, position = batch.loss_mask.any(-1).nonzero(as_tuple=True)

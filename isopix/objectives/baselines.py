@@ -1,6 +1,4 @@
-"""Learning-free baselines: codes predicted from counts in training images and from earlier codes, and images
-in lossless files, whose size is a loss as well.
-"""
+"""Learning-free baselines: codes predicted from counts and earlier codes, and sizes of lossless files."""
 
 import abc
 import io
@@ -37,11 +35,7 @@ FILE_OPTIONS: dict[str, dict[str, int]] = {
 
 
 class MaskedCodes(NamedTuple):
-    """The codes of images, where they are visible and where they are in the loss, on the CPU.
-
-    `targets` are the same codes as the codec arranges them, on its device. `weights` are of the images, and
-    sum to one.
-    """
+    """The codes of images, where they are visible and where in the loss; on the CPU but for `targets`."""
 
     targets: Codes
     codes: CodeMap
@@ -84,15 +78,11 @@ class Baseline(abc.ABC):
 
     @abc.abstractmethod
     def pop_nats(self) -> float:
-        """Return the loss of the held-out images added so far, in mean nats per predicted code as the
-        network's, and forget them.
-        """
+        """Return the mean nats per predicted code of the images added so far, and forget them."""
 
 
 class CountBaseline(Baseline):
-    """Probabilities of codes from counts; its loss is -ln p, or for heads that predict means the squared
-    error of the mean.
-    """
+    """Probabilities of codes from counts; its loss is -ln p, or of a regression the squared error."""
 
     def __init__(self, codec: Codec, head: HeadSpec):
         super().__init__(codec, head)
@@ -195,7 +185,6 @@ class PairBaseline(CountBaseline):
         return self._smoothed(context, sums, self.unigram.mean(batch))
 
     def _smoothed(self, context: CodeMap, sums: CodeValues, unigram: CodeValues) -> CodeValues:
-        """Return sums over the pairs of each context as means, with PAIR_PRIOR pairs of the unigram."""
         counts = self.counts.sum(2)[self.channel, context.clamp(min=0)]
         return torch.where(context >= 0, (sums + PAIR_PRIOR * unigram) / (counts + PAIR_PRIOR), unigram)
 
@@ -226,9 +215,7 @@ def lossless_file(image: Image.Image, format: str) -> bytes:
 
 
 class LosslessFile(Baseline):
-    """The bits of files with many decoded images side by side, headers included: a file of one small image is
-    mostly its header. They hold the same information as the codes, since encoding gives the codes back.
-    """
+    """The bits of files with many images side by side: a file of one small image is mostly its header."""
 
     def __init__(self, codec: Codec, head: HeadSpec):
         super().__init__(codec, head)
@@ -283,7 +270,6 @@ class WebPFile(LosslessFile):
 
 
 def _mosaic(images: Images) -> Pixels:
-    """Return the images in rows and columns, as nearly a square as possible; missing ones are black."""
     columns = math.isqrt(len(images) - 1) + 1
     full = pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % columns))
     return rearrange(full, "(r k) c h w -> (r h) (k w) c", k=columns).numpy()

@@ -22,9 +22,7 @@ class MaskSpec(Part, noun="mask"):
 
     @abc.abstractmethod
     def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
-        """Return a mask [batch N 1], or [batch N num_codes] with `masks_single_codes`, True where masked, on
-        the CPU, so that every device gets the same one.
-        """
+        """Return a mask [batch N 1], or [batch N num_codes] with `masks_single_codes`, on the CPU."""
 
     def check_grid(self, grid: Grid) -> None:
         """Raise ValueError for a grid on which no mask can be drawn."""
@@ -60,9 +58,7 @@ class BernoulliMask(MaskSpec):
 
 @register("per_channel")
 class PerChannelMask(MaskSpec):
-    """Every code masked independently with probability `ratio`: for bytes, single channels of a pixel (the
-    other reading of "input index" in the study of inductive biases, section 3).
-    """
+    """Every code masked independently with probability `ratio`: for bytes, single channels of a pixel."""
 
     masks_single_codes: ClassVar[bool] = True
 
@@ -87,8 +83,8 @@ class BlockMask(MaskSpec):
     """Squares of `side` x `side` positions, equally many in every image: the mask is drawn on a grid coarser
     by this factor, and upsampled (PatchFormer section 2.1).
 
-    Of 14 x 14 patches round(0.6 * 7 * 7) = 29 squares are 116, 59.2 %. The paper counts 118 masked patches,
-    which squares of four cannot make: `exact_count` 118 masks as many single positions, anywhere.
+    The paper counts 118 masked patches, which squares of four cannot make: `exact_count` 118 masks as many
+    single positions, anywhere.
     """
 
     fixed_count: ClassVar[bool] = True
@@ -131,7 +127,6 @@ class BlockMask(MaskSpec):
         return images * self._count(positions)
 
     def _count(self, positions: int) -> int:
-        """The number of masked positions. Raises ValueError for none or all."""
         square = self.side**2
         count = self.exact_count or round(self.ratio * positions / square) * square
         if not 0 < count < positions:

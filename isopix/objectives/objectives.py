@@ -55,11 +55,8 @@ class Corruption(NamedTuple):
 def keep_or_swap(
     chosen: Mask, *, random_rate: float, keep_rate: float, generator: torch.Generator
 ) -> Corruption:
-    """Of the chosen positions, keep a fraction as they are, show another position of the image at a fraction,
-    and mask all others (80, 10 and 10 % in ViT, appendix B.1.2).
-
-    The other position was not chosen itself, so that no target is revealed; where all are chosen, none is
-    replaced.
+    """Of the chosen positions, keep a fraction as they are, show another position of the image, not chosen,
+    at a fraction, and mask all others (80, 10 and 10 % in ViT, appendix B.1.2).
     """
     whole = chosen.any(-1)
     choice, place = torch.rand(2, *whole.shape, generator=generator)
@@ -129,10 +126,7 @@ class Masked(ObjectiveSpec):
         return self.mask.expected_fraction(positions, num_codes)
 
     def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
-        """Return a batch with the chosen codes in the loss; images with nothing in the loss have weight 0.
-
-        Raises ValueError for a mask of a wrong shape, and for more masked positions than `max_positions`.
-        """
+        """Return a batch with the chosen codes in the loss; images with nothing in the loss have weight 0."""
         drawn = self._draw(images, codec, generator)
         self._check_counts(drawn.loss_mask)
         shown = drawn.apply(images, codec.grid) if self.random_rate else images
@@ -165,9 +159,6 @@ class Masked(ObjectiveSpec):
         return positions - self.mask.max_positions(1, positions, num_codes)
 
     def _check_counts(self, chosen: Mask) -> None:
-        """Raise ValueError for a mask policy with too low a bound, of which the loss would miss positions, or
-        with another number than its fixed one.
-        """
         (images, positions, num_codes), counts = chosen.shape, chosen.any(-1).sum(1)
         bound, most = (self.mask.max_positions(count, positions, num_codes) for count in (1, images))
         wrong = counts[counts != bound if self.mask.fixed_count else counts > bound].tolist()
@@ -196,9 +187,7 @@ class Masked(ObjectiveSpec):
 
 @register("none", "unknown")
 class NoObjective(ObjectiveSpec):
-    """Masks nothing and predicts nothing: an imported network that was trained on class labels, or that came
-    without its decoder. It can be probed, analyzed and fine-tuned on classes.
-    """
+    """Masks and predicts nothing: an imported network without a decoder, or trained on class labels."""
 
     @property
     def corruption(self) -> MaskingSpec:

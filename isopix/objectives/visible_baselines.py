@@ -43,9 +43,7 @@ def nearest_visible(batch: MaskedCodes) -> CodeMap:
 
 
 class VisibleHistogram(CountBaseline):
-    """The histogram of the visible codes of an image in the same channel, weighted by distance**-3, mixed
-    with a tenth of the unigram.
-    """
+    """The channel's visible codes in an image, weighted by distance**-3, with a tenth of the unigram."""
 
     name = "visible histogram"
 
@@ -67,7 +65,6 @@ class VisibleHistogram(CountBaseline):
         return self._mixed(batch, _weighted(batch.codes * batch.visible), self.unigram.mean(batch))
 
     def _mixed(self, batch: MaskedCodes, sums: CodeValues, unigram: CodeValues) -> CodeValues:
-        """Return weighted sums over visible codes as means, mixed with the unigram."""
         total = _weighted(batch.visible)
         mixed = (1 - UNIGRAM_WEIGHT) * sums / total.clamp(min=EPSILON) + UNIGRAM_WEIGHT * unigram
         seen = rearrange(batch.visible, "b c r s -> b c (r s)").any(-1)[..., None, None]
@@ -118,9 +115,7 @@ def _own_by_pairs(batch: MaskedCodes) -> CodeValues:
 
 
 def exact_matches(batch: MaskedCodes, modes: Sequence[int]) -> dict[str, float]:
-    """Return the fraction of codes in the loss that equal the nearest visible code, and, given the most
-    frequent value of each channel, that equal this one.
-    """
+    """Return the fractions of codes in the loss that equal the nearest visible code, and the mode."""
     predictions = {"nearest visible": nearest_visible(batch)}
     if modes:
         predictions["most frequent value"] = torch.tensor(modes)[:, None, None].expand_as(batch.codes)

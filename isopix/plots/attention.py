@@ -1,7 +1,4 @@
-"""Attention maps, attention rollout and attention distance, relative to uniform attention.
-
-The numbers are those of the attention analyses, as written to JSON.
-"""
+"""Attention maps, attention rollout and attention distance, relative to uniform attention."""
 
 import base64
 import io
@@ -42,9 +39,8 @@ SPREAD = 0.28  # layers, over which the heads of a layer, or its attentions, are
 def plot_attention_maps(numbers: Numbers) -> Figure:
     """Plot the image and the attention maps of each query position, a row per head and a column per layer.
 
-    Colors show attention / uniform attention on one scale, linear up to 1 and logarithmic above, as
-    log(1 + x). Below each map is its entropy as a fraction of that of uniform attention. Positions that may
-    not be attended to are gray.
+    Colors show attention / uniform attention as log(1 + x), gray where none is allowed; below each map is its
+    entropy as a fraction of that of uniform attention.
     """
     queries = numbers["queries"]
     ratios = [_ratio(np.array(query["heads"]), np.array(query["uniform"])[:, None]) for query in queries]
@@ -69,9 +65,7 @@ def plot_attention_maps(numbers: Numbers) -> Figure:
 
 @style.figure_style()
 def plot_attention_rollout(numbers: Numbers) -> Figure:
-    """Plot for each query position the image, its attention rollout divided by the rollout of uniform
-    attention, on one logarithmic scale, and the image weighted by it.
-    """
+    """Plot for each query position the image, its rollout / that of uniform attention, and both combined."""
     queries = numbers["queries"]
     ratios = [_ratio(np.array(query["rollout"]), np.array(query["uniform"])) for query in queries]
     figure, panels = _panels(len(queries), ("image", "rollout", "image × rollout"), numbers)
@@ -93,10 +87,7 @@ def plot_attention_rollout(numbers: Numbers) -> Figure:
 @style.figure_style()
 def plot_attention_distance(numbers: Numbers) -> Figure:
     """Plot mean attention distance (Vision Transformer, figure 7, right) and entropy of every head, with
-    their standard deviations over images.
-
-    Lines show the mean of each layer, for axial attention of rows and of columns, and uniform attention. The
-    axes end where the values end.
+    standard deviations over images, the mean of each layer, and uniform attention.
     """
     figure = style.new_figure(3.2)
     left, right = figure.subplots(1, 2)
@@ -117,9 +108,7 @@ def plot_attention_distance(numbers: Numbers) -> Figure:
 
 
 def _by_attention(layers: Sequence[Numbers], read: Any) -> dict[str, dict[int, Weights]]:
-    """Return the means and standard deviations [2 heads] of each layer, by the name of its attention: empty,
-    or `rows` and `columns`.
-    """
+    """Return means and deviations [2 heads] of each layer by attention: empty, or `rows` and `columns`."""
     found: dict[str, dict[int, Weights]] = {}
     for layer in layers:
         number, _, name = str(layer["layer"]).partition(" ")
@@ -158,12 +147,10 @@ def _plot_heads(
 
 
 def _ratio(weights: Weights, uniform: Weights) -> Any:
-    """Return weights / uniform weights, masked where a position may not be attended to."""
     return np.ma.masked_array(weights, np.broadcast_to(uniform == 0, weights.shape)) / uniform
 
 
 def _relative_entropies(query: Numbers) -> Weights:
-    """Return the entropy of each map by layer and head, divided by that of uniform attention."""
     uniform = np.log(np.count_nonzero(np.array(query["uniform"]), axis=(1, 2)))[:, None]
     entropies = np.array(query["entropies"], dtype=float)
     return np.divide(entropies, uniform, out=np.ones_like(entropies), where=uniform > 0)
@@ -180,9 +167,6 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
 
 
 def _panels(rows: int, titles: Sequence[str], numbers: Numbers, *, heads: bool = False) -> tuple[Figure, Any]:
-    """Return a figure and its dense grid of empty panels under the titles of its columns, with room for a
-    color bar at the right and, for maps of `heads`, for their names, numbers and a key at the bottom.
-    """
     map_rows, map_cols = numbers["grid"]
     top = TITLE_HEIGHT + EXTRA_LINE * any("\n" in title for title in titles)
     gap, below = (NAME_WIDTH, BELOW) if heads else (0.0, 0.0)
@@ -206,7 +190,6 @@ def _panels(rows: int, titles: Sequence[str], numbers: Numbers, *, heads: bool =
 
 
 def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequence[float]) -> None:
-    """Draw the color bar of multiples of uniform attention at the right, with a line at 1."""
     width, height = figure.get_size_inches()
     top = figure.axes[0].get_position().y1
     length = min(2.4, height * top - 0.07)
@@ -229,7 +212,6 @@ def _show_map(axes: Axes, values: Any, position: PositionLabel, colors: Colormap
 
 
 def _show_image(axes: Axes, image: Any, position: PositionLabel, patch_size: int, **colors: Any) -> None:
-    """Draw an image with its query position; the class token has none: the whole image is framed."""
     axes.imshow(image, interpolation="nearest", **colors)
     if isinstance(position, str):
         axes.spines[:].set(visible=True, color=style.COLORS[1], linewidth=1.2)

@@ -1,6 +1,4 @@
-"""Inductive biases: translation error, permutation error and receptive field by layer; contrasts of networks
-as a forest plot.
-"""
+"""Inductive biases by layer: translation error, permutation error, receptive field; and forest plots."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -55,9 +53,7 @@ class ForestRow(NamedTuple):
 
 @style.figure_style()
 def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
-    """Plot the `inductive_biases` analysis of one network, with references: 1 for the errors, which is no
-    better than random pairs, and a uniform receptive field.
-    """
+    """Plot the biases of one network, with references: an error of 1, and a uniform receptive field."""
     figure = style.new_figure(HEIGHT)
     for axes, panel, color in zip(figure.subplots(1, len(PANELS)), PANELS, style.COLORS, strict=False):
         _line(axes, panel[0], numbers["layers"], color)
@@ -69,9 +65,7 @@ def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
 def compare_inductive_biases(
     networks: Mapping[str, Layers], uniform: float, stds: Mapping[str, Layers] | None = None
 ) -> Figure:
-    """Plot the inductive biases of several networks by name, blocks in the order of all figures, with
-    `uniform` as the reference of the receptive field; `stds` are the lengths of error bars.
-    """
+    """Plot the inductive biases of networks by name; `stds` are the lengths of error bars."""
     figure = style.new_figure(COMPARISON_HEIGHT)
     figure.set_layout_engine("constrained", w_pad=0.1)
     panels = figure.subplots(1, len(PANELS))
@@ -98,7 +92,6 @@ def _line(
 
 
 def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float) -> None:
-    """Draw the reference of a panel, and set its title, labels and limits."""
     key, title, ylabel, name = panel
     reference = uniform if key == "receptive_field_mean" else 1.0
     top = max(axes.dataLim.y1, reference) or 1.0  # of a single position
@@ -113,8 +106,7 @@ def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float) -> Non
 @style.print_style()
 def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
     """Plot where a change of the central position shows, as fractions by (row, column) offset and on a
-    logarithmic scale, for one layer of each network by name. Smaller fractions are white, and offsets with 0
-    samples are gray.
+    logarithmic scale, for one layer of each network by name; gray without samples.
     """
     figure = style.new_figure(1.8 + 4.6 / max(3, len(networks)))
     panels = figure.subplots(1, len(networks), squeeze=False)[0]
@@ -143,9 +135,7 @@ def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
 
 @style.print_style()
 def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
-    """Plot rows of contrasts by the label of their axis, which has their unit; each panel shows zero and,
-    shaded, effects smaller than the stated ones.
-    """
+    """Plot contrasts by the label of their axis, zero, and, shaded, effects smaller than the stated ones."""
     counts = [len(rows) for rows in panels.values()]
     figure = style.new_figure(ROW_HEIGHT * sum(counts) + PANEL_HEIGHT * len(panels) + 0.4)
     all_axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=counts)[:, 0]

@@ -60,10 +60,8 @@ def plot_loss(
     loss_key: str = "loss_nats",
     baselines: Mapping[str, float] | None = None,
 ) -> Figure:
-    """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`.
-
-    A dotted line at ln `vocab_size` marks the untrained loss, if given, and other lines those of
-    `baselines` by name. `loss_key` is the field of the records that holds the loss.
+    """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`, with
+    lines at ln `vocab_size`, the untrained loss, and at `baselines` by name.
     """
     figure, axes = _new_axes()
     if vocab_size is not None:
@@ -96,10 +94,7 @@ def plot_loss(
 
 @style.figure_style()
 def plot_probe_accuracy(probes: Mapping[str, Probe]) -> Figure:
-    """Plot test accuracy with 95 % intervals by layer, for each run by name; the best layer is ringed.
-
-    Baselines: the untrained network, raw pixels and the majority class.
-    """
+    """Plot test accuracy with 95 % intervals by layer, for each run by name; the best layer is ringed."""
     figure, axes = _new_axes()
     labels: dict[CurveLabel, None] = {}
     for (name, probe), color in zip(probes.items(), cycle(style.COLORS), strict=False):
@@ -113,7 +108,6 @@ def plot_probe_accuracy(probes: Mapping[str, Probe]) -> Figure:
 
 
 def _probe_curves(axes: Axes, probe: Probe, name: str, color: str, *, alone: bool) -> Iterable[CurveLabel]:
-    """Draw the curves of a probe and of its baselines that have layers, and the levels of others."""
     layers, test = _by_layer(probe.network)
     low, high = zip(*(score.interval for score in probe.network.layers), strict=True)
     axes.fill_between(layers, low, high, color=color, alpha=0.16, linewidth=0)
@@ -167,12 +161,10 @@ def plot_finetuning_accuracy(
 
 @style.figure_style()
 def plot_accuracy_vs_loss(runs: Mapping[str, Sequence[ProbePoint]], *, unit: str = "code") -> Figure:
-    """Plot probe accuracy with its 95 % interval against validation loss in nats per `unit`, a line per run
-    (iGPT figure 3).
+    """Plot probe accuracy with its 95 % interval against validation loss, a line per run (iGPT figure 3).
 
-    The loss decreases to the right, as in the paper. The untrained network, whose loss is far higher, is a
-    horizontal line. Labels show the last accuracy of each run, and Spearman's correlation of its trained
-    points with an interval that is too narrow, as they are not independent.
+    The loss decreases to the right, as in the paper. Labels show the last accuracy of each run, and
+    Spearman's correlation with an interval that is too narrow, as points of a run are not independent.
     """
     figure, axes = _new_axes()
     labels: list[CurveLabel] = []
@@ -269,7 +261,6 @@ def _points(records: Sequence[LogRecord], kind: str, split: str | None, key: str
 
 
 def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel]) -> None:
-    """Show accuracies from 0 to some space above the highest."""
     highest = max([axes.dataLim.y1, *(label.y for label in labels)])
     style.percent_ticks(axes.yaxis)
     axes.set_ylim(0, min(1.04, 1.2 * highest))
@@ -285,5 +276,4 @@ def _ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:
 
 
 def _by_layer(scores: Any) -> Float[np.ndarray, "2 layers"]:
-    """Return layers and test accuracies."""
     return np.array([(each.layer, each.test_accuracy) for each in scores.layers]).T

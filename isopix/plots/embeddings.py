@@ -31,9 +31,7 @@ def plot_embedding_pca(numbers: Numbers) -> Figure:
 
 @style.figure_style()
 def plot_filters(numbers: Numbers) -> Figure:
-    """Plot the principal components of patch-embedding filters with the fraction of variance that each
-    explains (Vision Transformer, figure 7, left).
-    """
+    """Plot the principal components of patch-embedding filters (Vision Transformer, figure 7, left)."""
     images = np.array(numbers["components"], dtype=float)
     rows = -(-len(images) // FILTERS_PER_ROW)
     figure = style.new_figure(rows * 1.14)
@@ -48,9 +46,7 @@ def plot_filters(numbers: Numbers) -> Figure:
 
 @style.figure_style()
 def plot_tables(numbers: Numbers) -> Figure:
-    """Plot the projections of a palette's colors onto pairs of components, or of the levels of each code (the
-    first four of more) onto the first components; the last panel shows the cumulative explained variance.
-    """
+    """Plot colors of a palette, or levels of codes, on principal components, and their explained variance."""
     tables = numbers["tables"]
     figure = style.new_figure(2.45)
     if "colors" in numbers:
@@ -79,9 +75,7 @@ def plot_tables(numbers: Numbers) -> Figure:
 
 @style.figure_style()
 def plot_position_similarity(numbers: Numbers) -> Figure:
-    """Plot the cosine similarity of positions to all others, each map at its position (Vision Transformer,
-    figure 7, center).
-    """
+    """Plot the cosine similarity of each position to all others (Vision Transformer, figure 7, center)."""
     maps = np.array(numbers["maps"], dtype=float)
     map_rows, map_cols, rows, cols = maps.shape
     gap = max(1, round(MAP_GAP * max(rows, cols)))
@@ -106,9 +100,7 @@ def plot_position_similarity(numbers: Numbers) -> Figure:
 
 @style.figure_style()
 def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float, float]]) -> Figure:
-    """Plot the similarity of each pair of levels of encodings by name, with level 0 at the top left as in the
-    paper, and below it distance preservation, a rank correlation ρ, and effective rank.
-    """
+    """Plot the similarity of pairs of levels by encoding, with distance preservation ρ and effective rank."""
     cols = min(ENCODINGS_PER_ROW, len(encodings))
     rows = -(-len(encodings) // cols)
     side = (style.PAGE_WIDTH - 0.9) / cols

@@ -46,9 +46,7 @@ class Group(NamedTuple):
 
 
 class MappedImages(NamedTuple):
-    """Images under a caption, with the nats per pixel of each on a grid, NaN where nothing was predicted, and
-    with their names and scores, which are written below the images and the maps.
-    """
+    """Images under a caption, their nats per pixel on a grid (NaN: not predicted), names and scores."""
 
     caption: str
     images: Images
@@ -87,8 +85,8 @@ def side_by_side(parts: Mapping[str, Sequence[Images]], mask: PixelMask | None =
 def reconstruction_grid(
     originals: Images, mask: PixelMask, predictions: Mapping[str, Images], targets: Images
 ) -> Image.Image:
-    """Return for each image the original, the masked image, predictions by name, of models (inductive biases
-    of small isotropic nets, figure 1) or without learning, and the target where it differs from the original.
+    """Return for each image the original, the masked image, predictions by name (inductive biases of small
+    isotropic nets, figure 1), and the target where it differs.
     """
     others = {name: [images] for name, images in predictions.items()}
     if not torch.equal(targets, originals):
@@ -97,9 +95,7 @@ def reconstruction_grid(
 
 
 def surprise_grid(columns: Sequence[MappedImages]) -> Image.Image:
-    """Return for each caption the images with their maps, all on one scale from 0, which the second caption
-    names.
-    """
+    """Return for each caption the images with their maps, all on one scale from 0."""
     known = [each.maps for each in columns if not np.isnan(each.maps).all()]
     top = max((float(np.nanquantile(each, MAP_QUANTILE)) for each in known), default=1.0)
     blocks = 2 if len(columns[0].images) > 2 else 1
@@ -123,9 +119,7 @@ def overlay_maps(images: Images, maps: Maps, top: float, scale: int = 1) -> Tile
 
 
 def _num_blocks(count: int, columns: int) -> int:
-    """Return how many of `count` blocks of `columns` columns to put side by side, such that the grid is about
-    twice as wide as high, preferably without an incomplete line.
-    """
+    """Return how many blocks side by side make a grid twice as wide as high, if possible with full lines."""
 
     def cost(blocks: int) -> tuple[float, int]:
         lines = math.ceil(count / blocks)
@@ -184,10 +178,7 @@ def _cover_masked(tiles: Tiles, mask: PixelMask, scale: int) -> Tiles:
 
 
 def image_grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
-    """Return groups side by side, one image per line, in `blocks` blocks that are filled line by line.
-
-    Every image has a frame, so that it does not merge with others or with the page.
-    """
+    """Return framed groups, one image per line, in `blocks` blocks that are filled line by line."""
     columns = [column for group in groups for column in group.columns]
     height, width = (side + 2 * FRAME for side in columns[0].shape[1:3])
     header = MAX_FONT_SIZE + 16 if any(group.caption for group in groups) else 0
@@ -215,7 +206,6 @@ def image_grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
 
 
 def _caption_font(draw: ImageDraw.ImageDraw, groups: Sequence[Group], width: int) -> Any:
-    """Return the largest font in which all captions fit above their columns; None if none does."""
     for size in range(MAX_FONT_SIZE, MIN_FONT_SIZE - 1, -1):
         font = ImageFont.load_default(size)
         if all(draw.textlength(each.caption, font) <= len(each.columns) * width for each in groups):

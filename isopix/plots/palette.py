@@ -131,7 +131,6 @@ def _scatter(axes: Axes, coordinates: tuple[Tensor, Tensor], colors: PaletteColo
 
 
 def _usage_bar(axes: Axes, colors: PaletteColors, counts: Int[Tensor, " K"], lightness: Tensor) -> None:
-    """Plot each color with a width proportional to its number of pixels, from dark to light."""
     order = lightness.argsort()
     widths = counts[order] / counts.sum().clamp(min=1)
     faces = (colors[order] / 255).numpy()

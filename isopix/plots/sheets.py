@@ -32,10 +32,7 @@ class SheetLine(NamedTuple):
 
 
 def plot_contact_sheet(title: str, lines: Sequence[SheetLine]) -> Image.Image:
-    """Return the sheet: `title`, then each line with its label on the left, broken after `COLUMNS` pictures.
-
-    Lines without a title have no space for a label.
-    """
+    """Return the sheet: each line with its label on the left, if any, broken after `COLUMNS` pictures."""
     left = MARGIN + (LABEL_WIDTH if any(line.title for line in lines) else 0)
     rows = [max(1, -(-len(line.pictures) // COLUMNS)) for line in lines]
     width = left + COLUMNS * (CELL + GAP) - GAP + MARGIN
@@ -75,10 +72,7 @@ def plot_pairs(
 
 @style.figure_style()
 def plot_image_sizes(sizes: Mapping[tuple[int, int], int]) -> Figure:
-    """Plot the numbers of images by width and by height, in pixels, from those of each (width, height).
-
-    Bins are of equal width of whole pixels; one bar is where there is one value.
-    """
+    """Plot the numbers of images by width and by height, in pixels, from those of each (width, height)."""
     figure = style.new_figure(2.6)
     panels, counts = figure.subplots(1, 2, sharey=True), list(sizes.values())
     for axes, name, color, values in zip(
@@ -106,7 +100,6 @@ def _new_sheet(title: str, width: int, height: int) -> tuple[Image.Image, ImageD
 
 
 def _picture(images: Images, index: int) -> Image.Image:
-    """Return an image, every pixel an integer number of screen pixels, or made smaller than its place."""
     picture = Image.fromarray(images[index].movedim(0, 2).contiguous().numpy())
     scale = CELL // max(picture.size)
     if not scale:
@@ -118,7 +111,6 @@ def _picture(images: Images, index: int) -> Image.Image:
 def _place(
     sheet: Image.Image, draw: ImageDraw.ImageDraw, picture: Image.Image, corner: tuple[int, int]
 ) -> None:
-    """Draw a picture at the center of its place, with a frame that separates white ones from the sheet."""
     x = corner[0] + (CELL - picture.width) // 2
     y = corner[1] + (CELL - picture.height) // 2
     sheet.paste(picture, (x, y))

@@ -1,7 +1,5 @@
 """Results of a study of many networks: accuracy against loss, by depth and by layer (inductive biases of
-small isotropic nets, figures 4, 6 and 7).
-
-The marks are those of `study_marks`. Error bars are standard deviations over seeds.
+small isotropic nets, figures 4, 6 and 7). Error bars are standard deviations over seeds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -93,9 +91,7 @@ def plot_study_loss(pools: Sequence[PoolResults]) -> Figure:
 
 @style.print_style()
 def plot_study_depth(results: PoolResults, block: str = "conv") -> Figure:
-    """Plot the accuracy of the best layer by depth, and that of every layer of the networks of one block, a
-    column per encoding (figure 6).
-    """
+    """Plot accuracy of the best layer by depth, and of every layer for one block, by encoding (figure 6)."""
     depths = sorted({each.depth for each in results.trained})
     figure = style.new_figure(2 * (ROW_HEIGHT + LABEL_HEIGHT) + LEGEND_HEIGHT)
     panels = figure.subplots(2, len(results.encodings), sharey="row", sharex="row", squeeze=False)
@@ -121,9 +117,7 @@ def plot_study_depth(results: PoolResults, block: str = "conv") -> Figure:
 
 @style.print_style()
 def plot_study_layers(results: PoolResults, blocks: Sequence[str], max_depth: int) -> Figure:
-    """Plot the accuracy of every layer of the deepest networks of each block up to `max_depth`: a row per
-    encoding, a column per block; the trained networks of the other encodings are pale (figure 7).
-    """
+    """Plot accuracy of every layer of the deepest networks, by encoding (row) and block (figure 7)."""
     encodings, depths = (
         results.encodings,
         {each: deepest(results.trained, each, max_depth) for each in blocks},
@@ -156,7 +150,6 @@ def plot_study_layers(results: PoolResults, blocks: Sequence[str], max_depth: in
 def _layers_by_encoding(
     axes: Axes, results: PoolResults, architecture: tuple[str, int], encoding: str
 ) -> None:
-    """Draw networks of this block and depth with one encoding, and pale trained ones with the others."""
     for each, hollow in _trained_and_not(results):
         color = ENCODING_COLORS.get(each.encoding, style.MUTED_COLOR)
         if (each.block, each.depth) != architecture:
@@ -178,7 +171,6 @@ def _trained_and_not(results: PoolResults) -> list[tuple[TrialGroup, bool]]:
 
 
 def _losses(axes: Axes, networks: Sequence[TrialGroup]) -> None:
-    """Draw a point for each network, connected with itself before training."""
     for each in networks:
         ends = [each.untrained.mean, each.accuracy.mean]
         axes.plot([each.loss.mean] * 2, ends, color=block_color(each.block), linewidth=0.7, alpha=0.35)
@@ -207,7 +199,6 @@ def _curve(
 
 
 def _errors(values: Sequence[MeanStd]) -> list[float] | None:
-    """Return standard deviations; None if no network has several seeds."""
     return [each.std for each in values] if any(each.seeds > 1 for each in values) else None
 
 
@@ -217,9 +208,6 @@ def _layer_axis(axes: Axes) -> None:
 
 
 def _finish(row: NDArray[Any], label: str, baselines: Mapping[str, float], top: float = 0.0) -> None:
-    """Format the axis of accuracies of a row, from 0 to the largest network or baseline, and draw the
-    baselines with their names to the right of the last panel.
-    """
     top = max([top, *(axes.dataLim.y1 for axes in row), *baselines.values()])
     row[0].set(ylabel=label, ylim=(0, 1.05 * top))
     row[0].yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 4, 5, 10]))
@@ -241,9 +229,7 @@ def _finish(row: NDArray[Any], label: str, baselines: Mapping[str, float], top: 
 
 
 def merge_baselines(baselines: Mapping[str, float], width: float) -> dict[str, float]:
-    """Return baselines by display name in ascending order; those within `width` of the one below are one, as
-    `PCA = raw pixels`, at their mean.
-    """
+    """Return baselines in ascending order; those within `width` of the one below are one, at their mean."""
     groups: list[dict[str, float]] = []
     for name, value in sorted(baselines.items(), key=lambda item: item[1]):
         if groups and value - max(groups[-1].values()) <= width:
@@ -275,7 +261,6 @@ def _dash_keys(depths: Iterable[int]) -> list[Artist]:
 
 
 def _legends(figure: Figure, left: Sequence[Artist], right: Sequence[Artist]) -> None:
-    """Add a legend of each list below the panels, and set the size of all ticks."""
     look: Any = {"handletextpad": 0.6, "labelspacing": 0.35, "handlelength": 1.8}
     figure.legend(handles=left, loc="outside lower left", **look)
     figure.legend(handles=right, loc="outside lower right", **look)

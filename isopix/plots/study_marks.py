@@ -1,7 +1,5 @@
-"""Marks of the figures of a study: what colors, markers, sizes and dashes mean.
-
-Color: block, or encoding in panels of one block; marker: encoding; size of a point and dash of a line: depth;
-hollow: untrained. They mean the same in all figures.
+"""Marks of the figures of a study: color is the block, or encoding in panels of one block; marker: encoding;
+size of a point and dash of a line: depth; hollow: untrained.
 """
 
 from collections.abc import Iterable, Mapping

@@ -43,9 +43,7 @@ def _leaves(numbers: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple
 def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     """Return the `<svg>` element of a figure; `name` makes its ids unique on the page.
 
-    The text, muted and grid colors become the page's variables --ink, --quiet and --rule; text in another
-    color is mixed with --ink, to be read on light and dark. The drawing is never so narrow that its text is
-    too small to read.
+    Colors become the page's variables --ink, --quiet and --rule, to be read on light and dark.
     """
     text = render_svg(figure, transparent=True)
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)

@@ -25,10 +25,7 @@ SHARDING_KEY, OFFSETS_KEY = "DCP_SHARDING_INFO", "saved_offsets"  # of torch.dis
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Return the arrays of a file by name; the one of a `.npy` file has the name "".
-
-    Raises ValueError for any other content, with a one-line message.
-    """
+    """Return the arrays of a file by name; the one of a `.npy` file has the name ""."""
     try:
         with warnings.catch_warnings(), path.open("rb") as file:
             warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
@@ -59,9 +56,7 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def write_npy(path: Path, parts: Iterable[NDArray[Any]]) -> None:
-    """Write the rows of all parts as one array, by plain writes: a full disk raises OSError, where it would
-    kill a process that writes to a memory map.
-    """
+    """Write the rows of all parts as one array; not to a memory map, where a full disk kills the process."""
     with path.open("wb") as file:
         rows = 0
         for part in parts:
@@ -85,10 +80,7 @@ def open_memmap(path: Path) -> Tensor:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write tensors, with the permissions of any new file; they are on the disk when this returns.
-
-    CPU tensors are not copied. Raises OSError.
-    """
+    """Write tensors, with the permissions of any new file; they are on the disk when this returns."""
     seen: set[int] = set()
     unshared = {name: _unshared(tensor, seen) for name, tensor in tensors.items()}
     path.touch()
@@ -113,8 +105,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def read_shards(paths: Sequence[Path]) -> dict[str, Tensor]:
     """Return the tensors of one file, or of shards as `torch.distributed.checkpoint` writes them, whose
     metadata have the offsets of the rows in each.
-
-    Raises ValueError that begins with a file's name, or names a tensor of which rows are missing.
     """
     parts: dict[str, dict[int, Tensor]] = {}
     for path in paths:
@@ -128,7 +118,6 @@ def read_shards(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def _joined(name: str, rows: Mapping[int, Tensor]) -> Tensor:
-    """Return the parts of a tensor by the index of their first row, each beginning where another ends."""
     if len(rows) == 1 and 0 in rows:
         return rows[0]
     ordered = [rows[first] for first in sorted(rows)]

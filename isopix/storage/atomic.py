@@ -1,6 +1,4 @@
-"""Atomic writes that survive a kill or a power failure, as bytes reach the disk before their name does, and
-locks: one process at a time writes into a folder.
-"""
+"""Atomic writes that survive a kill or a power failure, and locks: one process at a time in a folder."""
 
 import csv
 import errno
@@ -35,9 +33,7 @@ def temporary_path(path: Path) -> Path:
 
 
 def temporary_target(path: Path) -> str | None:
-    """Return the name for which a process that has ended was writing `path`; None if it is still running, and
-    for a path of another form.
-    """
+    """Return the name for which a process that has ended was writing `path`; None if it still runs."""
     match = TEMPORARY_NAME.fullmatch(path.name)
     return None if match is None or is_another_process(int(match["pid"])) else match["target"]
 
@@ -119,10 +115,8 @@ def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
 
 
 def open_file(path: Path, flags: int) -> io.FileIO:
-    """Open a regular file without buffering, with the flags of `os.open`, to read it or to append to it.
-
-    Raises ValueError for a device, a pipe, a folder, and a symbolic link that these flags do not follow;
-    OSError if it cannot be opened.
+    """Open a regular file without buffering, with the flags of `os.open`; ValueError for a device, a pipe, a
+    folder or a forbidden link.
     """
     try:
         descriptor = os.open(path, flags, 0o666)
@@ -147,10 +141,7 @@ def fsync_folder(folder: Path) -> None:
 
 @contextmanager
 def temporary_folder(target: Path, what: str) -> Iterator[Path]:
-    """Yield a new folder next to `target`, to be filled and renamed to it, and delete it if it was not.
-
-    A full disk raises RuntimeError that says that `what` did not fit.
-    """
+    """Yield a new folder next to `target`, to be filled and renamed to it; it is deleted if it was not."""
     temporary = temporary_path(target)
     with report_disk_full(what, target.parent):
         try:
@@ -180,12 +171,11 @@ def report_disk_full(what: str, folder: Path) -> Iterator[None]:
 def exclusive_lock(
     folder: Path, description: str, *, name: str = LOCK_FILE, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Hold the lock file `name` of `folder`; raises ValueError that names the process that holds it, or calls
-    `waiting` with the message and waits for its end.
+    """Hold the lock file `name` of `folder`, or raise ValueError, or call `waiting` with the message and
+    wait.
 
-    `description` says what the folder is, for the message. The operating system releases the lock when the
-    process ends, however it ends. The file is not deleted: a third process could otherwise lock a new file
-    of that name while a second one holds the old.
+    The operating system releases the lock however the process ends. The file is not deleted: a third process
+    could otherwise lock a new one while a second holds the old.
     """
     path = folder / name
     lock = FileLock(path, blocking=False, fallback_to_soft=False, preserve_lock_file=True)
@@ -227,7 +217,6 @@ def _open_file(path: str, flags: int) -> int:
 
 
 def _owner(text: str) -> str:
-    """Return who holds the lock, if its name is written already."""
     try:
         owner = json.loads(text)
     except ValueError:

@@ -34,8 +34,8 @@ def default_cache() -> Path:
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
     """Create the folder `target` with the files that `write` puts into an empty folder.
 
-    The manifest has the values that `write` returns and the hash of every file. If another process creates
-    the folder first, its content is kept. What killed processes left beside it is deleted. Raises OSError.
+    The manifest has the values that `write` returns and the hash of every file. The first of several
+    processes wins.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target.parent)
@@ -48,7 +48,6 @@ def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> 
 
 
 def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
-    """Write the manifest of the files of a folder, and rename it."""
     files = {path.name: path for path in sorted(folder.iterdir()) if path.name not in UNHASHED}
     text = json.dumps({**values, "files": hash_files(files)}, sort_keys=True)
     (folder / MANIFEST_FILE).write_text(json.dumps({"hash": hash_bytes(text.encode()), "manifest": text}))
@@ -62,9 +61,7 @@ def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Delete the temporary folders of processes of this host that have ended, and of others that have not
-    been written to for a day.
-    """
+    """Delete folders of ended processes of this host, and others not written to for a day."""
     for folder in parent.glob(".writing-*"):
         with suppress(OSError):
             if _has_ended(folder) or _is_old(folder):
@@ -72,9 +69,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _has_ended(folder: Path) -> bool:
-    """Return whether it is known that the process in the name of a folder has ended. One with the id of this
-    process may be this one, or an earlier one in a container.
-    """
+    """Whether the process in a folder's name has ended; one of this id may be another, in a container."""
     match = TEMPORARY_NAME.fullmatch(folder.name)
     if match is None or match["host"] != socket.gethostname() or int(match["pid"]) == os.getpid():
         return False
@@ -87,10 +82,7 @@ def _is_old(folder: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of an artifact, or None if the folder does not exist or a hash differs.
-
-    The files of a large artifact are hashed only if their sizes or times have changed since the last time.
-    """
+    """Return the manifest; None if the folder is missing or a hash differs (of files that have changed)."""
     try:
         stored = json.loads((folder / MANIFEST_FILE).read_text())
         text = stored["manifest"]
@@ -131,9 +123,7 @@ def _remember_verified(folder: Path, stamps: Stamps) -> None:
 
 
 def folder_problem(folder: Path) -> str:
-    """Return in one line what does not work in a folder; empty if a file is replaced by another, and a lock
-    that is held cannot be taken again. The folder is created; nothing is left in it.
-    """
+    """Return in a line what does not work in a folder, which is created: replacing files, or locks."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix=".test-") as name:

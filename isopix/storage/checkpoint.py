@@ -68,9 +68,8 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint atomically: `<group>.safetensors`, `<record>.json`, then `manifest.json`.
 
-    `write_shards` may add groups whose tensors are in several files: `<group>/<shard>.safetensors`. A kill at
-    any time leaves the complete folder or none; an older folder of that name is replaced. Raises RuntimeError
-    if the disk is full.
+    `write_shards` may add groups in several files: `<group>/<shard>.safetensors`. A kill at any time leaves
+    the complete folder or none; an older folder of that name is replaced.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     recover(folder.parent, folder.name)
@@ -84,10 +83,7 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> Checkpoint:
-    """Return all records and all tensors, or those of some groups, of which `optional` ones may be missing.
-
-    Raises DamagedCheckpointError, a ValueError, that names a file without the hash of the manifest.
-    """
+    """Return all records, and tensors, or those of groups; DamagedCheckpointError names a changed file."""
     with _reported_as_damage(folder):
         entries = _read_manifest(folder)
         files: dict[str, list[Path]] = {}  # of each group: one, or its shards
@@ -110,10 +106,7 @@ def load_latest(
     check: Callable[[Checkpoint], None] = lambda found: None,
     optional: Collection[str] = (),
 ) -> LatestCheckpoint:
-    """Load the latest intact checkpoint whose content passes `check`, which raises DamagedCheckpointError.
-
-    Raises DamagedCheckpointError if there are some, all damaged, and what else `check` raises.
-    """
+    """Load the latest intact checkpoint whose content passes `check`, which raises DamagedCheckpointError."""
     damaged: list[DamagedCheckpointError] = []
     for folder in _latest_first(checkpoints):
         try:
@@ -193,7 +186,6 @@ def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the safetensors and JSON files; others in the folder are ignored."""
     found = sorted([*folder.glob("*"), *folder.glob("*/*")])
     return [path for path in found if FILE_NAME.fullmatch(_name(folder, path)) and path.name != MANIFEST]
 
@@ -220,7 +212,6 @@ def _latest_first(checkpoints: Path) -> list[Path]:
 
 @contextmanager
 def _reported_as_damage(folder: Path) -> Iterator[None]:
-    """Turn what the checks below and the readers raise into DamagedCheckpointError."""
     try:
         yield
     except OSError as error:
@@ -232,7 +223,6 @@ def _reported_as_damage(folder: Path) -> Iterator[None]:
 
 
 def _read_manifest(folder: Path) -> Entries:
-    """Return the files of the checkpoint; raises if the folder has other safetensors or JSON files."""
     if not folder.is_dir():
         raise ValueError("is not a folder" if folder.exists() else "does not exist")
     if not (folder / MANIFEST).is_file():

@@ -13,11 +13,7 @@ PICKLE_PATTERN = "pytorch_model*.bin"  # downloaded only where there are no safe
 
 
 def resolve_path(name_or_path: str | os.PathLike[str], kind: str = "run folder") -> Path:
-    """Return a local folder as it is, or the local copy of a model on the Hub, in the Hub's own cache.
-
-    `kind` is the folder that messages expect. Raises ValueError if it is neither, RuntimeError if the model
-    cannot be downloaded.
-    """
+    """Return a local folder as it is, or the local copy of a model on the Hub, in the Hub's own cache."""
     path = Path(name_or_path)
     if path.exists():
         return path
@@ -29,10 +25,7 @@ def resolve_path(name_or_path: str | os.PathLike[str], kind: str = "run folder")
 
 
 def upload(folder: Path, name: str, *, private: bool) -> str:
-    """Upload the files of a folder to the Hub model `name`, created if missing, and return its URL.
-
-    Raises ValueError for an invalid name, RuntimeError if the upload fails.
-    """
+    """Upload the files of a folder to the Hub model `name`, created if missing, and return its URL."""
     if not REPO_ID.fullmatch(name):
         raise ValueError(f"'{name}' is not a Hub model name; use owner/name")
     hub = _huggingface_hub(name)

@@ -14,8 +14,6 @@ Step = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class _Record(BaseModel):
-    """What records of any kind have."""
-
     model_config = ConfigDict(extra="allow", strict=True)
 
     kind: str
@@ -27,7 +25,6 @@ class RunLog:
     """`log.jsonl`, opened to append after its last complete line."""
 
     def __init__(self, path: Path):
-        """Raises ValueError for a symbolic link and for what is no regular file."""
         self.path = path
         self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_FOLLOW | NO_WAIT)
         fsync_folder(path.parent)
@@ -47,9 +44,7 @@ class RunLog:
             os.fsync(self._file.fileno())
 
     def truncate_after(self, step: int) -> None:
-        """Delete the lines of later steps, which a resumed run writes again; a test of earlier weights at the
-        end of a run has the `last_step` of the run.
-        """
+        """Delete the lines of later steps; a test of earlier weights has the `last_step` of the run."""
         later = (
             start
             for start, record in _lines(self.path)
@@ -66,10 +61,7 @@ class RunLog:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return all valid records; `read_valid_records` also returns the numbers of other lines.
-
-    Raises ValueError for what is no regular file, OSError if the file cannot be read.
-    """
+    """Return all valid records; `read_valid_records` also returns the numbers of other lines."""
     return read_valid_records(path)[0]
 
 
@@ -84,7 +76,6 @@ def _read(path: Path) -> bytes:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield the offset of each complete line, and its record if it is valid."""
     start = 0
     for line in _read(path).split(b"\n")[:-1]:
         yield start, _record(line)
@@ -92,7 +83,6 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """Return the record of a line; None for a damaged one, and numbers that are not finite."""
     try:
         record: dict[str, Any] = json.loads(line, parse_constant=_refuse)
         _Record.model_validate(record)

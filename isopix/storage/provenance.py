@@ -1,6 +1,4 @@
-"""Provenance: the device, versions, commit and command that produced a run or a file in it, and hashes of
-content: blake2b of bytes, files and folders, SHA-256 of the files of a checkpoint.
-"""
+"""Provenance of a run or a file in it: device, versions, commit and command; hashes of files and content."""
 
 import hashlib
 import os
@@ -23,9 +21,7 @@ BLOCK = 2**18  # bytes that are read at a time
 
 
 def environment(runtime: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a new random id of the run, the `runtime` (device, threads and versions), the commit if there is
-    one, the command and its working directory.
-    """
+    """Return a new id of the run, its `runtime`, the commit if any, the command and working directory."""
     commit = git_commit(CHECKOUT)
     return {
         "run_id": uuid.uuid4().hex,
@@ -67,10 +63,7 @@ def settings_hash(settings: Mapping[str, Any]) -> str:
 
 
 def git_commit(checkout: Path) -> str | None:
-    """Return the commit of a checkout, with `-dirty` if tracked files have been changed.
-
-    None for an installed package, even one inside another project's checkout, and without git.
-    """
+    """Return the commit of a checkout, `-dirty` if changed; None for an installed package and without git."""
     if not (checkout / ".git").exists():
         return None
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]

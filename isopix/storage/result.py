@@ -36,9 +36,7 @@ def unsaved() -> Any:
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
     """The base of results. `path` is where the result was written, if it was: its record, a picture or page
-    with the record beside it, or a folder with the record in it. Numbers were measured on `measurement`.
-
-    Subclasses are frozen, keyword-only dataclasses; the modules that define them import no torch.
+    with the record beside it, or a folder with the record in it. Modules of subclasses import no torch.
     """
 
     call: Mapping[str, Any] = field(default_factory=lambda: call_record(current_call()))
@@ -96,10 +94,7 @@ class Result:
         return dict(json.loads(self.json()))
 
     def saved(self: R, path: Path) -> R:
-        """Write the record to `path`, into it if it is a folder, or beside it if it is a picture or a page.
-
-        Return the result with its path.
-        """
+        """Write the record to `path`, into a folder, or beside a picture or page; return the result so."""
         if ranks.rank() == 0:
             file = path / f"{self.call['verb']}.json" if path.is_dir() else path.with_suffix(".json")
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,4 @@
-"""Run folders: the path of every file of a run, its start, and a lock: one process at a time writes there.
-
-A run's folder appears once it can be resumed, and a start that is killed leaves none.
-"""
+"""Run folders: the path of every file, a start that leaves none if killed, and a lock for one process."""
 
 import shutil
 from collections.abc import Collection, Iterator
@@ -40,8 +37,6 @@ KNOWN_BY = ("checkpoints", LOCK_FILE)  # of those: a start creates the lock firs
 
 
 class _Inside:
-    """A path inside a run folder."""
-
     def __init__(self, name: str):
         self.name = name
 
@@ -103,10 +98,7 @@ class RunFolder:
         return self if self.saved_at is None else RunFolder(self.saved_at)
 
     def publish(self) -> None:
-        """Give a run that has been started its own name, now that it can be resumed.
-
-        Raises ValueError if another run has that name by now.
-        """
+        """Give a run that has been started its own name, now that it can be resumed."""
         if self.target is None:
             return
         try:
@@ -160,9 +152,8 @@ class RunFolder:
 def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
     """Create a run folder, hold its lock, and delete it again if it has no checkpoint at the end.
 
-    A path that does not exist appears once it can be resumed: until `publish`, the run is in a hidden folder
-    beside it. In a folder that exists, what a killed start has left is deleted. Raises ValueError if the
-    folder has files other than `allowed`, or another process is starting a run there.
+    Until `publish`, a new run is in a hidden folder beside its path. In a folder that exists, what a killed
+    start has left is deleted; `allowed` files may be there.
     """
     require_new(path, allowed)
     hidden = not path.exists()
@@ -198,17 +189,13 @@ def _name_target(error: BaseException, path: Path) -> None:
 
 
 def _delete_start_files(run: RunFolder, *, but: str = "") -> None:
-    """Delete what a run has before its first checkpoint, so that the same command works again.
-
-    The lock and `checkpoints`, by which `require_new` knows what a start has left, go last.
-    """
+    """Delete what precedes the first checkpoint; what `require_new` knows a start by goes last."""
     names = [name for name in (*START_FILES, *START_FOLDERS) if name not in KNOWN_BY]
     for path in (run.path / name for name in (*names, *KNOWN_BY) if name != but):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _delete_abandoned_starts(path: Path) -> None:
-    """Delete the hidden folders of starts that were killed."""
     for folder in path.parent.glob(f".tmp-{escape(path.name)}-*"):
         if temporary_target(folder) == path.name:
             with suppress(ValueError), exclusive_lock(folder, "run folder"):
@@ -216,7 +203,6 @@ def _delete_abandoned_starts(path: Path) -> None:
 
 
 def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
-    """Return whether a folder has these names from a start that was killed before its first checkpoint."""
     if set(names) == {LOCK_FILE}:  # it was killed before it had more
         return is_lock(path / LOCK_FILE)
     known = {*KNOWN_BY} <= set(names) <= {*START_FOLDERS, *START_FILES}
@@ -224,9 +210,7 @@ def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
 
 
 def require_new(path: Path, allowed: Collection[str] = ()) -> None:
-    """Raise ValueError for a path where no run folder can be created; the folder may hold `allowed` names,
-    and what a start that was killed has left.
-    """
+    """Raise ValueError where no run can start; `allowed` names and a killed start's files may be there."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file; a run folder needs another --out")
     if path.is_symlink() and not path.exists():

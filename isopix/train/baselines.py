@@ -19,11 +19,9 @@ MAX_CODES = 2**25  # of all held-out images: 32,768 of 32x32 pixels, 8,192 of 64
 def measure_baselines(
     model: PretrainModel, head: HeadSpec, train: Split, held_out: Mapping[str, Split], *, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """Return for each of the splits the loss of every baseline of the objective, `nats`, in mean nats per
-    predicted code, and the numbers of images; nothing where no baseline applies.
+    """Return for each split the loss of every baseline, `nats`, in mean nats per predicted code.
 
     Images and masks are those of `evaluate_split`, of a split with more than MAX_CODES codes the first ones.
-    `modes` are the most frequent values of the channels of a code.
     """
     codec = model.network.codec
     chosen = [each for each in model.objective.baselines if each.applies(codec, head)]

@@ -57,10 +57,8 @@ class EvaluationContext(NamedTuple):
 
 
 class EvaluatorSpec(Part, noun="evaluator"):
-    """Settings of an evaluator, which runs before the first step, every `every` steps and after the last.
-
-    With `every` None it runs at every evaluation: every `train.evaluate_every` steps, and whenever an
-    evaluator with an interval of its own does.
+    """Settings of an evaluator, run before the first step, every `every` steps, and after the last; if None,
+    every `train.evaluate_every` steps, and whenever another runs.
     """
 
     may_fail: ClassVar[bool] = True  # whether training goes on, with a note in the log, where it fails
@@ -79,9 +77,8 @@ class EvaluatorSpec(Part, noun="evaluator"):
     def start(self, context: EvaluationContext) -> Evaluator:
         """Return the function that evaluates the model as it is when called.
 
-        The model is then in evaluation mode, without gradients. The function may not draw from PyTorch's
-        global generator. It returns finite numbers by names that no other evaluator uses; what it raises, and
-        the first that is no finite number, is a note in the log, for an EvaluationError its text alone.
+        It may not draw from PyTorch's global generator. It returns finite numbers by names of its own; what
+        it raises, and the first that is not finite, is a note in the log.
         """
 
 
@@ -119,8 +116,7 @@ def evaluate_split(
 ) -> dict[str, float]:
     """Return the metrics of a task, each the mean over the images of a split.
 
-    Random masks depend on `seed` and the number of the batch alone, so that they are the same at every
-    evaluation. `observe` is called with the metrics of each batch.
+    Random masks depend on `seed` and the batch's number alone. `observe` gets the metrics of each batch.
     """
     device = next(task.module.parameters()).device
     totals: defaultdict[str, float] = defaultdict(float)
@@ -161,11 +157,7 @@ class Evaluations:
         return step in (0, self.steps) or any(step % every == 0 for every in self.intervals)
 
     def run(self, step: int) -> list[dict[str, Any]]:
-        """Run the evaluators that are due at a step, and return the records for the log.
-
-        What an evaluator does wrong is a note and not the end of training. Raises ValueError before the first
-        step for two metrics of one name, and what an evaluator that may not fail raises.
-        """
+        """Run the evaluators that are due at a step, and return records for the log: errors are notes."""
         metrics: dict[str, int | float] = {}
         notes = list[str]()
         with evaluation_mode(self.module), torch.no_grad():
@@ -187,7 +179,6 @@ class DuplicateMetricError(ValueError):
 
 
 def _add_metrics(metrics: dict[str, int | float], found: Any, kind: str) -> None:
-    """Add what an evaluator returned; raise an error for the first that is no finite number by a new name."""
     for name, value in found.items():
         if name in {*metrics, "kind", "step", "split"}:
             raise DuplicateMetricError(

@@ -26,10 +26,8 @@ class OptimizerSpec(Part, noun="optimizer"):
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the optimizer of these parameters, in its fused form if it has one.
 
-        That is one kernel, which skips an update where `found_inf` is 1 without waiting for the device; of
-        others no step is called after a loss or gradient that is not finite. The schedule multiplies the
-        learning rate that each parameter group has here. `state[parameter]` may hold tensors and numbers,
-        which are saved; nothing else is.
+        That skips an update where `found_inf` is 1 without waiting for the device. The schedule multiplies
+        each group's learning rate. Of `state[parameter]`, tensors and numbers are saved.
         """
 
     def for_finetuning(self, lr: float) -> "OptimizerSpec":
@@ -38,8 +36,6 @@ class OptimizerSpec(Part, noun="optimizer"):
 
 
 class _AdamSettings(OptimizerSpec):
-    """The settings that Adam and AdamW share."""
-
     beta1: DecayRate = 0.9
     """Decay rate of the mean of gradients."""
     beta2: DecayRate
@@ -49,7 +45,6 @@ class _AdamSettings(OptimizerSpec):
 
     @property
     def betas(self) -> tuple[float, float]:
-        """The decay rates of both moments."""
         return self.beta1, self.beta2
 
     def label(self) -> str:
@@ -58,9 +53,7 @@ class _AdamSettings(OptimizerSpec):
 
 @register("adam")
 class Adam(_AdamSettings):
-    """Adam without weight decay; beta2 is 0.95, because the loss spikes with 0.999 (iGPT section 3.4,
-    appendix).
-    """
+    """Adam without weight decay; beta2 is 0.95: the loss spikes with 0.999 (iGPT section 3.4, appendix)."""
 
     lr: PositiveNumber = 0.003
     """Peak learning rate."""
@@ -77,9 +70,7 @@ class Adam(_AdamSettings):
 
 @register("adamw")
 class AdamW(_AdamSettings):
-    """Adam with decoupled weight decay on all parameters but norms and biases (BERT's
-    AdamWeightDecayOptimizer; PatchFormer section 2.1: lr 2e-4, weight decay 0.001).
-    """
+    """Adam with decoupled weight decay, but for norms and biases (BERT; PatchFormer section 2.1)."""
 
     lr: PositiveNumber = 2e-4
     """Peak learning rate."""
@@ -102,9 +93,7 @@ class AdamW(_AdamSettings):
 
 @register("sgd")
 class SGD(OptimizerSpec):
-    """Stochastic gradient descent with momentum and without weight decay (Vision Transformer, appendix B.1.1:
-    momentum 0.9 for fine-tuning).
-    """
+    """SGD with momentum, no weight decay (Vision Transformer, appendix B.1.1: 0.9 for fine-tuning)."""
 
     lr: PositiveNumber = 0.03
     """Peak learning rate."""
@@ -125,9 +114,7 @@ class ScheduleSpec(Part, noun="schedule"):
 
     @abc.abstractmethod
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
-        """Return the factor of the peak learning rate at `step` of 0 .. `steps` - 1; `epoch` is the number of
-        steps in an epoch.
-        """
+        """Return the factor of the peak learning rate at `step` of 0 .. `steps` - 1; `epoch` is in steps."""
 
 
 @register("warmup_cosine")

@@ -1,8 +1,7 @@
 """Training in several processes, each with a device of its own, by PyTorch's DDP and FSDP2.
 
-torchrun starts the processes, or ranks. Each of them makes the whole batch of a step, as a function of the
-seed and the step, and computes the losses of its own images; gradients are summed. So that they do the same
-without further messages, all evaluate, and all see the same losses; one of rank 0 saves and prints.
+Each rank makes the whole batch of a step, computes the losses of its own images, and evaluates, so that all
+do the same without messages; gradients are summed, and rank 0 saves and prints.
 """
 
 import os
@@ -40,11 +39,7 @@ _numbers = count()  # of groups and stores; all ranks make them in the same orde
 
 @contextmanager
 def process_group(device: DeviceLike) -> Iterator[torch.device]:
-    """Join the other ranks, if torchrun has started this process, and yield its device; alone, `device`.
-
-    Ranks other than 0 print nothing from then on but errors. Raises ValueError for a device that is not
-    available.
-    """
+    """Join torchrun's other ranks, which print only errors, and yield this one's device; alone, `device`."""
     if not ranks.are_started() or dist.is_initialized():
         yield _own_device(device)
         return
@@ -262,10 +257,8 @@ def shard_like(value: Tensor, target: Tensor) -> Tensor:
 
 
 def write_shards(groups: Mapping[str, Mapping[str, Tensor]], folder: Path | None = None) -> None:
-    """Write groups of sharded tensors into sub-folders of the folder that rank 0 gives: a safetensors file of
-    each rank, which `storage` reads, and PyTorch's `HuggingFaceStorageReader`.
-
-    Raises RuntimeError in every rank if one of them cannot write.
+    """Write groups of sharded tensors into sub-folders of rank 0's folder, a safetensors file of each rank,
+    which `storage` reads, and PyTorch's `HuggingFaceStorageReader`. All ranks raise if one cannot.
     """
     from torch.distributed.checkpoint.api import CheckpointException  # noqa: PLC0415
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter  # noqa: PLC0415

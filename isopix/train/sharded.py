@@ -16,9 +16,7 @@ from isopix.train.tasks import TrainingTask
 
 class ShardedDataParallel(DataParallel):
     """FSDP2: every rank has a part of each weight, its gradient and its moments; a block's weights are
-    gathered when it runs.
-
-    With bf16 they are gathered in bf16, and gradients summed in fp32.
+    gathered when it runs, with bf16 in bf16, and gradients summed in fp32.
     """
 
     def __init__(self, task: TrainingTask, precision: Precision):

@@ -39,20 +39,14 @@ class DivergedError(RuntimeError):
 
 
 class DivergenceDetector:
-    """Reads the training losses of a run in order; `diverged` once they have been high for too long.
+    """Reads the training losses of a run in order; `diverged` once high for a fifth of the run.
 
-    The smoothed loss is the median over the last 1 % of the run, at least five losses. It is high while it
-    exceeds its minimum so far by a quarter of the decrease so far (the initial loss minus that minimum), by a
-    tenth of the initial loss, and by twice the standard deviation of single losses, estimated from the median
-    difference of successive ones before the rise. A run has diverged when its smoothed loss has been high for
-    a fifth of the run without a break.
-
-    The paper speaks of "an irrecoverable loss spike early on in training" (iGPT, appendix) and gives no rule;
-    these thresholds are ours, chosen so that a run that may still be the best is very rarely stopped.
+    The median over the last 1 %, at least five losses, is high while it exceeds its minimum so far by a
+    quarter of the decrease so far, by a tenth of the initial loss, and by twice the standard deviation of
+    single losses. The paper stops at "an irrecoverable loss spike" (iGPT, appendix); the thresholds are ours.
     """
 
     def __init__(self, steps: int, *, initial_loss: float):
-        """Detect the divergence of a run of `steps` steps, whose loss before the first is `initial_loss`."""
         self.steps, self.initial_loss, self.lowest = steps, initial_loss, initial_loss
         self.recent: deque[tuple[int, float]] = deque()
         self.differences: deque[float] = deque(maxlen=DIFFERENCES)
@@ -60,9 +54,7 @@ class DivergenceDetector:
         self.diverged = False
 
     def update(self, step: int, loss: float) -> None:
-        """Add the training loss at a step; a run that has diverged stays so. A loss that is not finite, whose
-        step was skipped, does not count.
-        """
+        """Add the training loss at a step, unless it is not finite; a run that has diverged stays so."""
         if self.diverged or not math.isfinite(loss):
             return
         if self.recent and self.high_since is None:
@@ -118,9 +110,7 @@ class EarlyStopping:
             self.update(record)
 
     def rewind(self, step: int, records: Iterable[Mapping[str, Any]]) -> list[str]:
-        """Forget the evaluations after a step but the best one, whose weights are saved; `records` are those
-        up to the step. Return a note if the best one was later.
-        """
+        """Forget the evaluations after a step but the best one; return a note if the best was later."""
         best_accuracy, best_step = self.best_accuracy, self.best_step
         self.best_accuracy, self.best_step, self.evaluations_since_best = -1.0, 0, 0
         self.replay(records)

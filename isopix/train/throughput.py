@@ -60,7 +60,6 @@ class Throughput:
         }
 
     def _now(self) -> tuple[float, float]:
-        """Return seconds and joules since fixed moments."""
         return time.perf_counter(), self.energy() if self.energy else 0.0
 
 
@@ -110,7 +109,6 @@ class _Package:
         self.last, self.total = self._read(), 0
 
     def joules(self) -> float:
-        """Return the joules since this object was made."""
         now = self._read()
         self.total += (now - self.last) % self.range
         self.last = now

@@ -35,9 +35,8 @@ class OutOfMemoryError(RuntimeError):
 
 
 class TrainStep:
-    """A task and its optimizer; applies no update of a step with a non-finite loss or gradient, and, with
-    `skip` false, none after such a step. If `compiled`, a loss that cannot be compiled as a whole is an
-    error, unless `whole_graph` is false.
+    """A task and its optimizer; a step with a non-finite loss or gradient updates nothing, and, with `skip`
+    false, no later one does. `compiled` losses are compiled as a whole, unless `whole_graph` is false.
     """
 
     def __init__(  # noqa: PLR0913  settings of one step
@@ -69,11 +68,7 @@ class TrainStep:
         self.unchecked: list[tuple[int, Tensor]] = []  # each step, and whether it was not finite
 
     def __call__(self, batch: Batch, *, step: int, lr_factor: float) -> dict[str, Scalar]:
-        """Update the weights once at `lr_factor` times the learning rates that the optimizer's groups started
-        with; return the losses before the update, on the device, the one that is minimized first.
-
-        Raises OutOfMemoryError before any update.
-        """
+        """Update the weights at `lr_factor`; return the losses before it, the one that is minimized first."""
         try:
             totals = self._add_gradients(batch)
         except RuntimeError as error:
@@ -132,10 +127,9 @@ class TrainStep:
         return ""
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state of the optimizer by the names of the parameters: `<parameter>/<moment>`.
+        """Return the optimizer's state by parameter: `<parameter>/<moment>`, sharded moments as they are.
 
-        Sharded moments are returned as they are. Where some parameters have state, the others are named too,
-        with an empty tensor as `NO_STATE`. Raises ValueError for state that is neither a tensor nor a number.
+        Where some parameters have state, the others are named too, with an empty tensor as `NO_STATE`.
         """
         tensors: dict[str, Tensor] = {}
         without: dict[str, Tensor] = {}
@@ -148,11 +142,7 @@ class TrainStep:
         return tensors | without if tensors else {}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `state` returned, and apply updates again.
-
-        Raises ValueError for the state of other parameters, and for one of another shape or type, where a
-        fused optimizer would read and write beyond it.
-        """
+        """Restore what `state` returned; ValueError for another shape, which a fused optimizer overruns."""
         self.blocked = torch.zeros_like(self.blocked)
         self.unchecked.clear()
         self.optimizer.state.clear()
@@ -180,7 +170,6 @@ class TrainStep:
 
 
 def _saved(moment: str, value: object) -> tuple[str, Tensor]:
-    """Return how a checkpoint holds a moment; numbers get a name of their own."""
     if isinstance(value, Tensor):
         return moment, value
     if isinstance(value, bool | int | float):

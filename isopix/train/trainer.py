@@ -24,9 +24,9 @@ MAX_RECOVERIES = 10  # skipped steps in a row, or rollbacks to one checkpoint: m
 
 
 class Callbacks(NamedTuple):
-    """What the trainer calls: `log` with every record, `save` with the step and the state of the optimizer,
-    and `should_stop` after every step and every evaluation; `roll_back` loads the weights of the last
-    checkpoint, forgets what was logged since, and returns its step and the state of the optimizer.
+    """What the trainer calls: `log` with every record, `save` with step and optimizer, `should_stop` after
+    every step and evaluation, and `roll_back`, which loads the last checkpoint and returns its step and
+    optimizer.
     """
 
     log: Callable[[Record], None]
@@ -38,8 +38,7 @@ class Callbacks(NamedTuple):
 class Trainer:
     """Trains a task: steps, log records, evaluations, checkpoints and stops.
 
-    Every number depends on (seed, step) and the weights alone, so that a run that is stopped and resumed
-    equals one that is not. Raises what `start` of an evaluator raises.
+    Numbers depend on (seed, step) and the weights alone, so that a resumed run equals one that is not.
     """
 
     def __init__(
@@ -105,11 +104,7 @@ class Trainer:
         self.started = True
 
     def run(self) -> int:
-        """Train to `config.steps`, or until asked to stop; save, and return the step reached.
-
-        Raises NonFiniteError for a loss, a gradient, a weight or a moment that is not finite, unless
-        `config.on_nonfinite` says otherwise; no checkpoint has it.
-        """
+        """Train to `config.steps`, or until asked to stop; save, and return the step reached."""
         self.start()
         self.stopped, _ = self._agree()
         while self.step < self.config.steps and not self.stopped:
@@ -175,16 +170,12 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def _agree(self) -> tuple[bool, bool]:
-        """Return whether training ends now, and whether saving is late, in any of the ranks."""
         minutes = self.config.checkpoint_minutes
         late = minutes is not None and time.monotonic() - self.saved_at >= 60 * minutes
         stops, late = agree([self.callbacks.should_stop() or ranks.is_abandoned(), late])
         return stops, late
 
     def _recover(self, *, whole: bool = False) -> bool:
-        """Do what `config.on_nonfinite` says about steps that were not finite, and with `whole` about weights
-        and moments; return whether training has returned to an earlier step. Raises NonFiniteError.
-        """
         steps = self.train_step.nonfinite_steps()
         policy = self.config.on_nonfinite
         state = self.train_step.nonfinite_state() if whole or (steps and policy != "stop") else ""

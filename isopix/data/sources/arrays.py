@@ -39,8 +39,7 @@ ArrayFile = tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype[Any]]]
 def read_npz(path: Path, options: ReadOptions) -> Source:
     """Read the arrays x_train, y_train, likewise _validation and _test, and class_names; x_train is required.
 
-    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W], of which one is in memory
-    at a time; labels are integers [n].
+    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels integers [n].
     """
     with naming(f"dataset file {path}"), np.load(path, allow_pickle=False) as arrays:
         names = [each for each in SPLIT_NAMES if each == "train" or f"x_{each}" in arrays]
@@ -78,7 +77,6 @@ def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> Sou
 
 @contextmanager
 def _opened(path: Path, name: str) -> Iterator[ArrayFile]:
-    """Open an array of an archive behind its header: shape, whether it is in Fortran's order, and type."""
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
         is_first = npy_format.read_magic(file) == (1, 0)
         read = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
@@ -89,9 +87,7 @@ def read_codes(path: Path, options: ReadOptions) -> Source:
     """Return the images that palette indices stand for, as Image GPT's `download.py` writes them: of a folder
     with one dataset, `imagenet_trX.npy`, `_trY`, `_vaX`, `_vaY`, `_teX`, `_teY`, or of a `*_trX.npy` file.
 
-    Codes are integers [n H*W] or [n H W], squares of the size of `options`; labels are integers [n] or
-    one-hot [n C]. Each code becomes its color rounded to bytes, which a palette of these colors encodes as
-    the same code, but for colors that are nearly equal (`Palette.notes` counts them).
+    Codes are integers [n H*W] or [n H W]; labels are integers [n] or one-hot [n C].
     """
     found = [path] if path.is_file() else sorted(path.glob(f"*{TRAIN}"))
     first = found[0]
@@ -121,13 +117,11 @@ def _is_coded(path: Path) -> bool:
 
 
 def _palette_beside(path: Path) -> Path | None:
-    """Return the palette in the folder of files of codes, OpenAI's before isopix's; None if there is none."""
     folder = path if path.is_dir() else path.parent
     return next((folder / name for name in PALETTES if (folder / name).is_file()), None)
 
 
 def _color_table(path: Path) -> ColorTable:
-    """Return the colors rounded to bytes. Raises ValueError for anything but colors [K 3] of their range."""
     with naming(f"palette file {path}"), path.open("rb") as file:
         loaded = np.load(file, allow_pickle=False)
         is_array = isinstance(loaded, np.ndarray)
@@ -157,7 +151,6 @@ def _codes_split(file: Path, labels: Path | None, table: ColorTable, options: Re
 
 
 def _code_labels(file: Path, count: int) -> NDArray[np.int64] | None:
-    """Return class indices, of integers [n] or one-hot rows [n C]."""
     values = _numbers(file)
     if len(values) == count and values.ndim == 2 and values.shape[1] > 1:
         if np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
@@ -169,7 +162,6 @@ def _code_labels(file: Path, count: int) -> NDArray[np.int64] | None:
 
 
 def _numbers(file: Path) -> NDArray[Any]:
-    """Return the array of a .npy file, memory-mapped."""
     with naming(f"dataset file {file}"):
         return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
 

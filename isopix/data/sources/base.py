@@ -130,10 +130,8 @@ def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
 
 
 def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
-    """Return a file as the training split, or the files with such names below a folder by split, whose name
-    their own, or that of their folder, begins with.
-
-    If some name a split, the others are left out; if none does, all are train.
+    """Return a file as the training split, or the named files below a folder by split, whose name their own
+    or that of their folder begins with.
     """
     found: dict[SplitName, list[Path]] = {}
     unnamed: list[Path] = []
@@ -185,8 +183,7 @@ def labels_or_none(values: NDArray[np.integer[Any]], where: str) -> NDArray[np.i
 def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     """Return the source with these class names, or, without any, with its labels as names.
 
-    Unnamed labels above `MAX_INDEX` are identifiers: the distinct labels of all splits in ascending order
-    become the classes 0, 1, ...
+    Unnamed labels above `MAX_INDEX` are identifiers, which become the classes 0, 1, ... in ascending order.
     """
     labeled = {name: split.labels for name, split in source.splits.items() if split.labels is not None}
     if not labeled:

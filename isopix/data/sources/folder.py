@@ -27,11 +27,7 @@ Classes = dict[str, list[str]]  # images of each class; a flat folder has the on
 
 
 def read_folder(root: Path, options: ReadOptions) -> Source:
-    """Read images at any depth below their class folder, by suffix; hidden files are ignored.
-
-    The order is the first file of every class, then the second, and so on, so that the first n images cover
-    all classes.
-    """
+    """Read images at any depth below class folders, the first of every class, then the second, and so on."""
     folders = _split_folders(root)
     names, classes = list[str](), list[str]()
     splits: dict[SplitName, SourceSplit] = {}
@@ -86,7 +82,6 @@ def _split_folders(root: Path) -> dict[SplitName, Path]:
 
 
 def _list_classes(folder: Path, prefix: str) -> Classes:
-    """Return the names of the images of a split by class, each after the prefix."""
     entries = list(_visible(folder))
     flat = [prefix + each.name for each in entries if is_image(each.name) and not _is_folder(each)]
     found: Classes = {}
@@ -130,7 +125,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _interleave(found: Classes, classes: list[str]) -> tuple[list[str], NDArray[np.int64] | None]:
-    """Return the first image of each class, then the second of each, and so on, and their labels."""
     indices = {name: i for i, name in enumerate(classes)}
     ranked = sorted(
         (rank, indices[name], each) for name, names in found.items() for rank, each in enumerate(names)

@@ -61,8 +61,7 @@ def read_digits(options: ReadOptions) -> Source:
 def read_translated_digits(options: ReadOptions) -> Source:
     """Return the digits at random places of a black canvas of the size of `options`.
 
-    The digits are always divided into training, validation and test in the same way; then each training digit
-    is placed `placements` times, the others half as often. Groups are indices in scikit-learn's data.
+    Each training digit is placed `placements` times, the others half as often; a group is a digit.
     """
     rows, cols = options.rows, options.cols
     if min(rows, cols) < SIDE:
@@ -96,7 +95,6 @@ def _scans() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _placed(digits: NDArray[np.uint8], rows: int, cols: int, draw: torch.Generator) -> NDArray[np.uint8]:
-    """Return images [n rows cols], each digit at a uniformly random place."""
     canvas = np.zeros((len(digits), rows, cols), dtype=np.uint8)
     top = torch.randint(rows - SIDE + 1, (len(digits), 1, 1), generator=draw).numpy()
     left = torch.randint(cols - SIDE + 1, (len(digits), 1, 1), generator=draw).numpy()
@@ -115,7 +113,6 @@ def read_hub(name: str, options: ReadOptions) -> Source:
 
 
 def _download(name: str, repository: str, split: str) -> list[Path]:
-    """Return the Arrow files of a split in the cache of `datasets`."""
     try:
         import datasets  # noqa: PLC0415  # the optional extra `hub`
 

@@ -1,6 +1,4 @@
-"""Tables in the Hugging Face layout, an image column of {bytes, path} and a column of class indices: Parquet
-files, and Arrow files as the `datasets` library keeps them on the disk.
-"""
+"""Tables in the Hugging Face layout, images {bytes, path} and class indices: Parquet and Arrow files."""
 
 import json
 import os
@@ -70,8 +68,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Source:
 
 
 def read_arrow(path: Path, options: ReadOptions) -> Source:
-    """Read a folder of `DatasetDict.save_to_disk` or `Dataset.save_to_disk`, Arrow files in the cache of
-    `datasets`, by the splits in their names, or one Arrow file, as the training split.
+    """Read a folder of `save_to_disk`, Arrow files in the cache of `datasets`, or one file as train.
 
     Images are {bytes, path}; without bytes they are the file at the path, from the Arrow file's folder on.
     """
@@ -116,7 +113,6 @@ def _split(table: ColumnTable, columns: Columns) -> SourceSplit:
 
 
 def _images(structs: pa.StructArray, table: ColumnTable) -> Iterator[RawImage]:
-    """Yield the images of rows, each when it is needed."""
     has_files = table.has_files and structs.type.get_field_index("path") >= 0
     paths = structs.field("path") if has_files else None
     for i, image in enumerate(structs.field("bytes")):
@@ -125,15 +121,12 @@ def _images(structs: pa.StructArray, table: ColumnTable) -> Iterator[RawImage]:
 
 
 def _integers(chunk: pa.Array, column: str) -> NDArray[np.int64]:
-    """Return the values, and -1 for those that are missing."""
     with naming(f"column '{column}' of labels"):
         return np.asarray(chunk.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
 
 
 def _columns(table: ColumnTable) -> Columns:
-    """Return the first column of struct {bytes, ...} and the label column: one of type ClassLabel, or else
-    known by its name, or else the only integer column. Raises ValueError if there is no image column.
-    """
+    """Return the first column {bytes, ...}, and the labels': a ClassLabel, a known name or only integers."""
     schema = table.schema
     images = [field.name for field in schema if pa.types.is_struct(field.type) and _has_bytes(field.type)]
     if not images:
@@ -155,7 +148,6 @@ def _has_bytes(kind: pa.StructType) -> bool:
 
 
 def _features(table: ColumnTable) -> dict[str, dict[str, Any]]:
-    """Return the columns' entries in the metadata that `datasets` writes."""
     with naming(f"the metadata 'huggingface' of {table.path}"):
         entry: Any = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
         for key in ("info", "features"):
@@ -228,7 +220,6 @@ def _arrow_files(path: Path) -> Files:
 
 
 def _saved(folder: Path) -> list[Path]:
-    """Return the files of a saved dataset. Raises ValueError for what is not as `datasets` writes it."""
     with naming(str(folder / STATE)):
         state = read_json(folder / STATE)
         if state.get("_indices_data_files"):
@@ -237,7 +228,6 @@ def _saved(folder: Path) -> list[Path]:
 
 
 def _cached(folder: Path) -> list[tuple[Path, str]]:
-    """Return the files in a folder of the cache of `datasets`, and the word for the split of each."""
     # `map` and `shuffle` have written those whose names begin with `cache-`.
     found = sorted(each for each in folder.glob("*.arrow") if not each.name.startswith("cache-"))
     matches = [(file, CACHED.fullmatch(file.name)) for file in found]

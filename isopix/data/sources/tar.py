@@ -39,8 +39,7 @@ Parts = dict[str, tarfile.TarInfo]  # the files of a sample by what follows the 
 def read_tar(path: Path, options: ReadOptions) -> Source:
     """Read one tar file as the training split, or a folder of them by split (see `files_by_split`).
 
-    A sample has one image, and a label in a .cls file (an integer) or in a .json file (`label` or `cls`, if
-    it is an integer). One without an image is an image that cannot be read.
+    A sample has one image, and an integer label in a .cls file or in a .json file (`label` or `cls`).
     """
     root, files = path if path.is_dir() else path.parent, files_by_split(path, TAR_NAME)
     splits = {name: joined(list(map(_shard, shards)), str(path)) for name, shards in files.items()}
@@ -59,7 +58,6 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
 
 
 def _shard(path: Path) -> SourceSplit:
-    """Return the images of an archive: names, places, sizes and labels (-1 for none) of its samples."""
     names, starts, sizes, labels = list[str](), array("q"), array("q"), array("q")
     with naming(f"tar file {path}"), _open(path) as archive:
         for key, parts in _samples(archive):
@@ -109,9 +107,7 @@ def _samples(archive: tarfile.TarFile) -> Iterator[tuple[str, Parts]]:
 
 
 def _key(name: str) -> tuple[str, str]:
-    """Return the sample and the extension of a file: its name up to the first dot of its last part, and what
-    follows in lower case. The sample is empty for metadata, such as __info__.json, and hidden files.
-    """
+    """Split a name at the first dot of its last part; no sample has __info__.json or hidden files."""
     folder, slash, base = name.rpartition("/")
     stem, _, extension = base.partition(".")
     if not extension or not stem or (stem.startswith("__") and stem.endswith("__")):
@@ -129,7 +125,6 @@ def _image(key: str, parts: Parts) -> tarfile.TarInfo | None:
 
 
 def _label(archive: tarfile.TarFile, parts: Parts) -> int | None:
-    """Return the label of a sample, if it has one. Raises ValueError for a file that is not of its kind."""
     kind = next((each for each in ("cls", "json") if each in parts), None)
     file = None if kind is None else archive.extractfile(parts[kind])
     if kind is None or file is None:

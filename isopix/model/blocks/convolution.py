@@ -28,9 +28,7 @@ CAUSAL_TAPS = TAPS[:5]
 @register("convolution")
 class ConvolutionSpec(BlockSpec):
     """U = X + GELU(Conv(LN X)); Y = U + GELU(Conv(LN U)); 3x3, zero padding (inductive biases of small
-    isotropic nets, section 3.1).
-
-    Causally, the 3x3 neighborhood is cut to the positions before the output's in raster order, and its own.
+    isotropic nets, section 3.1); causally, only of positions up to its own in raster order.
     """
 
     norm: NormSpec = field(default_factory=LayerNormSpec)
@@ -109,9 +107,7 @@ EPSILON = 1e-10  # of a weight's variance (BiT)
 
 
 class StdConv2d(nn.Conv2d):
-    """A convolution without bias whose weights are standardized per output channel: mean 0, sum of squares 1
-    (BiT's weight standardization, scaled to keep variances).
-    """
+    """A convolution whose weights are standardized per output channel (BiT): mean 0, sum of squares 1."""
 
     def __init__(self, in_channels: int, out_channels: int, side: int, stride: int = 1):
         super().__init__(in_channels, out_channels, side, stride, padding=side // 2, bias=False)
@@ -141,8 +137,7 @@ EXPANSION = 4  # output channels of a bottleneck over its inner channels
 class Bottleneck(nn.Module):
     """x + conv3(f(conv2(f(conv1(f(x)))))), f being GroupNorm and ReLU; conv2 is 3 x 3, the others 1 x 1.
 
-    Where the shape changes, the shortcut is conv0(f(x)), a 1 x 1 convolution (BiT's ResNet v2). `side` is
-    that of conv2: 1 for an input of a single pixel.
+    Where the shape changes, the shortcut is conv0(f(x)) (BiT's ResNet v2). `side` is that of conv2.
     """
 
     INIT: ClassVar[InitTable] = {"conv?": Glorot()}
@@ -166,9 +161,7 @@ class Bottleneck(nn.Module):
 
 
 class UpsampleBlock(nn.Module):
-    """conv0(u(x)) + conv2(f(conv1(u(f(x))))): u doubles the side, f is GroupNorm and ReLU, or without `norm`
-    ReLU alone; conv0 is 1 x 1.
-    """
+    """conv0(u(x)) + conv2(f(conv1(u(f(x))))): u doubles the side, f is [GroupNorm and] ReLU."""
 
     def __init__(self, in_channels: int, out_channels: int, *, norm: bool):
         super().__init__()

@@ -22,9 +22,8 @@ class MixerSpec(BlockSpec):
     """U = X + W2 GELU(W1 LN(X)); Y = U + mlp(LN(U)) with X [N D] (inductive biases of small isotropic nets,
     equations 2 and 3).
 
-    W1 and W2 mix positions: `units` is the number of hidden units, None for one per position. Causally,
-    hidden unit j stands at position floor(j N / units), and W1 and W2 are zero from later to earlier
-    positions: triangular for as many units as positions.
+    W1 and W2 mix positions. Causally, hidden unit j stands at position floor(j N / units), and both are zero
+    from later to earlier positions.
     """
 
     units: Size | None = None

@@ -21,9 +21,7 @@ from isopix.model.mlp import LayerNormSpec, MLPSpec, Norm, NormSpec, RMSNormSpec
 
 @register("transformer")
 class TransformerSpec(BlockSpec):
-    """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2). The defaults are those
-    of OpenAI's norm and activation, without biases.
-    """
+    """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2), as OpenAI's without biases."""
 
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
     accepts_subsets: ClassVar[bool] = True
@@ -122,11 +120,7 @@ def attention_init(scheme: InitScheme, heads: int) -> InitTable:
 
 @register("axial")
 class AxialSpec(BlockSpec):
-    """Attention along the row of each position and an MLP, then along its column and another MLP (ViT,
-    appendix D.6).
-
-    It has no causal form: a row and a column together do not cover all earlier positions.
-    """
+    """Attention along each row and an MLP, then along each column and an MLP (ViT, appendix D.6)."""
 
     heads: Size = 8
     """Attention heads; they divide the width."""

@@ -56,9 +56,7 @@ class PatchEmbedSpec(PatchStemSpec):
 
 @register("conv_patch_embed")
 class ConvPatchEmbedSpec(PatchStemSpec):
-    """3 x 3 convolutions of stride 2, each with GroupNorm and ReLU and twice the channels of the one
-    before; then one matrix.
-    """
+    """3 x 3 convolutions of stride 2, GroupNorm, ReLU, twice the channels each time; then one matrix."""
 
     channels: Size = 32
     """Channels of the first convolution."""
@@ -116,12 +114,10 @@ class ResNetPatchEmbedSpec(PatchStemSpec):
     """A residual network of each patch: a 3 x 3 convolution, stages of bottleneck blocks, the mean over the
     patch, and one matrix.
 
-    With stages of 3, 4 and 6 blocks it is PatchFormer's ResNet-41 (section 2.1): 3 x 13 convolutions, the
-    first one and the matrix; the paper calls it the first three stacks of ResNet-50. Each stage but the first
-    halves the side, and stage i has 4 x `channels` x 2^i channels: 256, 512, 1024. The paper does not specify
-    the first layer; ours has stride 1 and no pooling, since patches are small. ViT's hybrid (section 3.1) is
-    the same with other stages. As in ViT's hybrids (BiT), norms are over groups of channels of one patch, and
-    convolutions have standardized weights, so that a patch depends on no other patch or image.
+    With stages of 3, 4 and 6 blocks it is PatchFormer's ResNet-41 (section 2.1); the paper does not specify
+    the first layer, which here has stride 1 and no pooling. Each stage but the first halves the side, and
+    stage i has 4 x `channels` x 2^i channels. As in ViT's hybrids (section 3.1; BiT), norms are over groups
+    of channels of one patch, and convolutions have standardized weights.
     """
 
     stages: tuple[int, ...] = (3, 4, 6)

@@ -20,8 +20,8 @@ from isopix.model.stems.base import Components, Stem, StemSpec, ValueTable
 
 @register("token_embedding")
 class TokenEmbeddingSpec(StemSpec):
-    """The codec's codes as inputs: iGPT's palette embedding for one code per position; for bytes pix2vec, a
-    table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3.2).
+    """The codec's codes as inputs: iGPT's palette embedding, or for bytes pix2vec, a table of 256 vectors for
+    each channel (inductive biases of small isotropic nets, section 3.2).
     """
 
     def build(self, codec: Codec, width: int) -> "TokenEmbedding":
@@ -75,12 +75,10 @@ class PixelStemSpec(StemSpec):
 
 @register("fourier_pixel_embedding")
 class FourierPixelEmbeddingSpec(PixelStemSpec):
-    """Random Fourier features g(p) = (sin 2 pi b_1 p, cos 2 pi b_1 p, ..) of p in [-1, 1], with b_i ~
-    N(0, sigma^2) drawn once for each channel; then linear (inductive biases of small isotropic nets, section
-    3).
+    """Random Fourier features g(p) = (sin 2 pi b_1 p, cos 2 pi b_1 p, ..) of p in [-1, 1], with b_i ~ N(0,
+    sigma^2) for each channel; then linear (inductive biases of small isotropic nets, section 3).
 
-    The similarity of two values at distance d is exp(-2 pi^2 sigma^2 d^2) in expectation. The paper's sigma
-    is 1; it does not state the number of `frequencies`.
+    The paper's sigma is 1; it does not state the number of `frequencies`.
     """
 
     sigma: Annotated[float, Range(low=0)] = 1.0
@@ -127,9 +125,7 @@ class ScaledValues(nn.Module):
 
 
 class PixelEmbedding(Stem):
-    """components_ic = W_c g_c(value_ic) + a_c for channels c: a linear layer over all features, whose bias is
-    split over the channels, so that a masked channel leaves nothing of itself.
-    """
+    """components_ic = W_c g_c(value_ic) + a_c: a linear layer whose bias is split over the channels c."""
 
     has_value_table: ClassVar[bool] = True
 
