@@ -35,10 +35,7 @@ class HeadStatistics(NamedTuple):
 
 
 class QueryAttention(NamedTuple):
-    """Attention of query tokens of one image to all positions, by head, by rollout, and if it were uniform.
-
-    Attention to prefix tokens is left out, and each map sums to 1.
-    """
+    """Attention of query tokens to all positions, whose maps sum to 1: by head, by rollout, and uniform."""
 
     heads: Float[Tensor, "queries attentions heads N"]
     rollout: Float[Tensor, "queries N"]

@@ -23,11 +23,7 @@ QueryPosition = tuple[int, int] | Literal["class"]  # row and column of a positi
 
 @dataclass(frozen=True)
 class AnalysisInput:
-    """A network in evaluation mode and images [B 3 H W] of its size.
-
-    Maps are of image `image_index` from `query_positions`; `renormalize` is that of `drop_prefix_tokens`.
-    `untrained` builds an untrained network as a baseline of position embeddings.
-    """
+    """A network, images [B 3 H W] of its size, and the image and positions that maps are of."""
 
     network: Network
     images: Images

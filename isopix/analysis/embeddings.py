@@ -47,10 +47,7 @@ def principal_components(rows: Float[Tensor, "rows F"], count: int) -> Principal
 
 @torch.no_grad()
 def patch_filters(stem: Stem, side: int) -> Filters | None:
-    """Return the change of a patch's token as each sub-pixel goes from 0 to 255; None for a nonlinear stem.
-
-    It is linear if the filters sum to the difference between a white and a black patch.
-    """
+    """Return the change of a token as each sub-pixel goes from 0 to 255; None for a nonlinear stem."""
     size = 3 * side * side
     pixels = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
     patches = rearrange(pixels, "n (c h w) -> n c h w", c=3, h=side).to(next(stem.parameters()).device)

@@ -1,9 +1,4 @@
-"""Inductive biases of a network at every layer: translation error, receptive field and permutation error.
-
-*Translation error*: do the features of a shifted image equal the shifted features? *Receptive field*: how far
-does a change of one position spread? *Permutation error*: do the features of an image with permuted positions
-equal the permuted features?
-"""
+"""Translation error, receptive field (how far a change spreads) and permutation error at every layer."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -30,10 +25,7 @@ MAX_IMAGES = 32  # of the analysis; each takes seven forward passes
 
 
 class ReceptiveField(NamedTuple):
-    """Where a change of one position shows: fractions by (row, column) offset, [2 rows - 1, 2 cols - 1].
-
-    Offset (0, 0) is in the center; `samples` counts where each offset was seen, None if all are known.
-    """
+    """Where a change shows: fractions by (row, column) offset [2 rows - 1, 2 cols - 1], 0 in the center."""
 
     fractions: Float[np.ndarray, "rows cols"]
     samples: Int[np.ndarray, "rows cols"] | None = None

@@ -37,8 +37,7 @@ class LayoutScores(NamedTuple):
     `partial_2d` is that with proximity in the image plane among pairs of the same distance in raster order,
     and 0 where similarity is a function of raster distance. `partial_raster` is that with proximity in raster
     order among pairs of the same row and the same column distance, and 0 where it is a function of these.
-    `plain_2d` and `plain_raster` hold nothing fixed. The distances are held fixed exactly, not by a linear
-    fit.
+    `plain_2d` and `plain_raster` hold nothing fixed.
     """
 
     partial_2d: float

@@ -118,8 +118,7 @@ def check_command(name: str) -> None:
 def of_rank(message: str) -> str:
     """Return an error message with the rank of this process, if there are several.
 
-    The first that ends with an error ends the others, whose error is likely a consequence: they wait for
-    that.
+    The first that ends with an error ends the others, whose error is likely a consequence: they wait.
     """
     if ranks.num_ranks() == 1:
         return message
@@ -138,10 +137,7 @@ def say_error(message: str) -> None:
 
 
 def say_stop(message: str) -> None:
-    """Print the message of a stop signal, or leave it to the process that has started this one.
-
-    That prints it unless another rank has failed: then, too, this one gets SIGTERM.
-    """
+    """Print a stop's message, or leave it to the process that started this one by `--devices`."""
     if file := os.environ.get(STOP_FILE):
         Path(file).write_text(message)
     else:

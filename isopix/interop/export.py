@@ -41,10 +41,7 @@ SKIPPED = (
 
 
 def exported_model(loaded: LoadedRun) -> ExportedModel:
-    """Return a ViTModel for patches, a ViTForImageClassification if fine-tuned, else an ImageGPT.
-
-    Raises ValueError for a network that `transformers` cannot represent.
-    """
+    """Return a ViTModel for patches, a ViTForImageClassification if fine-tuned, else an ImageGPT."""
     recipe, head = loaded.recipe, loaded.class_head
     tensors = {} if head is None else head.state_dict()
     if recipe.model.codec.patch_size == 1 or recipe.objective.can_sample:

@@ -39,10 +39,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """Weights and recipe of an imported model; `tensor_reports` lists every tensor of the source.
-
-    `tensors` are float32, named as in `Network.tensors()`; `head` are those of a class head.
-    """
+    """Float32 weights named as `Network.tensors()`, recipe, and a report of every tensor of the source."""
 
     origin: str  # such as `Hugging Face openai/imagegpt-small` or `OpenAI model.ckpt-131000`
     recipe: Recipe  # its dataset is not known

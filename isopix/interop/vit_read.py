@@ -88,10 +88,7 @@ class ViTProcessor(BaseModel):
 
 
 def read_huggingface_vit(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
-    """Import a ViTModel or ViTForImageClassification from a folder that `save_pretrained` wrote.
-
-    `classes` replaces the names of outputs. A pooler, a mask token and a decoder are skipped, and reported.
-    """
+    """Import a ViTModel or ViTForImageClassification; a pooler, a mask token and a decoder are skipped."""
     return _read(folder, "vit", classes)
 
 

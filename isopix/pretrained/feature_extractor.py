@@ -114,8 +114,7 @@ class FeatureExtractor(nn.Module):
     ) -> Float[Tensor, "B _"]:
         """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32.
 
-        `start_token=False` omits an autoregressive model's start token, as the feature path of `transformers`
-        does.
+        `start_token=False` omits an autoregressive model's start token, as `transformers` does.
         """
         return self.layer_features(
             images,

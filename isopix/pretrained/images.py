@@ -74,10 +74,7 @@ def evaluation_data(
 def opened_images(
     loaded: LoadedRun, data: DataLike | None, limit: int | None = None, holdout: float | None = None
 ) -> ImageDataset:
-    """Return other images, or the run's own, at the model's resolution, at most `limit` of each split.
-
-    The validation split is a fraction `holdout` of the training images.
-    """
+    """Return other images, or the run's own; `holdout` is the validation fraction of train."""
     if not isinstance(data, ImageDataset):
         return load_images(evaluation_data(loaded, data, limit, holdout))
     height, width = loaded.network.codec.image_size
@@ -230,10 +227,7 @@ def save_picture(result: P, folder: RunFolder | None, name: str) -> P:
 
 @checked
 def make_grid(images: ArrayLike, columns: Count | None = None, *, scale: Count | None = None) -> Image.Image:
-    """Return uint8 images [B 3 H W] as one picture, each pixel `scale` wide; a notebook shows it.
-
-    Completions [B each 3 H W] have by default a row for each image.
-    """
+    """Return uint8 images [B 3 H W] as one picture, or completions [B each 3 H W] with a row for each."""
     images = torch.as_tensor(images)
     if images.dtype != torch.uint8 or images.ndim not in (4, 5) or images.shape[-3] != 3:
         given = f"{images.dtype} of shape {list(images.shape)}"

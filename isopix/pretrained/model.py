@@ -98,10 +98,7 @@ class PretrainedModel(FeatureExtractor):
     def predict(
         self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
     ) -> NDArray[Any]:
-        """Return the names [B] of the most likely classes, by the majority vote over `mask_ensemble` masks.
-
-        0 masks nothing, None is the setting of fine-tuning.
-        """
+        """Return the names [B] of the likeliest classes by vote over `mask_ensemble` masks (0: unmasked)."""
         logits = self._ensemble(images, mask_ensemble, seed)
         return np.array(self.classes)[majority_vote(logits.argmax(-1), seed=seed).numpy()]
 
@@ -144,8 +141,7 @@ class PretrainedModel(FeatureExtractor):
     ) -> SampledImages:
         """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i.
 
-        `batch_size` is by default what the free memory allows. Raises RuntimeError if there is not enough
-        memory.
+        `batch_size` is by default what the free memory allows, else RuntimeError is raised.
         """
         self.require("sample")
         chosen = self.sampling(sampling)
@@ -164,7 +160,7 @@ class PretrainedModel(FeatureExtractor):
         seed: int = 0,
         batch_size: Count | None = None,
     ) -> Completions:
-        """Sample `each` completions of what a mask hides, or of all but `rows` rows (default: half).
+        """Sample `each` completions of what a mask hides, or all but the first `rows` rows (default: half).
 
         `mask` is bool [H W], or what `isopix.generate.mask` allows. An autoregressive model sees the pixels
         before each one only; a masked model fills in hidden positions in `iterations` passes, in an `order`.

@@ -48,11 +48,7 @@ class ProbeProblem:
 
 @dataclass(frozen=True)
 class FittedProbe:
-    """Classifiers of the next F layers, each at the setting that validation selected.
-
-    `predict_proba` takes the unstandardized features of these layers. For each layer, `selected` has what
-    validation selected ({"L2 penalty": 1e-3}) and `fit` any numbers of the fit ({"iterations": 37}).
-    """
+    """Classifiers of the next F layers, with what validation `selected` ({"L2 penalty": 1e-3})."""
 
     val_accuracy: Float[Tensor, " F"]
     predict_proba: Callable[[Features], Probabilities]

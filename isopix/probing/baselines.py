@@ -38,10 +38,7 @@ ReadFeatures = Callable[[], FeatureSplits]
 def feature_sources(
     trained: NetworkFeatures, untrained: PretrainModel, data: ImageDataset, width: int
 ) -> dict[str, FeatureSource]:
-    """Return the features of a trained network, of the same untrained, of raw pixels and of their components.
-
-    There are as many principal components as the network has features, if these are fewer than pixels.
-    """
+    """Return the features of a network, the same untrained, raw pixels, and their principal components."""
     network, config = trained.model.network, trained.config
     if config.mask_ensemble and not trained.model.objective.masks_input:
         raise ValueError(
@@ -170,10 +167,7 @@ class PixelComponents(FeatureSource):
 
     @classmethod
     def fit(cls, images: ImageSequence, count: int) -> "PixelComponents | None":
-        """Fit to at most PCA_IMAGES images, spread evenly; None unless `count` is below the pixels' number.
-
-        There are fewer than `count` where the images vary in fewer directions, as gray ones do.
-        """
+        """Fit at most `count` components to at most PCA_IMAGES images; None if not fewer than pixels."""
         if count >= images.shape[1:].numel():
             return None
         spread = torch.linspace(0, len(images) - 1, min(len(images), PCA_IMAGES)).long()

@@ -60,10 +60,7 @@ class KNNAccuracy(EvaluatorSpec):
 
 @register("linear_probe")
 class LinearProbe(EvaluatorSpec):
-    """`probe_accuracy` of the best layer, by a linear probe of every layer; test images are not used.
-
-    One half of the validation images selects penalty and layer; the accuracy is that on the other half.
-    """
+    """`probe_accuracy` of the best layer on one half of the validation images, selected on the other."""
 
     num_train: int = 1000
     """Training images."""

@@ -46,8 +46,7 @@ def iter_features(
 ) -> Iterator[Features]:
     """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
 
-    The default is iGPT section 2.4: the mean over positions of the activations after the next norm; with a
-    class token, the activations of that token. Several pools are concatenated.
+    By default as iGPT section 2.4: the mean over positions after the next norm, or the class token.
     """
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
@@ -209,10 +208,7 @@ def _hash_weights(network: Network) -> bytes:
 def read_splits(
     name: str, source: FeatureSource, data: ImageDataset, *, keep: bool = False, stream: bool = False
 ) -> FeatureSplits:
-    """Read the features of train, validation and test, the test images once for each mask of the ensemble.
-
-    With `keep`, few features are kept in $ISOPIX_CACHE/features; with `stream` all are, in 16 bits.
-    """
+    """Read the features of all splits, the test images under each mask; in 16 bits if they `stream`."""
     views, done = _views(data, source.mask_ensemble), 0
     with track(f"features of {name}", sum(len(each.images) for each in views)) as progress:
 

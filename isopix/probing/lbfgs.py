@@ -60,10 +60,7 @@ class Minimum(NamedTuple):
 def minimize(
     function: Function, start: Points, *, curvature: Points, stop: Stop, max_iterations: int
 ) -> Minimum:
-    """Minimize all problems, from `start`; `curvature` is a positive approximation of the Hessian's diagonal.
-
-    A problem whose line search finds no lower point ends with `converged` False.
-    """
+    """Minimize all problems; `curvature` is a positive approximation of the Hessian's diagonal."""
     members = torch.arange(len(start), device=start.device)
     state = SearchState(start, *function(start, members))
     final, iterations = state.clone(), torch.zeros_like(members)

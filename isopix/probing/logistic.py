@@ -101,10 +101,7 @@ def fit_logistic(
 def decomposed_covariance(
     centered: Float[Tensor, "F N D"],
 ) -> tuple[Float[Tensor, "F D D"] | None, Float[Tensor, "F axes"], Float[Tensor, "F D axes"]]:
-    """Return the covariance of centered features, its eigenvalues and its axes.
-
-    With more features than images the covariance is None: weights outside the images' span are zero.
-    """
+    """Return covariance (None for more features than images), eigenvalues and axes."""
     images, width = centered.shape[1:]
     if width <= images:
         covariance = centered.mT @ centered / images

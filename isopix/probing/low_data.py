@@ -120,10 +120,7 @@ def probe_subsets(
     seed: int = 0,
     device: torch.device,
 ) -> list[LayerScore]:
-    """Return the score of a probe that is fitted to each subset of the training images (iGPT section 4.7).
-
-    Validation selects the L2 penalty of each, and one layer for all; or cross-validation within the subset.
-    """
+    """Return the score of a probe that is fitted to each subset of train (iGPT section 4.7)."""
     chosen = [splits.train.select(index) for index in subsets]
     if select == "cross-validation":
         return [_cross_validated(splits, train, method, seed, device) for train in chosen]

@@ -70,10 +70,7 @@ def probe_measurement(
 def fit_probe(
     splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, *, device: torch.device
 ) -> LayerScores:
-    """Fit a classifier to every layer, select on validation, and report all layers on test.
-
-    Features are standardized by train. Raises RuntimeError if a selected fit did not converge.
-    """
+    """Fit a classifier to every layer, standardized by train, select on validation, report on test."""
     return evaluate_probe(splits, method, config, device=device).result
 
 
@@ -111,10 +108,7 @@ def refit_on_validation(
     *,
     device: torch.device,
 ) -> LayerScore:
-    """Fit the selected layer, the only one of `splits`, to train and validation together (iGPT section 3.1).
-
-    Features are standardized by all images of the fit; `val_accuracy` stays the one of the selection.
-    """
+    """Fit the selected layer to train and validation (iGPT section 3.1), keeping its `val_accuracy`."""
     fixed = method.fixed(selected.selected)
     score = fit_probe(splits.with_validation_in_train(), fixed, config, device=device).best
     return replace(score, layer=selected.layer, val_accuracy=selected.val_accuracy)

@@ -19,10 +19,7 @@ RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines with
 
 @dataclass(frozen=True)
 class LayerScore:
-    """One layer at the setting that validation selected; under masks `test_accuracy` is the majority vote's.
-
-    `interval` is the 95 % one. `selected` is like {"L2 penalty": 1e-3}, `fit` like {"iterations": 37}.
-    """
+    """One layer at the setting that validation `selected`, as {"L2 penalty": 1e-3}."""
 
     layer: int
     val_accuracy: float
@@ -211,11 +208,7 @@ class FewLabels:
 
 
 class LowDataResult(Result):
-    """Test errors with few labels by method, one entry for each number of labels.
-
-    `published` are test errors of the same data in per cent by method and total number of labels: mean and
-    standard deviation.
-    """
+    """Test errors with few labels by method and number; `published` ones in per cent: mean and std."""
 
     data: str
     step: int

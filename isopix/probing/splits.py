@@ -73,10 +73,7 @@ class AffineScale:
 
 @dataclass(frozen=True)
 class FeatureSplits:
-    """Features to fit a probe to (train), to select on (validation), and to evaluate on (test).
-
-    `extra_views` are the test images under further masks; `stored_scale` is that of 16 bits on disk.
-    """
+    """Features by split; `extra_views` are test images under further masks, `stored_scale` of 16 bits."""
 
     train: FeatureSplit
     validation: FeatureSplit
@@ -149,10 +146,7 @@ class Standardizer:
 def cached(
     readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path
 ) -> tuple[dict[str, Features], AffineScale]:
-    """Return features as float16, and their scale, from a complete `folder` or computed and written there.
-
-    Each is scaled by the first images of the first reader, so that 16 bits suffice far from zero too.
-    """
+    """Return float16 features, scaled by the first images, from `folder` or computed and written there."""
     found = _is_complete(folder)
     if not found and ranks.local_rank() > 0:
         for _ in chain.from_iterable(read() for read in readers.values()):

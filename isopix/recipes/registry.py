@@ -110,10 +110,7 @@ def resolve(
     options: Mapping[str, Any] | None = None,
     assignments: Sequence[str] = (),
 ) -> Resolved:
-    """Return a recipe, changed by the `layers` of a file, options and words; errors name the wrong path.
-
-    It has the palette of the data, and in a short training fewer images of evaluations.
-    """
+    """Return a recipe, changed by `layers`, with the data's palette and affordable evaluation."""
     changed = unchanged = find(recipe) if isinstance(recipe, str) else recipe
     origins: dict[str, str] = {}
     for origin, changes in layers(file, options, assignments):
@@ -178,10 +175,7 @@ def is_setting(path: str) -> bool:
 
 
 def with_palette_of_data(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """Return the recipe with the number of colors of its palette file, or with the palette beside its images.
-
-    A number of colors that is `given`, as a path of settings, is not changed.
-    """
+    """Return the recipe with the palette of its file or beside its images, unless colors are `given`."""
     names = {path.rpartition(".")[2] for path in given}
     palette = None if "palette_file" in names else palette_of(recipe.data.source)
     if "num_colors" in names or (palette is None and "palette_file" not in names):

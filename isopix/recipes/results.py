@@ -44,10 +44,7 @@ class DeviceCost:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Bytes of a device when a backward pass begins.
-
-    `copies` are 16-bit copies of weights or, with FSDP, gathered whole weights and their gradients.
-    """
+    """Bytes when a backward pass begins; `copies` are in 16 bits or, with FSDP, of gathered weights."""
 
     weights: int
     gradients: int
@@ -62,10 +59,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class ParallelPlan:
-    """A strategy on `count` devices that compute `micro_batch` images at a time, `accumulate` times a step.
-
-    `hours` are at the assumed FLOP/s. Where nothing fits, the memory is the least that is needed.
-    """
+    """A strategy of `micro_batch` images on each of `count` devices, `accumulate` times a step."""
 
     device: str
     count: int
@@ -93,10 +87,7 @@ class ParallelPlan:
 
 
 class PlanResult(Result):
-    """Cost of training a recipe; FLOPs are per image, bytes and seconds are estimates for `device`.
-
-    `step_bytes` is the sum of weights, copies and activations of a step. Hours assume `mfu` of the peak.
-    """
+    """Cost of training; FLOPs are per image, bytes and seconds are estimates for `device`."""
 
     recipe: str
     size: str

@@ -102,10 +102,7 @@ def _count(shapes: Iterable[Shape]) -> int:
 def parallel_plans(
     recipe: Recipe, devices: str, words: Sequence[object], *, own_device: str | None = None, mfu: float = MFU
 ) -> list[ParallelPlan]:
-    """Return DDP and FSDP on devices such as `64xH100`, with all activations and with recomputation.
-
-    Each has the fewest chunks of the batch that fit. `words` are the recipe and options of its command.
-    """
+    """Return DDP and FSDP on devices such as `64xH100`, with the fewest chunks of the batch that fit."""
     train = recipe.train
     device, count = _parse_devices(devices, train.gpu_precision, own_device)
     try:

@@ -26,10 +26,7 @@ Library = Literal["transformers", "isopix"]
 
 
 def model_card(run: RunRecord, *, name: str, library: Library) -> str:
-    """Return the card of a run's model, which a library loads as `name`; files that are missing are left out.
-
-    Raises ValueError for a recipe that cannot be read, or that `transformers` does not support.
-    """
+    """Return the card of a run's model, which a library loads as `name`, of the files that are there."""
     recipe = run.recipe
     if recipe is None:
         raise ValueError(f"{run.path} has no recipe that can be read, so it has no model card")

@@ -11,10 +11,7 @@ from isopix.storage.result import Result
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """A run or a baseline: `loss` in nats per predicted code, `accuracy` with its 95 % interval.
-
-    A `baseline` is of the run above it, a `shared` one of all runs.
-    """
+    """A run, a `baseline` of the run above it, or a `shared` one; `loss` in nats per predicted code."""
 
     name: str
     kind: Literal["run", "baseline", "shared"] = "baseline"

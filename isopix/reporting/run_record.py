@@ -55,10 +55,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run; its results are in the order of their steps, then of the time of writing.
-
-    `recipe` is None where this version cannot read it. `problems` lists files that could not be read.
-    """
+    """A run with its results in order; `problems` lists files (`recipe` too) that could not be read."""
 
     path: Path
     settings: Values

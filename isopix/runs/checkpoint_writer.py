@@ -28,10 +28,7 @@ class CheckpointWriter:
         self._pending: Future[None] | None = None
 
     def save(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
-        """Save a checkpoint once the one before is complete, and delete all but the newest two of steps.
-
-        The first one publishes the run. Of sharded tensors each rank saves its own part; of a view nothing.
-        """
+        """Save a checkpoint once the last is complete, of shards each rank its own; keep two of steps."""
         self.wait()
         sharded = {group: members for group, members in tensors.items() if is_sharded(members.values())}
         if self.folder.saved_at is not None:

@@ -67,10 +67,7 @@ def _load(places: Sequence[Path], files: Mapping[str, str]) -> Hashes | None:
 def leave_out_seen(
     data: ImageDataset, seen: Hashes | None, split: SplitName = "test", *, known: bool = True
 ) -> tuple[ImageDataset, str]:
-    """Return the data without images of a split that are among those `seen`, and a note that counts them.
-
-    `known` says whether `seen` has all images, and is False for None.
-    """
+    """Return the data without images of a split that are `seen`, and a note: how many, if all are `known`."""
     data = replace(data, seen_known=known and seen is not None)
     before: Split = getattr(data, split)
     kept, count = (before, 0) if seen is None else without_copies(before, seen)

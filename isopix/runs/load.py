@@ -166,10 +166,7 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
 def find_checkpoint(
     path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> tuple[Checkpoint, list[DamagedCheckpointError]]:
-    """Return the checkpoint at a path, or the newest intact one of a run, and why newer ones are damaged.
-
-    It has all tensors, or those of some groups, of which `optional` ones may be missing.
-    """
+    """Return the newest intact checkpoint of a run, or that at a path, and why newer ones are damaged."""
     if (path / checkpoint.MANIFEST).is_file():
         found = checkpoint.load_checkpoint(path, groups, optional)
         check_content(found)

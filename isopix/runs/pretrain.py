@@ -47,10 +47,7 @@ def train_recipe(
     initial: InitialWeights | None = None,
     allowed: Collection[str] = (),
 ) -> RunStatus:
-    """Train or fine-tune a recipe in the new run folder `out`, from scratch or from `initial` weights.
-
-    Raises ValueError before any training; RuntimeError if the disk is full or the loss is not finite.
-    """
+    """Train or fine-tune a recipe in the new folder `out`, from scratch or from `initial` weights."""
     if recipe.train.compile:
         check_compiler()
     with new_run(out, allowed) as folder:
@@ -197,10 +194,7 @@ def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:
 
 
 def fit_codec(recipe: Recipe, data: ImageDataset) -> Codec:
-    """Return the codec of a recipe, fitted to at most 100,000 training images if it has to be.
-
-    Fitted ones are kept in $ISOPIX_CACHE/codecs, by the images, the settings and the seed.
-    """
+    """Return the codec, fitted to at most 100,000 training images or from $ISOPIX_CACHE/codecs."""
     spec, seed = recipe.model.codec, recipe.train.seed
     if not spec.fit_message:
         return spec.fit(data.train.images, recipe.grid, seed)

@@ -70,10 +70,7 @@ class TrainingResult(Result):
 
 @dataclass(frozen=True)
 class LRTrial:
-    """A run at one learning rate: its final validation loss, or the step at which it diverged.
-
-    A trial of fine-tuning has the best validation `accuracy` and its step instead.
-    """
+    """A run at one learning rate: final validation loss or best `accuracy`, or where it diverged."""
 
     lr: float
     status: TrialStatus
@@ -190,10 +187,7 @@ class PublishedLoss:
 
 
 class VerificationResult(Result):
-    """The test loss in nats per predicted code, next to the published one of this network and palette.
-
-    `imported` is what a converted model was read from. `uniform_nats` is the loss of a uniform prediction.
-    """
+    """The test loss in nats per predicted code, next to the published and the uniform one."""
 
     recipe: str
     step: int

@@ -140,8 +140,7 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
     """Return the fine-tuning recipe: iGPT's (sections 2.3: joint loss; 3.4: constant lr), then its overrides.
 
     The augmentation is the dataset's, else that of `finetune_overrides`, else pre-training's. The learning
-    rate is a tenth of pre-training's, or the recipe's own; from scratch and after fine-tuning it is
-    unchanged.
+    rate is a tenth of pre-training's, or the recipe's own; from scratch it is unchanged.
     """
     optimizer = recipe.train.optimizer
     data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)

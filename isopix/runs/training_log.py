@@ -25,10 +25,7 @@ from isopix.train.trainer import Record
 
 
 class RunObserver(NamedTuple):
-    """Follows a run: `record` is called with every log record, `stop` after every step.
-
-    `loggers` are names (tensorboard, wandb, trackio); `title` is the first line of the display.
-    """
+    """Follows a run: `record` is called with every log record, `stop` after every step."""
 
     title: str | None = ""
     record: Callable[[Record], None] = lambda record: None
@@ -178,10 +175,7 @@ def baseline_records(model: PretrainModel, recipe: Recipe, data: ImageDataset) -
 
 
 def decoder_fits(recipe: Recipe, step: int, run: RunFolder, *, initially: bool) -> bool:
-    """Return whether the decoder fits the backbone after `step`; `initially` is whether it did at step 0.
-
-    After fine-tuning on classes alone it fits once the validation loss is below the unigram baseline.
-    """
+    """Return whether the decoder fits the backbone: again once the loss is below the unigram baseline."""
     if step == 0:
         return initially
     if initially or not recipe.predicts_codes:

@@ -19,8 +19,7 @@ class Contrast:
 
     `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
     difference that a study is planned to detect. `regime` says why the networks cannot show it. A contrast
-    that is not `counted` decides nothing. A correlation is estimated on Fisher's scale, and shown as itself
-    if `fisher`.
+    that is not `counted` decides nothing. A correlation is estimated on Fisher's scale if `fisher`.
     """
 
     text: str
@@ -43,10 +42,7 @@ class Contrast:
         return 1.0 if self.estimate is None or self.estimate.mean >= 0 else self.estimate.p_value()
 
     def record(self, adjusted_p: float) -> ContrastRecord:
-        """Return the mean, its 95 % interval and the verdict: `holds` above zero.
-
-        It `does not hold` where the adjusted p of a difference on the wrong side is below LEVEL.
-        """
+        """Return mean, 95 % interval and verdict: above zero it `holds`, by the adjusted p it does not."""
         mean, interval = (sum(self.values) / len(self.values) if self.values else None), None
         if self.estimate is not None:
             center, half = self.estimate.mean, self.estimate.half_width()

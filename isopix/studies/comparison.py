@@ -68,11 +68,7 @@ class RunGroup(NamedTuple):
 
 
 def compare_with(group: Sequence[str], baseline: Sequence[str]) -> Comparison:
-    """Compare fine-tuned runs with a baseline, by default pre-trained ones with those from scratch.
-
-    Raises ValueError unless each run has a counterpart with the same seed, labels, validation and test
-    images.
-    """
+    """Compare runs with a baseline, or pre-trained ones with those from scratch, of the same images."""
     name, runs = _title(group), list(map(read_finished_run, find_runs(group)))
     if baseline:
         others = list(map(read_finished_run, find_runs(baseline)))

@@ -35,10 +35,7 @@ class Noise(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean with its independent sources of error.
-
-    `noise` is the standard error by the interaction of seed and kind alone, which is in both.
-    """
+    """A mean with its sources of error; `noise` is the standard error of the interaction, in all of them."""
 
     mean: float
     sources: tuple[ErrorSource, ...]
@@ -52,10 +49,7 @@ class Estimate(NamedTuple):
         return math.hypot(*(each.standard_error for each in self.sources))
 
     def half_width(self, confidence: float = CONFIDENCE_LEVEL) -> float:
-        """Return Student's half-widths of all sources in quadrature, half the width of the mean's interval.
-
-        Satterthwaite's interval is too narrow where a source has few degrees of freedom.
-        """
+        """Return half the interval: Student's half-widths in quadrature (Satterthwaite's is too narrow)."""
         tail = (1 + confidence) / 2
         return math.hypot(*(stdtrit(each.freedom, tail) * each.standard_error for each in self.sources))
 

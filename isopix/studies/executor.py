@@ -134,10 +134,9 @@ class ProcessJob:
 def in_slurm(
     function: Function[T], folder: Path, parameters: Mapping[str, Any], *, cluster: Cluster = "slurm"
 ) -> Submit[T]:
-    """Return what calls a function in a job of a cluster, with its device "auto" and output in `folder`.
+    """Return what calls a function in a job of a cluster; `parameters` are those of submitit, as `partition`.
 
-    `parameters` are those of submitit, as `partition`. A job that is preempted or out of time is requeued and
-    resumes from its last checkpoint.
+    A job that is preempted or out of time is requeued and resumes from its last checkpoint.
     """
     executor, queue = job_executor(folder, parameters, cluster=cluster), Queue()
     call = RequeuedCall(function)

@@ -128,10 +128,7 @@ def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
 
 
 def hidden_part(shape: str, layers: Sequence[NDArray[np.uint8]], size: tuple[int, int]) -> MaskLike:
-    """Return the mask of a shape; for what is painted, bool [H W]: a pixel is hidden if any of it is painted.
-
-    `layers` are RGBA pictures of the image at any scale.
-    """
+    """Return the mask of a shape, or bool [H W] of what is painted on `layers`, RGBA at any scale."""
     if shape != PAINTED:
         return SHAPES[shape]
     painted = torch.zeros(size, dtype=torch.bool)

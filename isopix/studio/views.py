@@ -96,10 +96,7 @@ class CompletionFrame(NamedTuple):
 def completion_frames(
     run: OpenedRun, image: Images, mask: MaskLike, settings: Mapping[str, Any]
 ) -> Iterator[CompletionFrame]:
-    """Yield the image, what the model sees, and its completions, as `PretrainedModel.complete_steps` does.
-
-    Raises ValueError at once, for a model that cannot complete images and for wrong settings.
-    """
+    """Yield pictures of `PretrainedModel.complete_steps`; wrong settings raise ValueError at once."""
     run.model.require("complete")
     codec, raster = run.model.network.codec, run.loaded.recipe.objective.can_sample
     hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.get("seed", 0)), image)

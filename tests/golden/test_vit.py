@@ -1,8 +1,9 @@
-"""Our Vision Transformers against others: Hugging Face's ViT and ViTMAE, and timm's."""
+"""Our Vision Transformers and images against others: Hugging Face's ViT, ViTMAE and image processors."""
 
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 import isopix
 from isopix.core.config import from_dict, to_dict
 from isopix.core.types import Images
-from isopix.data.dataset import load_dataset
+from isopix.data.dataset import DataConfig, load_dataset
 from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.vit_read import read_huggingface_vit, read_mae
 from isopix.model.network import Network
@@ -179,3 +180,24 @@ def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
     assert isopix.convert_huggingface_vit(tmp_path / "exported", tmp_path / "second").path.is_dir()
     data = isopix.load(tmp_path / "second", device="cpu").loaded.recipe.data
     assert (data.crop, data.crop_fraction) == ("resized_center", 0.8)
+
+
+@pytest.mark.parametrize("name", ["ViTImageProcessorPil", "ImageGPTImageProcessorPil"])
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_squashed_pixels_are_those_of_the_image_processors(name: str, suffix: str, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    (tmp_path / "photos").mkdir()
+    shapes = [(90, 70), (300, 40), (16, 16), (31, 200)]
+    for number, shape in enumerate(shapes):
+        picture = Image.fromarray(draw.integers(0, 256, (*shape, 3), dtype=np.uint8))
+        picture.save(tmp_path / f"photos/{number}.{suffix}")
+    config = DataConfig(
+        source=str(tmp_path / "photos"), rows=16, cols=12, crop="squash", resample="bilinear", holdout=0.0
+    )
+    own = load_dataset(config, cache=tmp_path / "cache").train.images
+    plain = {"do_rescale": False, "do_normalize": False}
+    size = {"height": 16, "width": 12}
+    processor = getattr(transformers, name)(size=size, do_color_quantize=False, **plain)
+    pictures = [Image.open(path) for path in sorted((tmp_path / "photos").iterdir())]
+    theirs = processor(pictures, return_tensors="pt").pixel_values
+    assert torch.equal(own.float(), theirs.float())

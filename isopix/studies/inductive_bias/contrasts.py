@@ -41,10 +41,7 @@ def difference(
     value: Callable[[Trial], float | None],
     only: tuple[str, int] | None = None,
 ) -> Mean:
-    """Return the mean of `value` of the first block minus that of the second, over encodings and depths.
-
-    The variance between seeds is pooled over all networks. `only` is one encoding and depth.
-    """
+    """Return the mean of `value` of the first block minus the second over kinds, or of `only` one."""
 
     def above(*pair: Trial) -> float | None:
         own, other = map(value, pair)
@@ -107,10 +104,7 @@ def layer_difference(
     read: Callable[[Trial], list[LayerWeight]],
     networks: int = 2,
 ) -> Mean:
-    """Return the mean over seeds of `read` of the layers with the first encoding minus the second.
-
-    The variance between seeds is pooled over all layers of all networks of the block.
-    """
+    """Return the mean over seeds of `read` of the layers with the first encoding minus the second."""
     block, depth = network
 
     def terms(seed: int, kind: object) -> list[Term] | None:
@@ -230,11 +224,10 @@ def slope_on_loss(evidence: StudyEvidence) -> Mean:
 
 
 def _covariance(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean:
-    """Return a combination of the coefficients of the analysis of covariance, least squares of accuracy =
-    a[block] + b[encoding] + c loss with a common slope c.
+    """Return a combination of the coefficients of accuracy = a[block] + b[encoding] + c loss.
 
-    Its errors are that of least squares, with Student's distribution, and that of the test images. Without an
-    estimate where the networks do not determine it or leave no residual.
+    Its errors are that of least squares, with Student's distribution, and that of the test images; none where
+    the networks do not determine it or leave no residual.
     """
     seeds, architectures = evidence.complete(evidence.trials)
     blocks, encodings = (list(dict.fromkeys(each[place] for each in architectures)) for place in (0, 1))

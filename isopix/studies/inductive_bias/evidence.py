@@ -156,10 +156,7 @@ class StudyEvidence:
         return total
 
     def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
-        """Return the variance between seeds of the difference of `networks` accuracies of single layers.
-
-        It is in points, and pooled over all layers of all networks; those of one network count once.
-        """
+        """Return the variance between seeds of a difference of `networks` accuracies, in points, pooled."""
         read = lambda trial: [100 * each for each in self.probes(trial).test_accuracies]  # noqa: E731
         return self._pooled(blocks, read, networks)
 
@@ -180,10 +177,7 @@ class StudyEvidence:
 
 
 def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]]:
-    """Return seeds and kinds such that every seed has every kind, as many pairs as possible.
-
-    Two seeds or more if there are; candidates are the kinds that at least 1, 2, ... seeds have.
-    """
+    """Return seeds, two if possible, and kinds such that every seed has every kind, as many as possible."""
     kinds = list(dict.fromkeys(kind for own in known.values() for kind in own))
     counts = {kind: sum(kind in own for own in known.values()) for kind in kinds}
     designs: list[tuple[list[int], list[K]]] = [([], [])]

@@ -31,10 +31,7 @@ MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverg
 
 
 class Scale(NamedTuple):
-    """A size of the study: the prefix of its recipes, its probe, and the number of images of each split.
-
-    `effect` is the difference of accuracy that it is planned to detect, in percentage points.
-    """
+    """A size of the study; `effect` is the difference, in points, that it is planned to detect."""
 
     prefix: str
     architectures: tuple[Architecture, ...]

@@ -34,10 +34,7 @@ BIASES = (  # title, measurement, layer or channel, decimals
 
 @dataclass(frozen=True)
 class ProbedLayers:
-    """Probes of some layers; `correct` is a bit in base 64 for each of `num_images` test images.
-
-    It is of every layer of a trained network, of the best layer of a baseline.
-    """
+    """Probes of layers; `correct` is a bit in base 64 for each test image, of a baseline's best layer."""
 
     test_accuracies: tuple[float, ...]
     validation_accuracies: tuple[float, ...]  # everything is chosen by these alone

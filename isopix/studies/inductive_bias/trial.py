@@ -90,10 +90,7 @@ def trial_name(architecture: Architecture, seed: int) -> str:
 
 
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
-    """Run or resume a trial, and write its result or its failure.
-
-    A trial that is asked to stop, or whose study has ended, saves and writes no result.
-    """
+    """Run or resume a trial, and write its result or its failure, unless it is asked to stop."""
     if multiprocessing.parent_process() is not None:
         handle_stop_signals()
     if threads is not None:

@@ -53,10 +53,7 @@ def cells_of(trial: ProtocolTrial, reads: Mapping[str, Read]) -> dict[str, Cell 
 
 
 def accuracy_at(path: str) -> Read:
-    """Return a reader of the accuracy at a path of a record, in per cent, as `network.best.test_accuracy`.
-
-    `best` is the layer with the highest validation accuracy, -1 the last of a list.
-    """
+    """Return a reader of the accuracy, in per cent, at a path, as `network.best.test_accuracy`."""
 
     def read(record: Record) -> Value | None:
         found: Any = record
@@ -89,10 +86,7 @@ Draw = Callable[[Sequence[MeasuredRow], Records], tuple[Figure, str] | None]
 
 
 class PaperProtocol(NamedTuple):
-    """A table or figure of a paper: columns with units, published and measured rows, and any figure.
-
-    `note` says what the paper does not state and was chosen here.
-    """
+    """A table or figure of a paper, published and measured; `note` says what was chosen here."""
 
     name: str
     title: str

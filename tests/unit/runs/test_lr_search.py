@@ -1,4 +1,4 @@
-"""A learning-rate search in a folder: trials are runs, and finished ones are not repeated."""
+"""A learning-rate search in a folder: trials are runs, finished ones are not repeated, and settings stay."""
 
 import json
 import math
@@ -17,6 +17,7 @@ from isopix.runs import lr_search
 from isopix.runs.lr_search import check_trial, lr_grid, run_lr_search, trial_folder
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.results import LRSearchResult, LRTrial
+from isopix.runs.resume import FOLDER_LOCK, SETTINGS, folder_of_runs
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
@@ -220,3 +221,51 @@ def test_other_settings_or_learning_rates_are_refused(whole: LRSearchResult) -> 
         search(whole.path, recipe=RECIPE.updated(seed=1))
     with pytest.raises(ValueError, match=r"has tried 1e\+38, 3.0, 0.03, 0.003, not 0.3, 0.03"):
         search(whole.path, lrs=(0.3, 0.03))
+
+
+GIVEN = {"train": {"steps": 4, "lr": 0.1}, "data": {"workers": 2}, "pretrained": None}
+
+
+def work(out: Path, *runs: str, **changes: object) -> None:
+    with folder_of_runs(out, {**GIVEN, **changes}, "search"):
+        for name in runs:
+            (out / name).mkdir(exist_ok=True)
+
+
+def names(out: Path) -> set[str]:
+    return {path.name for path in out.iterdir()}
+
+
+def test_the_same_call_continues_and_another_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    work(out, "one")
+    work(out, "two", data={"workers": 0})  # which changes no number
+    before = names(out)
+    assert before == {"one", "two", FOLDER_LOCK, SETTINGS}
+    for changes, difference in [
+        ({"train": {"steps": 5, "lr": 0.1}}, "train.steps=4, not 5"),
+        ({"train": {"steps": 4}}, "train.lr=0.1, not None"),
+        ({"pretrained": {"run": "a", "step": 3}}, "pretrained.run=None, not a"),
+    ]:
+        with pytest.raises(ValueError, match=f"^the search in .* has {difference}; choose another --out$"):
+            work(out, **changes)
+    assert names(out) == before
+
+
+@pytest.mark.parametrize("left", ["mine", ".hidden"])
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).touch()
+    with pytest.raises(ValueError, match="is not empty"):
+        work(tmp_path, "one")
+    assert names(tmp_path) == {left}
+
+
+def test_a_mistake_before_the_first_run_leaves_no_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt), folder_of_runs(out, GIVEN, "search"):
+        raise KeyboardInterrupt
+    assert not out.exists()
+    work(out, "one")
+    with pytest.raises(KeyboardInterrupt), folder_of_runs(out, GIVEN, "search"):
+        raise KeyboardInterrupt
+    assert "one" in names(out)

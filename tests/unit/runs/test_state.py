@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from isopix.core.config import to_dict
-from isopix.core.device import runtime_environment
 from isopix.recipes import registry
-from isopix.runs.load import find_checkpoint, load_run
+from isopix.runs.load import find_checkpoint
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training_log import RunObserver, decoder_fits, unigram_nats
-from isopix.storage import checkpoint
 from isopix.storage.checkpoint import load_checkpoint, save_checkpoint
 from isopix.storage.run_folder import RunFolder
-from tests.unit.data.refusal import refusal
 
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "steps=4", "checkpoint_every=2", "num_colors=4", "limit=60"]
@@ -93,30 +89,3 @@ def test_a_decoder_fits_once_the_last_validation_loss_is_below_the_unigram_basel
     assert decoder_fits(recipe, 5, run, initially=True)
     assert not decoder_fits(recipe, 0, run, initially=False)
     assert (unigram_nats(records) is None) == (BASELINES[1] not in records)
-
-
-RECIPE = registry.resolve("igpt.digits", assignments=["depth=1", "width=16"]).recipe
-
-
-def save(folder: Path, *, step: int = 0, without: str = "", **state: object) -> Path:
-    grays = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
-    net = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, grays))
-    tensors = {name: tensor for name, tensor in net.tensors().items() if name != without}
-    told = {"step": step, "codec": net.codec.fingerprint(), "data": ""} | state
-    records = {"recipe": to_dict(RECIPE), "state": told, "environment": runtime_environment(CPU)}
-    checkpoint.save_checkpoint(folder, {"model": tensors}, records)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("wrong", "line"),
-    [
-        ({"without": "codec.color_bits"}, "no 'codec.color_bits'"),
-        ({"without": "head.project.weight"}, "'head.project.weight' is missing from the checkpoint"),
-    ],
-)
-def test_a_checkpoint_that_does_not_hold_the_whole_network_is_refused(
-    tmp_path: Path, wrong: dict[str, str], line: str
-) -> None:
-    folder = save(tmp_path / "it", **wrong)
-    assert line in refusal(lambda: load_run(folder, device=CPU))

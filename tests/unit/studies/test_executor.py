@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import isopix
 from isopix.studies import executor
 from isopix.studies.executor import Queue, Slot, SlurmJob, in_processes, in_slurm, run_all
 
@@ -115,9 +114,3 @@ def test_a_result_may_be_late_but_not_that_of_a_canceled_job(
     assert job.poll() is None
     job.stop()
     assert job.poll() is not None
-
-
-def test_a_trial_is_one_process(tmp_path: Path) -> None:
-    pytest.importorskip("submitit")
-    with pytest.raises(ValueError, match="gpus_per_node is 2; a trial is one process"):
-        isopix.study_inductive_bias(out=tmp_path, trials="conv-continuous-1", slurm=["gpus_per_node=2"])

@@ -1,14 +1,124 @@
-"""The trainer against a schedule, a clock and a mean computed by hand."""
+"""The trainer against a schedule, a clock and a mean computed by hand, and its evaluators."""
 
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
 import pytest
 import torch
+from torch import nn
 
 from isopix.core.random import generator
+from isopix.data.batches import Batches
+from isopix.data.dataset import DataConfig, load_dataset
+from isopix.objectives.objectives import Masked
 from isopix.recipes.recipe import Recipe
-from isopix.train.evaluator import BATCH_SIZE, evaluate_split
+from isopix.train.evaluator import (
+    BATCH_SIZE,
+    EvaluationContext,
+    EvaluationError,
+    EvaluatorSpec,
+    HeldOutLoss,
+    Metrics,
+    evaluate_split,
+)
+from isopix.train.optim import WarmupCosineSchedule
 from isopix.train.tasks import PretrainTask
+from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases
-from tests.unit.train.runs import RECIPE, RHYTHM, Run
+
+RECIPE = cases.CASES[0].updated(
+    data=DataConfig(source="digits", rows=8, cols=8, limit=40),
+    objective=Masked(),
+    schedule=WarmupCosineSchedule(max_warmup_fraction=0.5),  # so that the warmup of 5 steps is an epoch
+    seed=3,
+    steps=12,
+    batch_size=8,
+    log_every=1,
+    evaluate_every=100,
+    evaluate_images=20,
+    checkpoint_every=100,
+)
+
+
+RHYTHM = RECIPE.updated(steps=7, log_every=2, evaluate_every=3, checkpoint_every=4)
+
+
+class Spy(PretrainTask):
+    """Keeps the batches of training, and the images and batches of evaluations."""
+
+    def __init__(self, recipe: Recipe):
+        super().__init__(cases.model(recipe))
+        self.batches, self.evaluated, self.masks = [], [], []
+
+    def make_batch(self, images, labels, generator):
+        batch = super().make_batch(images, labels, generator)
+        self.batches.append(batch)
+        return batch
+
+    def evaluate(self, images, labels, generator):
+        self.evaluated.append(images)
+        self.masks.append(self.module.make_batch(images, generator.clone_state()).mask)
+        return super().evaluate(images, labels, generator)
+
+
+class Run:
+    """A recipe trained to its end, or to a stop, and everything that its callbacks were called with."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        stop: Callable[[], bool] = lambda: False,
+        evaluators: tuple[EvaluatorSpec, ...] = (),
+        task: PretrainTask | None = None,
+    ):
+        self.recipe, self.data = recipe, load_dataset(recipe.data)
+        config = recipe.train
+        self.task = task or Spy(recipe)
+        self.batches = Batches(self.data.train, batch_size=config.batch_size, seed=config.seed)
+        self.records, self.saved, self.lrs = [], [], []
+        precision = config.precision_on(self.batches.device)
+        network = self.task.module.network
+        context = EvaluationContext(self.task, network, self.data, config.seed, precision)
+        self.trainer = Trainer(
+            self.task,
+            config,
+            batches=self.batches,
+            evaluators=(HeldOutLoss(num_images=config.evaluate_images), *evaluators),
+            context=context,
+            callbacks=Callbacks(self.records.append, self.save, stop),
+        )
+        self.reached = self.trainer.run()
+
+    def save(self, step, optimizer) -> None:
+        self.saved.append(step)
+        self.lrs.append(self.trainer.train_step.optimizer.param_groups[0]["lr"])
+
+    def steps(self, kind: str) -> list[int]:
+        return [record["step"] for record in self.records if record["kind"] == kind]
+
+    def numbers(self, kind: str, name: str) -> list[float]:
+        return [record[name] for record in self.records if record["kind"] == kind]
+
+
+class Steps(EvaluatorSpec):
+    """Returns the step under a name, notes whether the model is in evaluation mode, or fails."""
+
+    kind = "steps"
+    name: str = "reached"
+    fails_at: int | None = None
+
+    def start(self, context: EvaluationContext) -> Callable[[int], Metrics]:
+        module: nn.Module = context.task.module
+
+        def evaluate(step: int) -> Metrics:
+            if step == self.fails_at:
+                raise EvaluationError("it did not converge")
+            return {self.name: step, f"{self.name}_training": float(module.training)}
+
+        return evaluate
 
 
 def test_the_learning_rate_logged_and_used_is_the_schedules() -> None:
@@ -107,13 +217,11 @@ def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
         assert one != other
         assert one == pytest.approx(other, rel=0.02)
     first = rounded.data.validation.sample(RECIPE.train.evaluate_images)
-    losses = {
-        precision: evaluate_split(rounded.task, first, seed=RECIPE.train.seed, precision=precision)[
-            "loss_nats"
-        ]
-        for precision in ("fp32", "bf16")
-    }
-    assert rounded.numbers("evaluation", "loss_nats")[-1] == losses["bf16"] != losses["fp32"]
+    losses = [
+        evaluate_split(rounded.task, first, seed=RECIPE.train.seed, precision=precision)["loss_nats"]
+        for precision in ("bf16", "fp32")
+    ]
+    assert rounded.numbers("evaluation", "loss_nats")[-1] == losses[0] != losses[1]
     network = rounded.task.module.network
     with torch.autocast("cpu", torch.bfloat16):
         assert network(network.inputs_of(first.images)).dtype == torch.float32
@@ -124,3 +232,69 @@ def test_a_checkpoint_is_saved_by_time_too(monkeypatch: pytest.MonkeyPatch) -> N
     clock = iter(range(0, 100_000, 240))
     monkeypatch.setattr("isopix.train.trainer.time.monotonic", lambda: float(next(clock)))
     assert set(Run(RHYTHM).saved) > {0, 4, 7}
+
+
+def test_an_evaluator_with_an_interval_adds_evaluations_and_one_without_joins_all() -> None:
+    run = Run(RHYTHM, evaluators=(Steps(every=2, name="own"), Steps(name="all")))
+    evaluations = [record for record in run.records if record["kind"] == "evaluation"]
+    assert [record["step"] for record in evaluations] == [0, 2, 3, 4, 6, 7]
+    assert [record["step"] for record in evaluations if "own" in record] == [0, 2, 4, 6, 7]
+    assert all(record["all"] == record["step"] for record in evaluations)
+    assert all({"loss_nats", "images"} <= record.keys() for record in evaluations)
+    assert {record["all_training"] for record in evaluations} == {0.0}
+    assert run.task.module.training
+
+
+def test_two_metrics_of_one_name_are_refused_before_training() -> None:
+    with pytest.raises(ValueError, match="evaluator 'steps' returns 'reached', which the log record has"):
+        Run(RHYTHM, evaluators=(Steps(), Steps()))
+
+
+class Wrong(EvaluatorSpec):
+    """Returns a value from a step on; before it a right metric."""
+
+    kind = "wrong"
+    value: Any = None
+    start_at: int = 0
+
+    def start(self, context: EvaluationContext) -> Callable[[int], Metrics]:
+        def evaluate(step: int) -> Metrics:
+            return self.value if step >= self.start_at else {"right": 1.0}
+
+        return evaluate
+
+
+WRONG = {
+    "nan": (
+        {"good": numpy.float32(2.5), "broken": math.nan},
+        "ValueError: evaluator 'wrong' returns nan for",
+    ),
+    "none": (None, "AttributeError: 'NoneType' object has no attribute 'items'"),
+}
+
+
+@pytest.mark.parametrize("start_at", [0, 3])
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_no_metric_is_noted_and_training_goes_on(case: str, start_at: int) -> None:
+    value, message = WRONG[case]
+    run = Run(RHYTHM, evaluators=(Wrong(value=value, start_at=start_at), Steps()))
+    assert run.reached == 7
+    assert run.saved == [0, 4, 7]
+    notes = [record["text"] for record in run.records if record["kind"] == "note"]
+    steps = [step for step in (0, 3, 6, 7) if step >= start_at]
+    assert len(notes) == len(steps)
+    assert all(f"no wrong at step {step}: {message}" in note for step, note in zip(steps, notes, strict=True))
+    assert run.numbers("evaluation", "reached") == [0, 3, 6, 7]
+    evaluations = [record for record in run.records if record["kind"] == "evaluation"]
+    assert not any("broken" in record for record in evaluations)
+    good = [record["good"] for record in evaluations if "good" in record]
+    assert good == ([2.5] * len(steps) if value else [])
+    for record in run.records:
+        json.dumps(record, allow_nan=False)
+
+
+def test_the_error_of_a_held_out_loss_is_the_runs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An objective that cannot be evaluated is refused before training."""
+    monkeypatch.setattr(Spy, "evaluate", lambda *given: {"loss_nats": torch.tensor(math.nan)})
+    with pytest.raises(ValueError, match="returns nan for 'loss_nats'"):
+        Run(RHYTHM)

@@ -28,12 +28,8 @@ LETTERS = [claim.letter for claim in CLAIMS]
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_a_claim_holds_where_it_is_true(letter: str) -> None:
+def test_a_claim_holds_where_it_is_true_and_not_where_the_opposite_is(letter: str) -> None:
     assert WORLDS[letter](1).verdicts()[letter] == "holds"
-
-
-@pytest.mark.parametrize("letter", LETTERS)
-def test_a_claim_does_not_hold_where_the_opposite_is_true(letter: str) -> None:
     assert WORLDS[letter](-1).verdicts()[letter] == "does not hold"
 
 
@@ -113,10 +109,8 @@ def test_a_seed_that_has_only_begun_changes_no_number(letter: str) -> None:
 
 def test_one_encoding_alone_does_not_make_a_block_better() -> None:
     """Twelve points in one encoding and none in the others is no property of the block."""
-    made = world(
-        lambda a: flat(0.5 + 0.12 * (a[0] == "conv") * (a[1] == "fourier"), a[2]),
-        cells=[cell for cell in CELLS if cell[2] < 6],
-    )
+    cells = [cell for cell in CELLS if cell[2] < 6]
+    made = world(lambda a: flat(0.5 + 0.12 * (a[:2] == ("conv", "fourier")), a[2]), cells=cells)
     contrast = made.results()["a"].contrasts[1]
     assert contrast.mean == pytest.approx(4, abs=0.5)
     assert contrast.verdict == "not decided"

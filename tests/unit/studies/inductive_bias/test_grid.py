@@ -95,11 +95,7 @@ def damaged(folder: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no such trial": (lambda folder: plan("axial-*"), r"no trial of scale 'tiny' matches 'axial-\*'"),
-    "no such probe": (lambda folder: plan_study("tiny", probe="svm"), "method is 'svm'; allowed: adam, knn"),
-    "wrong setting": (lambda folder: Study.from_plan(folder, plan("*", 1, "stepps=3")), "unknown setting"),
     "other folder": (in_other_folder, "is not a study, and not empty"),
-    "no study": (Study.open, "is not a study; isopix study makes one"),
     "damaged": (damaged, "study.json cannot be read: "),
     "unlabeled": (unlabeled, "study needs labels"),
     "no validation": (

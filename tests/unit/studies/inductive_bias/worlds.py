@@ -15,7 +15,6 @@ from isopix.studies.results import ClaimRecord
 
 BLOCKS = ("conv", "mixer", "transformer-1")
 CELLS = [(block, encoding, depth) for block in BLOCKS for encoding in ENCODINGS for depth in (1, 3, 6)]
-IMAGES = 4000
 EFFECTS = {"points": 3.0, "points per doubling": 1.5, "nats": 0.1, "": 0.3, "% of range": 2.0, "%": 10.0}
 
 
@@ -25,12 +24,10 @@ def probed(
     """Probes with these accuracies; with `images` test images, drawn so that each accuracy is exact."""
     chosen = tuple(validation or test)
     draw = np.random.default_rng(seed)
-    correct = (
-        tuple(pack_correct(draw.permutation(images) < round(each * images)) for each in test)
-        if images
-        else ()
-    )
-    exact = tuple(round(each * images) / images for each in test) if images else tuple(test)
+    if not images:
+        return ProbedLayers(tuple(test), chosen, int(np.argmax(chosen)), (), 0)
+    correct = tuple(pack_correct(draw.permutation(images) < round(each * images)) for each in test)
+    exact = tuple(round(each * images) / images for each in test)
     return ProbedLayers(exact, chosen, int(np.argmax(chosen)), correct, images)
 
 
@@ -67,12 +64,11 @@ class World:
         self, accuracy: float, chosen: Callable[[Trial], bool] = lambda trial: True
     ) -> "World":
         """The world in which the baselines of these trials have another accuracy."""
-        own = {
-            id(each): pool_probes(each.probes["mean"].network, accuracy)
-            for each in self.trials
-            if chosen(each)
-        }
-        return World([replace(t, probes={"mean": own.get(id(t), t.probes["mean"])}) for t in self.trials])
+
+        def changed(trial: Trial) -> Trial:
+            return replace(trial, probes={"mean": pool_probes(trial.probes["mean"].network, accuracy)})
+
+        return World([changed(each) if chosen(each) else each for each in self.trials])
 
     def results(self) -> dict[str, ClaimRecord]:
         """The results of the claims by letter."""
@@ -92,13 +88,7 @@ def world(
     noise: float = 0.004,
     images: int = 0,
     cells: Sequence[Architecture] = CELLS,
-    measured: Callable[[Architecture], tuple[float, float, float, float]] = lambda architecture: (
-        0.3,
-        0.1,
-        0.05,
-        0.5,
-    ),
-    baseline: float = 0.2,
+    measured: Callable[[Architecture], tuple[float, ...]] = lambda architecture: (0.3, 0.1, 0.05, 0.5),
 ) -> World:
     """A study with these true accuracies of layers, losses, and measurements (distance preservation, mean
     absolute error, histogram error and misplaced fraction), and a little noise by seed.
@@ -109,12 +99,11 @@ def world(
             test = np.array(accuracy(architecture)) + draw.normal(0, noise)
             network = probed(test.tolist(), images=images, seed=1000 * seed + number)
             noisy = loss(architecture) + draw.normal(0, noise)
-            preservation, error, histogram, misplaced = np.array(measured(architecture)) + draw.normal(
-                0, noise, 4
-            )
+            numbers = np.array(measured(architecture)) + draw.normal(0, noise, 4)
+            preservation, error, histogram, misplaced = numbers
             errors = {"mean_absolute": error, "histogram": histogram, "misplaced_fraction": misplaced}
             measured_here = {"distance_preservation": [preservation] * 3, "color_error": errors}
-            found.trials.append(trial(architecture, seed, noisy, network, baseline, measured_here))
+            found.trials.append(trial(architecture, seed, noisy, network, measurements=measured_here))
     return found
 
 

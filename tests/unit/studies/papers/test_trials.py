@@ -84,9 +84,8 @@ def test_the_cost_is_that_of_every_training() -> None:
     recipe = igpt.digits()
     per_image = recipe_cost(recipe).training_flops
     assert Pretrain("net", recipe).training_flops() == per_image * 400 * 128
-    assert finetune(refit=True, settings=("steps=30", "batch_size=8")).training_flops() == (
-        4 * per_image * 30 * 8
-    )
+    tuned = finetune(refit=True, settings=("steps=30", "batch_size=8"))
+    assert tuned.training_flops() == 4 * per_image * 30 * 8
 
 
 def test_the_data_of_pre_training_and_of_labels() -> None:
