@@ -1,7 +1,4 @@
-"""Preprocessing: raw images to uint8 arrays at the model's resolution, on every core.
-
-Cropping a box and resizing it is one call of Pillow, without the shift of resizing first and cropping then.
-"""
+"""Preprocessing: raw images to uint8 arrays at the model's resolution, on every core."""
 
 import math
 import os
