@@ -36,12 +36,10 @@ class Measurement:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain nested values, ready for JSON."""
         return config.to_dict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Measurement":
-        """Read the values of `to_dict`. Raises ValueError for anything else."""
         return config.from_dict(cls, values)
 
     @property

@@ -78,7 +78,6 @@ class PreprocessConfig:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the pixels that are kept of an image whose sides are equal."""
         return 3 * (self.rows * self.cols + (self.full_side or 0) ** 2)
 
     def identity(self) -> dict[str, Any]:

@@ -63,7 +63,6 @@ class PoolResults(NamedTuple):
 
     @property
     def encodings(self) -> list[str]:
-        """The encodings of the networks, in the order of all figures."""
         return ordered((each.encoding for each in self.trained), MARKERS)
 
 

@@ -105,7 +105,6 @@ class EarlyStopping:
         return better
 
     def replay(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Add the records of an earlier process."""
         for record in records:
             self.update(record)
 

@@ -27,7 +27,6 @@ class Throughput:
         self.since, self.energy_since = self._now()
 
     def count_step(self) -> None:
-        """Count a step."""
         self.steps += 1
 
     @contextmanager
