@@ -3,8 +3,6 @@
 import json
 import random
 import shutil
-import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +40,7 @@ def pair(command_server: Server, tmp_path_factory: pytest.TempPathFactory) -> It
         yield one, other
 
 
-def race(pair: tuple[Server, Server], number: int, chance: random.Random) -> str:
+def race(pair: tuple[Server, Server], number: int, chance: random.Random) -> None:
     """Let two verbs run at once, and check what they leave."""
     one = pair[0]
     first = chance.choice([*VERBS])
@@ -56,15 +54,13 @@ def race(pair: tuple[Server, Server], number: int, chance: random.Random) -> str
     codes = [each.read() for each in pair]
     case = f"{first}, {second}: exit {codes}; {one.output.read_text()[-400:]}"
     assert "Traceback" not in one.output.read_text(), case
-    both_start = {first, second} == {"pretrain"}
-    if both_start:
+    if {first, second} == {"pretrain"}:
         assert sorted(codes) == [0, 2], case
     elif "pretrain" not in (first, second):
         assert all(code in VERBS[name][1] for code, name in zip(codes, (first, second), strict=True)), case
     folder = one.folder / run
     if folder.exists():
         look(folder, one.folder / "whole", case)
-    return f"{first}, {second}"
 
 
 def look(run: Path, whole: Path, case: str) -> None:
@@ -82,18 +78,9 @@ def look(run: Path, whole: Path, case: str) -> None:
     assert last.items() <= digests(whole).items(), case
 
 
-def run_races(pair: tuple[Server, Server], count: int, seed: int) -> None:
-    chance, counted = random.Random(seed), Counter[str]()
-    for number in range(count):
-        counted[race(pair, 1000 * seed + number, chance)] += 1
-    sys.stdout.write(f"{count} races of {len(counted)} pairs of commands: no double writer, nothing torn\n")
-
-
-def test_races_of_commands(pair: tuple[Server, Server]) -> None:
-    run_races(pair, 3, seed=1)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_fifty_races_of_commands(pair: tuple[Server, Server]) -> None:
-    run_races(pair, 50, seed=2)
+@pytest.mark.parametrize(("count", "seed"), [(3, 1), pytest.param(50, 2, marks=pytest.mark.slow)])
+def test_races_of_commands(pair: tuple[Server, Server], count: int, seed: int) -> None:
+    chance = random.Random(seed)
+    for number in range(count):
+        race(pair, 1000 * seed + number, chance)

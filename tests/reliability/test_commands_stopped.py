@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import signal
-import sys
 import time
 from collections import Counter
 from contextlib import suppress
@@ -145,7 +144,6 @@ def run_campaign(one: Server, kind: str, stops: int, seed: int) -> Counter[str]:
     while campaign.count["stops"] < stops:
         campaign.stop()
     campaign.finish()
-    sys.stdout.write(f"{kind}: {dict(campaign.count)}\n")
     return campaign.count
 
 
@@ -160,6 +158,5 @@ def test_two_hundred_stops(one: Server) -> None:
     total = Counter[str]()
     for kind, stops in STOPS_OF.items():
         total += run_campaign(one, kind, stops, seed=2)
-    sys.stdout.write(f"all: {dict(total)}; every run finished with the weights of one without a stop\n")
     assert total["inside a save"] >= 80
     assert total["before step 1"] >= 40

@@ -45,15 +45,12 @@ def races(contest: Callable[[Path], Any], folder: Path) -> list[Counter[str]]:
     """The outcomes of each race."""
     context = multiprocessing.get_context("spawn")
     barrier, outcomes = context.Barrier(RUNNERS), context.Queue()
-    runners = [context.Process(target=run, args=(contest, folder, barrier, outcomes)) for _ in range(RUNNERS)]
-    for each in runners:
-        each.start()
+    for _ in range(RUNNERS):
+        context.Process(target=run, args=(contest, folder, barrier, outcomes), daemon=True).start()
     found = [Counter[str]() for _ in range(RACES)]
     for _ in range(RACES * RUNNERS):
         number, outcome = outcomes.get(timeout=60)
         found[number][outcome] += 1
-    for each in runners:
-        each.join()
     return found
 
 

@@ -116,9 +116,6 @@ def test_pixels_around_a_center_crop_repeat_its_border() -> None:
 
 
 def test_different_codecs_have_different_fingerprints() -> None:
-    made = [settings.build(GRID).fingerprint() for settings in SETTINGS]
-    assert len(set(made)) == len(made)
-    assert (
-        MeanColorSpec(patch_size=8).build(GRID).fingerprint()
-        == MeanColorSpec(patch_size=8).build(Grid(7, 1)).fingerprint()
-    )
+    made = {settings.build(GRID).fingerprint() for settings in SETTINGS}
+    assert len(made) == len(SETTINGS)
+    assert made == {settings.build(Grid(7, 1)).fingerprint() for settings in SETTINGS}

@@ -64,9 +64,8 @@ def test_images_of_any_size_are_coded_in_raster_order(prepared: bool, height: in
 
 
 def test_colors_that_round_to_the_same_level_are_allowed() -> None:
-    palette = Palette(
-        torch.tensor([[0.0, 0, 0], [9.8, 9, 9], [50, 50, 50], [10.1, 9, 9], [50, 50, 50]]), GRID
-    )
+    colors = [[0.0, 0, 0], [9.8, 9, 9], [50, 50, 50], [10.1, 9, 9], [50, 50, 50]]
+    palette = Palette(torch.tensor(colors), GRID)
     reds = torch.tensor([9, 10, 11, 50], dtype=torch.uint8)
     images = torch.stack([reds, reds.clamp(min=9), reds.clamp(min=9)])[None, :, None]
     images[0, 1:, 0, :3] = 9

@@ -100,13 +100,9 @@ def test_fitting_equals_scaling_the_shorter_side_and_cropping() -> None:
     assert np.array_equal(_resized(image, 32, 32, resample="bicubic", crop="squash"), to_chw(squashed))
 
 
-@pytest.mark.parametrize(
-    ("size", "shape"), [((200, 100), (3, 50, 100)), ((100, 202), (3, 101, 50)), ((40, 30), (3, 30, 40))]
-)
-def test_full_resolution_images_shrink_by_their_shorter_side_and_never_grow(
-    size: tuple[int, int], shape: tuple[int, int, int]
-) -> None:
-    assert resize_shorter_side(_noise(*size), 50).shape == shape
+def test_full_resolution_images_shrink_by_their_shorter_side_and_never_grow() -> None:
+    shapes = [resize_shorter_side(_noise(*size), 50).shape for size in ((200, 100), (100, 202), (40, 30))]
+    assert shapes == [(3, 50, 100), (3, 101, 50), (3, 30, 40)]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder, require_new
 from tests.run_folders import create_run
+from tests.unit.data.refusal import refusal
 
 HOLDER = """
 import sys, time
@@ -24,12 +25,6 @@ def run(tmp_path):
     run = create_run(tmp_path / "run")
     run.recipe.write_text("{}")
     return run
-
-
-def refusal(function, *arguments):
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole by the caller
-        function(*arguments)
-    return str(error.value)
 
 
 def lock(run):
