@@ -1,6 +1,6 @@
 """The distribution that codes are drawn from, the most likely ones, and who can be asked for them."""
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 import pytest
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from isopix.codecs.base import Codec
+from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate import sample
@@ -16,6 +17,7 @@ from isopix.generate.config import SamplingConfig
 from isopix.generate.mask import completion_mask
 from isopix.generate.sample import probabilities, require, sample_codes, sample_images
 from isopix.model.heads import NoHeadSpec, RegressionHeadSpec
+from isopix.model.network import Network
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.objectives import Masked, NoObjective
 from isopix.recipes.recipe import Recipe
@@ -78,6 +80,25 @@ def test_random_numbers_of_samples_and_completions_are_streams_of_the_seed_and_t
         uniform, start = numbers(f"complete/{completion}"), 2 * codec.grid.cols
         drawn = by_full_passes(model, codec.encode(images), uniform, start)
         assert torch.equal(found[:, completion], codec.decode(drawn))
+
+
+# precision, native precision, device, that of products, and whether matrices are rounded once
+MODES = [("bf16", "bf16", "cpu", "fp32", True), ("bf16", "fp32", "cpu", "fp32", False)]
+MODES += [("fp32", "bf16", "cpu", "fp32", False), ("bf16", "bf16", "cuda", "bf16", False)]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_gpus_multiply_in_bf16_and_cpus_with_instructions_for_it_round_matrices_once(
+    monkeypatch: pytest.MonkeyPatch, mode: tuple[Precision, Precision, str, Precision, bool]
+) -> None:
+    (precision, native, device, products, rounds), used = mode, list[Precision]()
+    monkeypatch.setattr(sample, "native_precision", lambda device: native)
+    monkeypatch.setattr(sample, "autocast", lambda device, precision: nullcontext(used.append(precision)))
+    monkeypatch.setattr(Network, "device", torch.device(device))
+    settings = SamplingConfig(precision=precision)
+    with sample.sampling_mode(cases.model(AR), settings):
+        assert used == [products]
+    assert sample._rounds_matrices(torch.device(device), settings) == rounds
 
 
 @pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
