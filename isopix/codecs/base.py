@@ -86,9 +86,7 @@ class CodecSpec(Part, noun="codec"):
         """Return a codec of this size, to count parameters with."""
 
     def with_palette(self: S, file: Path | None) -> S:
-        """Return these settings with the palette of images that are given as codes, unless they name one;
-        None: with the number of colors of the one that they name. Most codecs have none.
-        """
+        """Return these settings with the palette of images given as codes, unless they name one."""
         return self
 
     def with_absolute_paths(self: S) -> S:

@@ -103,11 +103,9 @@ class PaletteFit:
 def fit_palette(
     images: ImageSequence | ColorHistogram, num_colors: int = 512, *, seed: int = 0
 ) -> PaletteFit:
-    """Return the colors of least squared error that k-means (Lloyd, k-means++) finds, rounded to whole
-    levels.
+    """Return the colors of least squared error that k-means (Lloyd, k-means++) finds, in whole levels.
 
-    Many distinct colors are first averaged in bins, which become finer. The same images, in any order, and
-    the same seed give the same colors.
+    Many distinct colors are first averaged in bins, which become finer. Images in any order give the same.
     """
     check_num_colors(num_colors)
     histogram = images if isinstance(images, ColorHistogram) else count_colors(images)

@@ -1,9 +1,7 @@
-"""Exact nearest colors of a palette: by brute force for some pixels, or as a table of all 2^24 pixels; and of
-centers that move, as in k-means.
+"""Exact nearest colors of a palette, or of centers that move: by brute force, or as a table of all pixels.
 
-Colors are integers in 1/65536 of a level (the spacing of float32 at 255). Then every squared distance is an
-integer below 2^53, float64 holds it exactly, and the nearest color does not depend on the order of the sums,
-the device or the number of threads. Ties go to the lower index.
+Colors are integers in 1/65536 of a level (the spacing of float32 at 255). Squared distances are integers
+below 2^53, exact in float64 in any order, on any device. Ties go to the lower index.
 """
 
 from collections.abc import Sequence

@@ -47,7 +47,6 @@ class Palette(Codec):
 
     @property
     def colors(self) -> Float[Tensor, "K 3"]:
-        """The colors in levels 0..255, in float32."""
         return self.color_bits.view(torch.float32)
 
     @property
@@ -90,7 +89,6 @@ class Palette(Codec):
         return counts
 
     def notes(self) -> Sequence[str]:
-        """Return the number of colors that are encoded as another one, if there are any."""
         index = torch.arange(self.vocab_size)[None, :, None]
         decoded = self.decode(index.to(self.colors.device), Grid(1, self.vocab_size)).cpu()
         levels, colors = rearrange(decoded, "1 c 1 k -> k c"), self.fixed_point_colors.cpu()

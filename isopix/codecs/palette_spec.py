@@ -43,7 +43,6 @@ class PaletteFile:
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the `Palette` of these colors."""
         return Palette(self.colors, Grid(1, 1)).fingerprint()
 
 

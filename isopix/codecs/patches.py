@@ -31,7 +31,6 @@ class PatchSpec(StatelessCodecSpec):
 
     @property
     def patches(self) -> str:
-        """The patches of a label."""
         return f"each {self.patch_size} × {self.patch_size} patch"
 
 
@@ -151,7 +150,6 @@ class Bytes(Codec):
         return rearrange(levels, "b (h w) (p q c) -> b c (h p) (w q)", h=rows, p=side, q=side).contiguous()
 
     def values_per_code(self) -> Int[Tensor, " K"]:
-        """Return ones: every code is one level of one channel."""
         return torch.ones(self.vocab_size, dtype=torch.int64)
 
     def fingerprint(self) -> str:
@@ -169,7 +167,6 @@ class MeanColorCodec(Codec):
         self.points_per_side = side
 
     def encode(self, images: Images) -> Codes:
-        """Return the first `bits` of each part's mean color."""
         part = self.patch_size // self.side
         sums = reduce(images.int(), "b c (h p) (w q) -> b c h w", "sum", p=part, q=part)
         red, green, blue = _quantize(sums.long() // part**2, self.bits).unbind(1)

@@ -22,7 +22,6 @@ class SplitError:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The error as a row of a table."""
         psnr = "exact" if self.psnr_db is None else f"{self.psnr_db:.2f} dB"
         return f"{self.pixels:,}", f"{self.rmse:.3f}", psnr, str(self.unused_colors), str(self.rare_colors)
 
@@ -44,7 +43,6 @@ class PaletteResult(Result):
         return Text.assemble(*(("  ", "on rgb({},{},{})".format(*each)) for each in levels))
 
     def tables(self) -> list[Table]:
-        """Return the error on each split."""
         caption = f"{self.num_colors} colors: {self.source} (fingerprint {self.fingerprint[:12]})"
         columns = [self.data or "", "pixels", "RMSE (0-255)", "PSNR", "unused colors", "rare colors"]
         return [Table(caption, columns, [(name, *error.row) for name, error in self.splits.items()])]

@@ -1,7 +1,6 @@
 """Settings: frozen dataclasses to and from plain nested values, described by the docstrings below fields.
 
-A field whose type is the base class of a noun takes any part registered under it, chosen by `kind`. Names are
-checked before values, so that every error says which are right; pydantic checks and converts the values.
+A field of a noun's base class takes any registered part, chosen by `kind`; pydantic checks values.
 """
 
 import ast

@@ -12,12 +12,10 @@ from isopix.core.choices import SplitName
 class Measurement:
     """What a loss or an accuracy was measured on. It is saved beside the number, as `measurement`.
 
-    `images` of the `available` images of `split` were used, or of those given if it is None, without
-    `left_out` copies of images that the model had seen. `images_hash` is a hash of content and labels,
-    `fitted_hash` that of the `fitted_images` of a classifier of frozen features. `classes` counts the classes
-    of each split. `labels_seen` None is unknown. `selection` says what was chosen by which images; `seeds`
-    and `baselines` are by name. `warnings` say what classes train lacks, and if the training images of the
-    model are unknown.
+    `images` of the `available` images of `split` (None: of those given) were used, without `left_out` copies
+    of images that the model had seen. `images_hash` is of content and labels, `fitted_hash` of the
+    `fitted_images` of a classifier of frozen features. `labels_seen` None is unknown. `selection` says what
+    was chosen by which images; `warnings` what classes train lacks, and what is not known.
     """
 
     data: str
@@ -36,12 +34,10 @@ class Measurement:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain nested values, ready for JSON."""
         return config.to_dict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Measurement":
-        """Read the values of `to_dict`. Raises ValueError for anything else."""
         return config.from_dict(cls, values)
 
     @property

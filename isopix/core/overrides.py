@@ -62,7 +62,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def override(settings: T, changes: Mapping[str, Any]) -> T:
-    """Return the settings with some fields changed, each by its path or the shortest unambiguous end of it.
+    """Return the settings with some fields changed, by paths or the shortest unambiguous ends of them.
 
     A changed `kind` starts that part from its defaults; a kind may stand in place of a part.
     """

@@ -123,7 +123,6 @@ class CrossedMean(NamedTuple):
         return None if self.images is None else _quadrature(self.seeds, self.draws, self.images)
 
     def as_record(self) -> dict[str, float | None]:
-        """Return plain values, with the half-widths of both intervals."""
         widths = {"half_width": self.half_width, "half_width_new_images": self.half_width_new_images}
         return {**self._asdict(), **widths}
 

@@ -38,7 +38,6 @@ class Table:
         return "\n".join([printable(self.caption), *lines])
 
     def html(self) -> str:
-        """Return HTML; all values are escaped."""
         head = "".join(f"<th>{escape(each)}</th>" for each in self.columns)
         rows = ("".join(f"<td>{escape(each)}</td>" for each in row) for row in self._cells)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -48,7 +47,6 @@ class Table:
         )
 
     def markdown(self) -> str:
-        """Return a Markdown table below its caption; all values are escaped."""
         lines = [self.columns, ["---"] * len(self.columns), *self._cells]
         rows = ("| " + " | ".join(escape(each).replace("|", "\\|") for each in line) + " |" for line in lines)
         return "\n".join([f"{escape(printable(self.caption))}\n", *rows])

@@ -41,7 +41,6 @@ class Verb:
 
     @property
     def name(self) -> str:
-        """Its name in Python."""
         return self.function.__name__
 
 

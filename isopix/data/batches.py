@@ -119,7 +119,6 @@ class Batches:
         return images.to(self.device, non_blocking=True), labels
 
     def indices(self, step: int) -> Indices:
-        """Return the indices, in the split, of a step's images."""
         return self.order.indices(step)
 
     def close(self) -> None:
@@ -159,7 +158,6 @@ class Prefetch:
         return images
 
     def close(self) -> None:
-        """End the workers, if there are any; the next batch starts others."""
         self._batches = None  # the loader's iterator ends them
         for each in self._processes:  # one may wait forever for a lock of another that was killed
             each.kill()

@@ -1,6 +1,4 @@
-"""Image cache: `<split>.images`, `.full` if kept, and `.npz`, in a folder named by a hash of content and
-preprocessing.
-"""
+"""Image cache: preprocessed images, in a folder named by a hash of content and preprocessing."""
 
 import itertools
 import json

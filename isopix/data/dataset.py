@@ -130,7 +130,6 @@ class ImageDataset:
             )
 
     def require_labels(self, verb: str) -> None:
-        """Raise ValueError unless every image has a label and training images have two classes or more."""
         splits = {name: getattr(self, name) for name in SPLIT_NAMES}
         unlabeled = [name for name, split in splits.items() if len(split) and split.labels is None]
         if unlabeled:

@@ -94,8 +94,7 @@ def read_mask(path: Path) -> Bool[np.ndarray, "rows cols"]:
 def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
     """Return a 63-bit hash of an image, which its copies share.
 
-    It is that of the file for JPEG and WebP, whose decoders may differ in pixels, and else that of the pixels
-    `rgb`.
+    It is of the file for JPEG and WebP, whose decoders may differ, and else of the pixels `rgb`.
     """
     state = hashlib.blake2b(digest_size=8)
     if isinstance(content, bytes) and (is_jpeg(content) or content[:4] + content[8:12] == b"RIFFWEBP"):

@@ -1,6 +1,4 @@
-"""Local datasets that this user has read, as hashes of paths: the run folder of another cannot have others
-read unasked.
-"""
+"""Local datasets that this user has read: no run folder of another has others read unasked."""
 
 import os
 from contextlib import suppress

@@ -1,7 +1,4 @@
-"""Preprocessing: raw images to uint8 arrays at the model's resolution, on every core.
-
-Cropping a box and resizing it is one call of Pillow, without the shift of resizing first and cropping then.
-"""
+"""Preprocessing: raw images to uint8 arrays at the model's resolution, on every core."""
 
 import math
 import os
@@ -78,7 +75,6 @@ class PreprocessConfig:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the pixels that are kept of an image whose sides are equal."""
         return 3 * (self.rows * self.cols + (self.full_side or 0) ** 2)
 
     def identity(self) -> dict[str, Any]:

@@ -112,7 +112,6 @@ class DataResult(Result):
     survey: Unsaved[Any] = unsaved()
 
     def tables(self) -> list[Table]:
-        """Return the images of each split and class, their properties, and what is wrong with them."""
         classes = f"{self.num_classes:,} classes" if self.num_classes else "no labels"
         formats = ", ".join(f"{each.format} {each.mode} ({each.images:,})" for each in self.formats)
         found: list[tuple[str, object]] = []

@@ -40,7 +40,6 @@ class Split:
 
     @property
     def available(self) -> int:
-        """The number of images of the whole split."""
         return len(self) if self.total is None else self.total
 
     def sample(self, count: int | None, seed: int = 0) -> "Split":
@@ -58,7 +57,6 @@ class Split:
         return self.select(by_rank[:count].sort().values)
 
     def select(self, indices: Indices) -> "Split":
-        """Return a copy of the images with these indices, as a part of this split."""
         full = self.full_resolution
         return Split(
             images=select_images(self.images, indices),
@@ -108,7 +106,6 @@ class Split:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the pixels, once decoded."""
         full = self.full_resolution
         return self.images.shape.numel() + (0 if full is None else int(full.sizes.sum()))
 

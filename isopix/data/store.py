@@ -103,7 +103,6 @@ class FileImages:
 
     @property
     def shape(self) -> torch.Size:
-        """[B 3 H W]."""
         assert self.size is not None, "they are of one size"
         return torch.Size([len(self), 3, *self.size])
 
@@ -133,12 +132,10 @@ class FileImages:
         return not isinstance(self.files[0], EncodedFile)
 
     def select(self, indices: slice | Int[Tensor, " n"]) -> "FileImages":
-        """Return the images with these indices; none is read."""
         chosen: dict[str, Any] = {name: tensor[indices] for name, tensor in self._tensors().items()}
         return replace(self, **chosen)
 
     def concat(self, other: Any) -> "FileImages":
-        """Return these images and the others; none is read."""
         others = other._tensors() | {"numbers": other.numbers + len(self.files)}
         joined: dict[str, Any] = {
             name: torch.cat([own, others[name]]) for name, own in self._tensors().items()
@@ -171,13 +168,11 @@ class FileImages:
 
     @property
     def device(self) -> torch.device:
-        """Where the pixels are."""
         file = self.files[0]
         return file.device if isinstance(file, Tensor) else CPU
 
     @property
     def sizes(self) -> Int[Tensor, " B"]:
-        """Bytes of the pixels of each image."""
         return 3 * self.heights * self.widths
 
     def _tensors(self) -> dict[str, Tensor]:

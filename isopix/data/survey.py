@@ -69,7 +69,6 @@ class Survey:
 
     @property
     def sizes(self) -> Counter[tuple[int, int]]:
-        """The number of images of each width and height."""
         return Counter((facts.width, facts.height) for _, facts in self.images)
 
 

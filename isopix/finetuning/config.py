@@ -27,9 +27,7 @@ class FineTuneConfig:
     label_smoothing: Dropout = 0.0
     """Label smoothing of the classes."""
     patience: Count | None = 10
-    """Evaluations without a better validation accuracy before training stops and the best weights are tested;
-    null, or L_GEN alone: the last weights after the last step.
-    """
+    """Evaluations without a better validation accuracy before the best weights are kept; null: the last."""
     mask_ratio: Dropout | None = None
     """Fraction of the positions masked at random; 0 masks none, null uses the masks of the objective."""
     mask_at_eval: bool = True

@@ -30,7 +30,6 @@ from isopix.model.stems.base import Inputs
 from isopix.objectives.base import PretrainModel
 
 NEARBY = 3  # positions
-LogProbs = Float[Tensor, "B N Q"]
 SelectedLogits = Float[Tensor, "B M Q K"]
 SelectedCodes = Int[Tensor, "B M Q"]
 SelectedLogProbs = Float[Tensor, "B M Q"]
@@ -46,7 +45,7 @@ class Filled(NamedTuple):
     total: int
     codes: Codes
     remaining: Mask
-    log_probs: LogProbs
+    log_probs: Float[Tensor, "B N Q"]
 
 
 @torch.inference_mode()

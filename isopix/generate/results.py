@@ -91,7 +91,6 @@ class SampleResult(PictureResult):
         return f"{self.count} samples{beside}; {self._when(self.sampling)}."
 
     def tables(self) -> list[Table]:
-        """Return the median distances to the nearest training image, if they were asked for."""
         if self.nearest is None:
             return []
         distances = {"samples": self.nearest.distances, "held-out images": self.nearest.held_out}
@@ -132,7 +131,6 @@ class CompletionResult(PictureResult):
         )
 
     def tables(self) -> list[Table]:
-        """Return the log-likelihood of each completion."""
         pairs = zip(self.hidden_fraction, self.log_likelihood, strict=True)
         rows = [
             (image, f"{hidden:.0%}", "  ".join(f"{each:,.1f}" for each in nats))
@@ -159,7 +157,6 @@ class ReconstructionResult(PictureResult):
         )
 
     def tables(self) -> list[Table]:
-        """Return the exact matches of the model and of predictions without learning."""
         baselines = self.measurement.baselines if self.measurement else {}
         rows = [(name, f"{each:.1%}") for name, each in {"prediction": self.accuracy, **baselines}.items()]
         return [Table(f"Exact matches of masked codes, on {self._count}", ["", "exact"], rows)]

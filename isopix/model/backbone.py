@@ -71,7 +71,6 @@ class Backbone(nn.Module):
 
     @property
     def layers(self) -> list[Block]:
-        """The block of each layer 1..L."""
         return [self.blocks[number] for number in self._order]
 
     @property
@@ -86,7 +85,6 @@ class Backbone(nn.Module):
         return self.decoder_input(self.norm(tokens), mask)
 
     def embed(self, inputs: Inputs, mask: Mask | None = None) -> HiddenState:
-        """Return hidden state 0."""
         return next(self.hidden_states(inputs, mask))
 
     def hidden_states(
@@ -139,16 +137,13 @@ class Backbone(nn.Module):
         return self._with(self.masking, self.layers[:layer], self._norms()[layer])
 
     def with_masking(self, masking: Masking) -> "Backbone":
-        """Return the backbone with another masking, sharing everything else."""
         return self._with(masking, self.layers, self.norm)
 
     def with_blocks(self, blocks: Sequence[Block]) -> "Backbone":
-        """Return the backbone with other blocks, sharing everything else."""
         return self._with(self.masking, blocks, self.norm)
 
     @property
     def has_attention_weights(self) -> bool:
-        """Whether every block has attention weights."""
         return all(block.has_attention_weights for block in self.blocks)
 
     def attention_weights(self, inputs: Inputs, mask: Mask | None = None) -> Iterator[AttentionWeights]:
@@ -165,7 +160,6 @@ class Backbone(nn.Module):
 
     @property
     def supports_forward_at(self) -> bool:
-        """Whether the last block can compute some positions only."""
         return not self.masking.drops_tokens and self.depth > 0 and self.layers[-1].supports_forward_at
 
     def forward_at(self, inputs: Inputs, mask: Mask | None, positions: PositionIndices) -> SelectedTokens:

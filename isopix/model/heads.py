@@ -111,9 +111,7 @@ class UpsamplingHeadSpec(HeadSpec):
     channels: Size = 256
     """Channels of the first 2 x 2 pixels."""
     norm: bool = True
-    """Whether convolutions are standardized and activations group-normalized, as in `stem=resnet`; without,
-    convolutions have biases, which learns faster.
-    """
+    """Whether convolutions are standardized and activations normalized, as in `stem=resnet`: slower."""
 
     def label(self) -> str:
         norms = "" if self.norm else ", without norms"

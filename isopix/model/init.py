@@ -108,12 +108,10 @@ class ModelPart(Part):
 def initialize(
     module: nn.Module, tables: Mapping[str, InitTable], *, width: int, depth: int, generator: torch.Generator
 ) -> None:
-    """Draw the parameters that a table or `ModelPart.init` has a rule for, then the buffers that a table
-    names.
+    """Draw the parameters that a table or `ModelPart.init` has a rule for, then buffers that a table names.
 
-    `tables` are those of submodules by their names, of which the longest decides. Tables are drawn in the
-    order given, parameters by name, those of no table at last. Raises ValueError for values that are not
-    finite.
+    `tables` are those of submodules by their names, of which the longest decides; they are drawn in the order
+    given, parameters by name. Raises ValueError for values that are not finite.
     """
 
     def owner(name: str) -> str:

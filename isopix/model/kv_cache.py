@@ -26,16 +26,13 @@ class Buffer:
 
     @property
     def rows(self) -> Rows:
-        """The rows of all positions so far."""
         return self.all_rows[..., : self.count, :]
 
     @property
     def num_bytes(self) -> int:
-        """Memory of the rows of all positions."""
         return self.all_rows.nbytes if self.count else 0
 
     def repeat_batch(self, times: int) -> None:
-        """Repeat each sequence of the batch, its copies next to one another."""
         self.all_rows = self.all_rows.repeat_interleave(times, 0)
 
 
@@ -47,7 +44,6 @@ class KVCache:
 
     @property
     def num_bytes(self) -> int:
-        """Memory of both buffers."""
         return self.first.num_bytes + self.second.num_bytes
 
     def repeat_batch(self, times: int) -> None:
@@ -75,7 +71,6 @@ class AttentionCache(KVCache):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no position yet."""
         return self.first.count == 0 and self.shared is None
 
     def keep_in(self, dtype: torch.dtype) -> None:

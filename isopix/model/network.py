@@ -46,11 +46,9 @@ class Network(nn.Module):
         return self.head.logits(self.backbone(inputs, mask))
 
     def predict(self, inputs: Inputs, mask: Mask | None = None) -> Codes:
-        """Return the most likely codes of every position."""
         return self.head.mode(self.backbone(inputs, mask))
 
     def inputs_of(self, images: Images) -> Inputs:
-        """Return what the stem reads of images."""
         return self.codec.encode(images) if self.backbone.stem.reads_codes else images
 
     def inputs_of_codes(self, codes: Codes, grid: Grid | None = None) -> Inputs:
@@ -66,7 +64,6 @@ class Network(nn.Module):
     def features(
         self, images: Images, mask: Mask | None = None, *, kind: FeatureKind = "normed"
     ) -> Iterator[HiddenState]:
-        """Yield the features of every layer 0..L of images."""
         return self.backbone.features(self.inputs_of(images), mask, kind=kind)
 
     def truncated(self, layer: int) -> "Network":

@@ -181,21 +181,17 @@ class PretrainModel(nn.Module):
     def make_batch(
         self, images: Images, generator: torch.Generator, augment: Augment = lambda images: images
     ) -> TrainingBatch:
-        """Return the objective's batch, its inputs as the stem reads them."""
         batch = self.objective.make_batch(images, self.network.codec, generator)
         return stem_inputs(batch, images, self.network, augment)
 
     def make_reconstruction_batch(self, images: Images, generator: torch.Generator) -> TrainingBatch:
-        """Return the objective's batch to reconstruct, its inputs as the stem reads them."""
         batch = self.objective.make_reconstruction_batch(images, self.network.codec, generator)
         return stem_inputs(batch, images, self.network)
 
     def forward(self, batch: TrainingBatch) -> Loss:
-        """Return the training loss."""
         return self.objective.loss(self.network, batch)
 
     def eval_loss(self, batch: TrainingBatch) -> Loss:
-        """Return the loss with hard labels, whatever those of training are."""
         return self.objective.eval_loss(self.network, batch)
 
 

@@ -133,12 +133,10 @@ class Unigram(CountBaseline):
 
     @property
     def frequencies(self) -> Float[Tensor, "C K"]:
-        """The probability of each value of a channel."""
         return self.counts / self.counts.sum(1, keepdim=True)
 
     @property
     def modes(self) -> list[int]:
-        """The most frequent value of each channel."""
         return list(self.counts.argmax(1).tolist())
 
     def probability(self, batch: MaskedCodes) -> CodeValues:

@@ -85,9 +85,7 @@ def side_by_side(parts: Mapping[str, Sequence[Images]], mask: PixelMask | None =
 def reconstruction_grid(
     originals: Images, mask: PixelMask, predictions: Mapping[str, Images], targets: Images
 ) -> Image.Image:
-    """Return for each image the original, the masked image, predictions by name (inductive biases of small
-    isotropic nets, figure 1), and the target where it differs.
-    """
+    """Return originals, masked images, predictions, and differing targets (inductive biases, figure 1)."""
     others = {name: [images] for name, images in predictions.items()}
     if not torch.equal(targets, originals):
         others["target"] = [targets]

@@ -1,6 +1,4 @@
-"""Results of a study of many networks: accuracy against loss, by depth and by layer (inductive biases of
-small isotropic nets, figures 4, 6 and 7). Error bars are standard deviations over seeds.
-"""
+"""A study of many networks: accuracy by loss, depth and layer (inductive biases, figures 4, 6 and 7)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -63,7 +61,6 @@ class PoolResults(NamedTuple):
 
     @property
     def encodings(self) -> list[str]:
-        """The encodings of the networks, in the order of all figures."""
         return ordered((each.encoding for each in self.trained), MARKERS)
 
 

@@ -25,9 +25,7 @@ class ProbeConfig:
     concat: NonNegative = 0
     """Also probe this many layers around the best one, concatenated (iGPT section 4.4: 5)."""
     mask_ensemble: NonNegative = 0
-    """For masked models: classify each test image under this many random masks, by majority vote (iGPT
-    section 4.6).
-    """
+    """For masked models: majority vote over this many random masks of each image (iGPT section 4.6)."""
     refit_on_validation: bool = False
     """Also refit the best layer on train + validation, at the chosen setting (iGPT section 3.1)."""
     num_resamples: Count = 1000
@@ -46,9 +44,7 @@ class LowDataConfig:
     """Which labels a probe or fine-tuning gets, and how it is selected."""
 
     labels: Annotated[tuple[int | str, ...], Parameter(consume_multiple=True, negative="")] = ()
-    """Labeled images per class, one or more numbers, or percentages as in 10%. Default: 4, 25 and 400, as far
-    as the classes have them.
-    """
+    """Labeled images per class, or percentages as in 10%. Default: those of 4, 25 and 400 that there are."""
     subsets: Count = 5
     """Number of random subsets of each size."""
     method: str = "lbfgs"

@@ -30,9 +30,7 @@ class L2PenalizedProbe(ProbeMethod):
     """A linear classifier with an L2 penalty, fitted to features in memory."""
 
     l2_grid: tuple[float, ...] = L2_GRID
-    """L2 penalties to select from. Where validation selects the smallest of the default, six smaller ones are
-    tried, too.
-    """
+    """L2 penalties to select from; six more are tried where the smallest of the default is selected."""
 
     def __post_init__(self) -> None:
         if not self.l2_grid or not all(0 < l2 < float("inf") for l2 in self.l2_grid):

@@ -103,9 +103,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_shards(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the tensors of one file, or of shards as `torch.distributed.checkpoint` writes them, whose
-    metadata have the offsets of the rows in each.
-    """
+    """Return the tensors of one file, or of shards as `torch.distributed.checkpoint` writes them."""
     parts: dict[str, dict[int, Tensor]] = {}
     for path in paths:
         tensors = read_tensors(path)

@@ -115,9 +115,7 @@ def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
 
 
 def open_file(path: Path, flags: int) -> io.FileIO:
-    """Open a regular file without buffering, with the flags of `os.open`; ValueError for a device, a pipe, a
-    folder or a forbidden link.
-    """
+    """Open a regular file, and no device, pipe or folder, unbuffered, with the flags of `os.open`."""
     try:
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:
@@ -171,8 +169,7 @@ def report_disk_full(what: str, folder: Path) -> Iterator[None]:
 def exclusive_lock(
     folder: Path, description: str, *, name: str = LOCK_FILE, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Hold the lock file `name` of `folder`, or raise ValueError, or call `waiting` with the message and
-    wait.
+    """Hold the lock file `name` of `folder`, or raise ValueError, or call `waiting` with why, and wait.
 
     The operating system releases the lock however the process ends. The file is not deleted: a third process
     could otherwise lock a new one while a second holds the old.

@@ -32,11 +32,7 @@ def default_cache() -> Path:
 
 
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
-    """Create the folder `target` with the files that `write` puts into an empty folder.
-
-    The manifest has the values that `write` returns and the hash of every file. The first of several
-    processes wins.
-    """
+    """Create the folder `target` with files that `write` writes, and a manifest of hashes and its values."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target.parent)
     shutil.rmtree(target, ignore_errors=True)

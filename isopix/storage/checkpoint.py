@@ -68,8 +68,7 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint atomically: `<group>.safetensors`, `<record>.json`, then `manifest.json`.
 
-    `write_shards` may add groups in several files: `<group>/<shard>.safetensors`. A kill at any time leaves
-    the complete folder or none; an older folder of that name is replaced.
+    `write_shards` may add groups in several files: `<group>/<shard>.safetensors`.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     recover(folder.parent, folder.name)

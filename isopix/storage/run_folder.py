@@ -137,7 +137,6 @@ class RunFolder:
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether a checkpoint was saved, from which the run can be resumed."""
         return any(self.checkpoints.glob("step-*"))
 
     @contextmanager

@@ -54,5 +54,4 @@ def code_batches(model: PretrainModel, split: Split, seed: int) -> Iterator[Mask
     """Yield the codes and masks of the batches of an evaluation of a split."""
     codec = model.network.codec
     for images, _, generator in evaluation_batches(split, seed, model.network.device):
-        batch = model.objective.make_batch(images, codec, generator)
-        yield batch.masked_codes(codec)
+        yield model.objective.make_batch(images, codec, generator).masked_codes(codec)

@@ -34,13 +34,9 @@ class TrainConfig:
     compile: bool | None = None
     """Whether steps are compiled; null: on GPUs where Triton is installed."""
     parallel: Strategy = "ddp"
-    """On several devices: with `ddp` each has all weights, with `fsdp` a part of each, its gradient and its
-    moments.
-    """
+    """On several devices: with `ddp` each has all weights; with `fsdp` a part, its gradient and moments."""
     recompute: bool = False
-    """Whether the backward pass computes each block again from its input: up to a third more time, and the
-    memory of one block instead of all.
-    """
+    """Whether the backward pass computes each block again: up to a third more time, memory of one block."""
     seed: int = 0
     """Seed of weights and batches."""
     log_every: Count = 10
@@ -69,7 +65,6 @@ class TrainConfig:
     """Other evaluators; `knn_images` and `probe_every` are shorthands for two of them."""
 
     def precision_on(self, device: torch.device) -> Precision:
-        """Return the precision on this device."""
         return self.precision or native_precision(device)
 
     def environment(self, device: torch.device) -> dict[str, str | int]:
@@ -77,7 +72,6 @@ class TrainConfig:
         return {**runtime_environment(device), "precision": self.precision_on(device)}
 
     def precision_notes(self, device: torch.device) -> list[str]:
-        """Return a note if the precision is slow on this device."""
         if (self.precision, native_precision(device)) != ("bf16", "fp32"):
             return []
         return [f"{device.type} has no instructions for bf16, which is emulated; precision=fp32 is faster"]
@@ -88,7 +82,6 @@ class TrainConfig:
         return self.precision or "bf16"
 
     def compiles_on(self, device: torch.device) -> bool:
-        """Return whether steps are compiled on this device."""
         return compiles_by_default(device) if self.compile is None else self.compile
 
     def nonfinite_advice(self, device: torch.device) -> str:

@@ -31,7 +31,6 @@ class TrainingDisplay:
             self.bar.say(record["text"])
 
     def close(self) -> None:
-        """End the bar, and leave its last line."""
         self.bar.close()
         if self.bar.live and self.last:
             self.bar.say(self.last)

@@ -149,8 +149,7 @@ class Evaluations:
     def __init__(self, specs: Sequence[EvaluatorSpec], context: EvaluationContext, *, steps: int, every: int):
         self.evaluators = [(spec, spec.start(context)) for spec in specs]
         self.module, self.steps = context.task.module, steps
-        own = {spec.every for spec in specs if spec.every is not None}
-        self.intervals = (every, *own)
+        self.intervals = (every, *{spec.every for spec in specs if spec.every is not None})
 
     def is_due(self, step: int) -> bool:
         """Return whether any evaluator runs at a step: all run at the first and the last one."""

@@ -41,9 +41,8 @@ class DivergedError(RuntimeError):
 class DivergenceDetector:
     """Reads the training losses of a run in order; `diverged` once high for a fifth of the run.
 
-    The median over the last 1 %, at least five losses, is high while it exceeds its minimum so far by a
-    quarter of the decrease so far, by a tenth of the initial loss, and by twice the standard deviation of
-    single losses. The paper stops at "an irrecoverable loss spike" (iGPT, appendix); the thresholds are ours.
+    The median of the last 1 % of losses is high while it exceeds its minimum by a quarter of the decrease so
+    far, a tenth of the initial loss, and two standard deviations; thresholds are ours (iGPT gives none).
     """
 
     def __init__(self, steps: int, *, initial_loss: float):
@@ -105,7 +104,6 @@ class EarlyStopping:
         return better
 
     def replay(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Add the records of an earlier process."""
         for record in records:
             self.update(record)
 

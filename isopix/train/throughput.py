@@ -27,7 +27,6 @@ class Throughput:
         self.since, self.energy_since = self._now()
 
     def count_step(self) -> None:
-        """Count a step."""
         self.steps += 1
 
     @contextmanager
@@ -88,16 +87,11 @@ def _gpu_counter(device: torch.device) -> Counter | None:
 
 def _cpu_counter(folder: Path) -> Counter | None:
     try:
-        zones = [each for each in sorted(folder.glob("intel-rapl:*")) if _is_package(each)]
-        packages = [_Package(each) for each in zones]
+        zones = sorted(folder.glob("intel-rapl:*"))  # parts of processors are zones too
+        packages = [_Package(each) for each in zones if (each / "name").read_text().startswith("package")]
     except (OSError, ValueError):
         return None
     return (lambda: sum(each.joules() for each in packages)) if packages else None
-
-
-def _is_package(zone: Path) -> bool:
-    """Whether a counter is of a whole processor; others are of parts of it, or of more."""
-    return (zone / "name").read_text().startswith("package")
 
 
 class _Package:

@@ -24,9 +24,8 @@ MAX_RECOVERIES = 10  # skipped steps in a row, or rollbacks to one checkpoint: m
 
 
 class Callbacks(NamedTuple):
-    """What the trainer calls: `log` with every record, `save` with step and optimizer, `should_stop` after
-    every step and evaluation, and `roll_back`, which loads the last checkpoint and returns its step and
-    optimizer.
+    """What the trainer calls: `log`, `save`, `should_stop` after every step and evaluation, and `roll_back`,
+    which loads the weights of the last checkpoint and returns its step and the optimizer's state.
     """
 
     log: Callable[[Record], None]

@@ -75,9 +75,9 @@ def test_a_saved_model_can_be_verified_converted_and_published_but_is_not_a_run(
     imported: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package.save(package.load("again", device="cpu"), "saved")
-    assert imported("convert", "to-huggingface", "saved", "back")[0] == 0
+    done(imported("convert", "to-huggingface", "saved", "back"))
     assert Path("back/model.safetensors").read_bytes() == Path("exported/model.safetensors").read_bytes()
-    assert imported("verify", "saved", *DIGITS)[0] == 0
+    done(imported("verify", "saved", *DIGITS))
     made = SimpleNamespace(create_repo=lambda name, **_: name, upload_folder=lambda **_: None)
     monkeypatch.setitem(sys.modules, "huggingface_hub", made)
     assert imported("publish", "saved", "me/mine")[:2] == (0, "published step 0: me/mine\n")
@@ -103,7 +103,7 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
     code, out, err = isopix("sample", "igpt", "-n", "2")
     assert code == (0 if start else 2), err
     assert isopix("reconstruct", "igpt", "--data", "digits", "-n", "2")[0] == (2 if start else 0)
-    assert isopix("probe", "igpt", "--data", "digits", "--limit", "40")[0] == 0
+    done(isopix("probe", "igpt", "--data", "digits", "--limit", "40"))
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "recipe.json"])
@@ -134,7 +134,7 @@ def test_the_loss_is_compared_with_the_published_one(imported: Run, monkeypatch:
 
 def test_the_class_head_of_a_fine_tuned_image_gpt_is_left_out_and_listed(exported: Run) -> None:
     words = ["steps=1", "batch_size=8", "generative_weight=1", "patience=null"]
-    assert exported("finetune", "run", "--out", "tuned", "--limit", "60", *words)[0] == 0
+    done(exported("finetune", "run", "--out", "tuned", "--limit", "60", *words))
     told = json.loads(exported("convert", "to-huggingface", "tuned", "other", "--json")[1])
     assert told["skipped"] == {"class head, which ImageGPTForCausalImageModeling does not have": 1}
     assert told["model_class"] == "ImageGPTForCausalImageModeling"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.conftest import QUICK, Run
+from tests.smoke.conftest import QUICK, Run, done
 
 pytestmark = pytest.mark.integration
 
@@ -44,8 +44,7 @@ SAME_NETWORK = ("accuracy_evaluator.py", "nesterov_optimizer.py", "lda_probe.py"
 def test_an_example_runs_through_every_command(isopix: Run, file: str) -> None:
     recipe, settings, label, picture = CASES[file]
     plugin = ["--plugin", str(EXAMPLES / file)]
-    code, _, err = isopix("pretrain", recipe, "--out", "run", *DIGITS, *QUICK, *settings, *plugin)
-    assert code == 0, err
+    done(isopix("pretrain", recipe, "--out", "run", *DIGITS, *QUICK, *settings, *plugin))
     recorded = json.loads(Path("run/environment.json").read_text())["plugins"]
     assert [Path(each["path"]).name for each in recorded] == [file]
     method = ["--method", "lda"] if file == "lda_probe.py" else []
@@ -59,11 +58,9 @@ def test_an_example_runs_through_every_command(isopix: Run, file: str) -> None:
     only = ["--only", "attention_distance"] if file in SAME_NETWORK else []
     assert isopix("analyze", "run", "--limit", "4", *only, *plugin)[0] == 0
     words = ["steps=2", "batch_size=4", "evaluate_images=8", "num_test_images=8", "data.augment=none"]
-    code, _, err = isopix("finetune", "run", "--out", "classes", *words, *plugin)
-    assert code == 0, err
+    done(isopix("finetune", "run", "--out", "classes", *words, *plugin))
     assert isopix("evaluate", "classes", "--limit", "50", *plugin)[0] == 0
-    code, _, err = isopix("report", "run", "classes", "--out", "page.html", *plugin)
-    assert code == 0, err
+    done(isopix("report", "run", "classes", "--out", "page.html", *plugin))
     page = " ".join(Path("page.html").read_text().split())
     assert label in page
     if file == "accuracy_evaluator.py":

@@ -34,7 +34,9 @@ def test_a_recipe_name_trains_from_scratch_and_the_run_is_evaluated(isopix: Run)
     Path("runs/igpt.digits_bert").mkdir(parents=True)
     code, _, err = isopix(*words)
     assert code == 0, err
-    assert "top-5 accuracy" in done(isopix("evaluate", "ft", "--mask-ensemble", "3"))
+    out = done(isopix("evaluate", "ft", "--mask-ensemble", "3"))
+    assert "majority vote of 3 masks" in out
+    assert "top-5 accuracy" in out
     done(isopix("evaluate", "ft", "--mask-ensemble", "3", "--limit", "40"))
     assert len(list(Path("ft/evaluations").glob("evaluate-*-digits-*.json"))) == 2
     done(isopix("report", "ft"))

@@ -125,8 +125,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("quick_probes")
 def test_a_figure_at_micro_scale(isopix: Run, workplace: Path) -> None:
     words = ["reproduce", "igpt.figure2", "--data", "digits", "--out", "out", "data.size=8", *TINY]
-    code, out, err = isopix(*words)
-    assert code == 0, err
+    out = done(isopix(*words))
     assert "not a reproduction of the published numbers" in out
     table = json.loads((workplace / "out/igpt.figure2/report.json").read_text())
     (row,) = [each for each in table["rows"] if each["measured"]]

@@ -130,9 +130,7 @@ def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
 
 
 def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
-    """Return a file as the training split, or the named files below a folder by split, whose name their own
-    or that of their folder begins with.
-    """
+    """Return a file as the training split, or files below a folder by the split in their path."""
     found: dict[SplitName, list[Path]] = {}
     unnamed: list[Path] = []
     for file in files_below(path, name):

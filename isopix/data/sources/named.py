@@ -59,10 +59,7 @@ def read_digits(options: ReadOptions) -> Source:
 
 
 def read_translated_digits(options: ReadOptions) -> Source:
-    """Return the digits at random places of a black canvas of the size of `options`.
-
-    Each training digit is placed `placements` times, the others half as often; a group is a digit.
-    """
+    """Return the digits at random places of a black canvas; a group is the placements of a digit."""
     rows, cols = options.rows, options.cols
     if min(rows, cols) < SIDE:
         raise ValueError(f"translated-digits has no images of {rows} x {cols} pixels; allowed: 8 x 8 or more")

@@ -87,7 +87,6 @@ class GridConv(nn.Module):
         return rearrange(output, "b d h w -> b (h w) d")
 
     def forward_cached(self, tokens: Tokens, buffer: Buffer) -> Tokens:
-        """Return the outputs of `forward` at the next positions only."""
         begin = buffer.count
         past = buffer.extend(tokens)
         position = torch.arange(begin, buffer.count, device=tokens.device)[:, None]

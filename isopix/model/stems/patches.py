@@ -139,8 +139,7 @@ class ResNetPatchEmbedSpec(PatchStemSpec):
         for stage, blocks in enumerate(self.stages):
             inner = self.channels << stage
             for block in range(blocks):
-                stride = 2 if stage and not block else 1
-                layers.append(Bottleneck(channels, inner, stride))
+                layers.append(Bottleneck(channels, inner, 2 if stage and not block else 1))
                 channels = EXPANSION * inner
         features = nn.Sequential(*layers, GroupNormReLU(channels), nn.AdaptiveAvgPool2d(1), nn.Flatten())
         return PatchEmbed(self, features, channels, codec, width)

@@ -112,29 +112,21 @@ def test_distances_per_head_do_not_depend_on_the_batch_size(
     torch.testing.assert_close(whole.entropy[..., 3], torch.stack(entropies), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("case", [AR, MASKED], ids=cases.title)
+@pytest.mark.parametrize("case", [AR, MASKED, WITH_CLASS_TOKEN], ids=cases.title)
 def test_attention_maps_are_the_rows_of_the_query_positions(case: cases.Recipe) -> None:
+    """After a class token, which is no position."""
     network, image = cases.busy(case), cases.images(case, 1)
-    queries, num_positions = torch.tensor([3, 11]), network.backbone.grid.positions
-    found = attention.attention_from(network, image, queries)
+    prefix, positions = int(case.model.class_token), network.backbone.grid.positions
+    found = attention.attention_from(network, image, torch.tensor([0, 3]))
     layers = attention_weights(network, image)
-    assert found.heads.shape == (2, case.model.depth, case.model.block.heads, num_positions)
-    torch.testing.assert_close(found.heads[1, 0], layers[0][0, :, 11])
-    torch.testing.assert_close(found.rollout, attention.attention_rollout(layers)[0, queries])
-    later = torch.arange(num_positions) > 3
-    assert bool((found.heads[0, :, :, later] == 0).all()) == isinstance(case.objective, Autoregressive)
-
-
-def test_attention_maps_of_the_class_token() -> None:
-    network, image = cases.busy(WITH_CLASS_TOKEN), cases.images(WITH_CLASS_TOKEN, 1)
-    found = attention.attention_from(network, image, torch.tensor([0, 4]))
-    layers = attention_weights(network, image)
-    assert layers[0].shape[-1] == 1 + network.backbone.grid.positions
-    for query, token in enumerate((0, 4)):
-        rows = torch.stack([each[0, :, token, 1:] for each in layers])
+    assert layers[0].shape[-1] == prefix + positions
+    for query, token in enumerate((0, 3)):
+        rows = torch.stack([each[0, :, token, prefix:] for each in layers])
         torch.testing.assert_close(found.heads[query], rows / rows.sum(-1, keepdim=True))
-        rollout = attention.attention_rollout(layers)[0, token, 1:]
+        rollout = attention.attention_rollout(layers)[0, token, prefix:]
         torch.testing.assert_close(found.rollout[query], rollout / rollout.sum())
+    later = torch.arange(positions) > 3
+    assert bool((found.heads[1, :, :, later] == 0).all()) == isinstance(case.objective, Autoregressive)
 
 
 def zero_queries(network: Network) -> Network:

@@ -1,4 +1,4 @@
-"""Principal components are those of scikit-learn; similarities of encodings match their closed forms."""
+"""Components are scikit-learn's, similarities their closed forms; the color error is SciPy's distance."""
 
 import math
 
@@ -7,10 +7,12 @@ import pytest
 import torch
 from einops import rearrange
 from scipy import stats
+from scipy.stats import wasserstein_distance
 from sklearn.decomposition import PCA
 from torch import nn
 
 from isopix.analysis import embeddings, similarity
+from isopix.analysis.color_error import color_error
 from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
@@ -120,3 +122,39 @@ def test_every_stem_has_an_embedding_table_per_channel(stem) -> None:
     one, other = module.value_table()[1, 7].tolist(), module.value_table()[1, 200].tolist()
     cosine = np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other)
     assert first.similarity[7, 200] == pytest.approx(cosine, abs=1e-6)
+
+
+ALL = torch.ones(2, 64, 1, dtype=torch.bool)
+
+
+def images(seed: int) -> torch.Tensor:
+    return torch.randint(256, (2, 3, 8, 8), dtype=torch.uint8, generator=generator(seed, "images"))
+
+
+def test_permuted_colors_are_all_misplaced_and_a_constant_error_is_not() -> None:
+    same, black = color_error(images(0), ALL, images(0)), torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    assert (same.mean_absolute, same.histogram, same.misplaced_fraction) == (0, 0, 0)
+    permuted, constant = color_error(images(0), ALL, images(0).flip(3)), color_error(black, ALL, black + 51)
+    assert permuted.mean_absolute > 0.2
+    assert (permuted.histogram, permuted.misplaced_fraction) == (0, 1)
+    assert (constant.mean_absolute, constant.misplaced_fraction) == pytest.approx((0.2, 0))
+
+
+def test_the_histogram_error_is_the_wasserstein_distance_of_masked_levels() -> None:
+    target, prediction = images(0), images(1)
+    mask = torch.rand(2, 64, 1, generator=generator(0, "hidden")) < 0.3
+    expected = [
+        wasserstein_distance(a[channel][masked[:, 0]], b[channel][masked[:, 0]]) / 255
+        for a, masked, b in zip(target.flatten(2), mask, prediction.flatten(2), strict=True)
+        for channel in range(3)
+    ]
+    assert color_error(target, mask, prediction).histogram == pytest.approx(sum(expected) / 6, rel=1e-5)
+
+
+def test_images_without_masked_pixels_are_skipped() -> None:
+    mask = ALL.clone()
+    mask[1] = False
+    alone = color_error(images(0)[:1], ALL[:1], images(1)[:1])
+    assert color_error(images(0), mask, images(1)) == pytest.approx(alone)
+    with pytest.raises(ValueError, match="no pixel of these images is masked"):
+        color_error(images(0), ~ALL, images(1))

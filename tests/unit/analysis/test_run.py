@@ -116,16 +116,6 @@ def test_attention_over_a_single_position_is_uniform() -> None:
     assert reason == "a 1 x 4 grid is too small to be shifted"
 
 
-def test_position_embeddings_without_an_untrained_network_lack_that_baseline() -> None:
-    subject = given(MASKED)
-    full, short = (
-        ANALYSES["position_embeddings"].compute(each) for each in (subject, replace(subject, untrained=None))
-    )
-    untrained = full.pop("untrained")
-    assert untrained.keys() == full["trained"].keys()
-    assert short == full
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -16,7 +16,7 @@ from torch import Tensor
 from isopix.interop.imagegpt import read_imagegpt
 from isopix.interop.imported_model import ImportedModel, convert_tensors, import_run
 from isopix.interop.name_tables import Naming, TensorReport, renamed
-from isopix.interop.weights import WeightFiles, mmap_alloc
+from isopix.interop.weights import WeightFiles
 from isopix.runs.load import load_run
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -124,11 +124,6 @@ def test_only_rounding_to_float32_is_reported(dtype: torch.dtype) -> None:
     assert torch.equal(tensor.to(dtype), given)
     assert report == TensorReport("source", ("target",))
     assert converted(torch.tensor([0.1], dtype=torch.float64))[1].rounded == "float64"
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (2**14, 2)])
-def test_a_tensor_in_its_own_pages_has_its_shape_and_takes_values(shape: tuple[int, ...]) -> None:
-    assert torch.equal(mmap_alloc(shape, torch.int64).fill_(3), torch.full(shape, 3))
 
 
 @pytest.mark.parametrize("data", [None, "my photos"])

@@ -1,17 +1,24 @@
-"""Masks: which positions are masked, how many, and of these which are replaced and kept (80, 10 and 10 %)."""
+"""Masks: which positions are masked, how many, which are replaced and kept; the loss decodes these alone."""
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from isopix.codecs.patches import BytesSpec, MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
+from isopix.data.dataset import DataConfig
+from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.masking import MaskTokenMaskingSpec
+from isopix.model.spec import ModelSpec
+from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec, PerChannelMask
 from isopix.objectives.objectives import Masked, keep_or_swap
+from isopix.recipes.recipe import Recipe
 
 GRID, PATCHES = Grid(32, 32), Grid(14, 14)
 
@@ -146,3 +153,44 @@ def test_deterministic_masks_are_a_function_of_the_pixels_alone(deterministic: b
     assert torch.equal(first.mask, again.mask.flip(0)) is same
     assert torch.equal(first.inputs, again.inputs.flip(0)) is same
     assert not torch.equal(first.mask[0], first.mask[1])
+
+
+IMAGES, SIDE = 16, 16
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the most elements that any tensor has had, forward or backward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = func(*args, **(kwargs or {}))
+        for each in answer if isinstance(answer, tuple | list) else [answer]:
+            if isinstance(each, torch.Tensor):
+                self.elements = max(self.elements, each.numel())
+        return answer
+
+
+def build(mask: MaskSpec) -> PretrainModel:
+    network = ModelSpec(codec=BytesSpec(), block=ConvolutionSpec(), depth=1, width=8)
+    data = DataConfig(rows=SIDE, cols=SIDE)
+    recipe = Recipe(name="memory", model=network, data=data, objective=Masked(mask=mask))
+    return PretrainModel(recipe.build(network.codec.placeholder(recipe.grid)), recipe.objective)
+
+
+@pytest.mark.parametrize(("mask", "fraction"), [(BernoulliMask(), 0.15), (PerChannelMask(), 1 - 0.85**3)])
+def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: MaskSpec, fraction: float) -> None:
+    """The largest are the logits of the positions in the loss, with eight standard deviations to spare."""
+    model = build(mask)
+    images = torch.randint(256, (IMAGES, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator(0, "images"))
+    batch = model.make_batch(images, generator(0, "mask"))
+    with Largest() as largest:
+        model(batch).backward()
+    positions = IMAGES * SIDE * SIDE
+    most = fraction * positions + 8 * math.sqrt(positions * fraction * (1 - fraction)) + 9
+    assert 0.9 * fraction * positions * 768 < largest.elements <= most * 768
+    with Largest() as largest, torch.no_grad():
+        nll_per_image(model.network, batch)
+    assert largest.elements == batch.loss_mask.any(-1).sum() * 768

@@ -125,13 +125,10 @@ def test_it_is_moved_copied_pickled_and_restored_as_any_module(causal: Pretraine
 
 CALLS: dict[str, tuple[str, Callable[[PretrainedModel, Images], object]]] = {
     "probe": ("ar", lambda of, x: isopix.probe(of, limit=40, method="ridge")),
-    "analyze": ("ar", lambda of, x: isopix.analyze(of, limit=2, only=["attention_distance"])),
     "sample": ("ar", lambda of, x: of.sample(2)),
-    "complete": ("bert", lambda of, x: of.complete(x)),
     "steps": ("bert", lambda of, x: list(of.complete_steps(x))),
     "reconstruct": ("bert", isopix.reconstruct),
     "features": ("ar", lambda of, x: of.features(x)),
-    "nll": ("ar", lambda of, x: (of.nll(x), of.logits(x))),
     "one that fails": ("ar", lambda of, x: refusal(isopix.reconstruct, of, x)),
 }
 
@@ -191,7 +188,6 @@ REFUSED: dict[str, tuple[Callable[[PretrainedModel, Images], object], str]] = {
     "batch size": (lambda of, x: of.nll(x, batch_size=0), "batch_size is 0; allowed: 1 or more"),
     "pool": (lambda of, x: of.features(x, 1, pool="x"), "pool is 'x'; it must be"),
     "layer": (lambda of, x: of.features(x, 3), "layer 3 does not exist; layers are 0 to 2"),
-    "layers": (lambda of, x: of.layer_features(x, []), "layers is empty"),
     "no image": (lambda of, x: of.complete(x[:0], 2), "expected at least 1 image, got 0"),
 }
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,37 +56,23 @@ def my_recipe(tmp_path: Path) -> Recipe:
     return registry.resolve("igpt.digits", assignments=[*WORDS, listed]).recipe
 
 
-@pytest.fixture
-def _stopped(tmp_path: Path) -> None:
-    """A run with the plugin that was stopped on its way."""
-    asked = iter([False] * 3 + [True])
-    stop = RunObserver(stop=lambda: next(asked, True))
-    train_recipe(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=stop)
-
-
-@pytest.mark.usefixtures("_stopped")
-def test_without_its_plugin_a_run_is_neither_loaded_nor_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parts, "_PLUGINS", {})
-    message = r"this run uses evaluator weight_norm of plugin .*norms.py \(SHA-256 "
-    with pytest.raises(ValueError, match=message):
-        load_run(tmp_path / "run", device=CPU)
-    with pytest.raises(ValueError, match=message):
-        resume_run(tmp_path / "run", device=CPU, observer=RunObserver())
-
-
 def hashed(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@pytest.mark.usefixtures("_stopped")
-def test_a_run_is_resumed_with_a_corrected_plugin_and_says_so(
+def test_a_run_needs_its_plugin_and_with_a_corrected_one_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both hashes are in the log, the new one in new checkpoints and in results, the old one in the run's."""
+    asked = iter([False] * 3 + [True])
+    stop = RunObserver(stop=lambda: next(asked, True))
+    train_recipe(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=stop)
     with restored_registry():
         monkeypatch.setattr(parts, "_PLUGINS", {})
+        message = r"this run uses evaluator weight_norm of plugin .*norms.py \(SHA-256 "
+        for use in (load_run, partial(resume_run, observer=RunObserver())):
+            with pytest.raises(ValueError, match=message):
+                use(tmp_path / "run", device=CPU)
         del parts._KINDS["evaluator"]["weight_norm"]
         corrected = EVALUATOR.replace("** 0.5", "** 0.25")
         load_plugin(write(tmp_path / "norms.py", corrected))

@@ -1,10 +1,13 @@
-"""Verdicts: what holds, what is refuted after Holm's correction, and what is left open."""
+"""Intervals of crossed designs cover the truth; claims hold, are refuted after Holm, or left open."""
+
+import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from isopix.studies.claims import Contrast, judge
-from isopix.studies.estimates import ErrorSource, Estimate, crossed_estimate
+from isopix.studies.estimates import ErrorSource, Estimate, Noise, crossed_estimate
 from isopix.studies.results import ClaimRecord
 
 
@@ -76,3 +79,118 @@ def test_a_record_has_what_was_found() -> None:
     (own,) = judged([contrast(2.0)])[0].contrasts
     assert own.interval == pytest.approx((2 - 1.959966, 2 + 1.959966), abs=1e-5)
     assert (own.mean, own.verdict, own.needed) == (2.0, "holds", "")
+
+
+def drawn(
+    draw: np.random.Generator, shape: tuple[int, int], seeds: float, kinds: float, noise: float
+) -> np.ndarray:
+    """Values around zero with effects of rows, of columns and of both."""
+    rows, columns = shape
+    return (
+        seeds * draw.normal(size=(rows, 1))
+        + kinds * draw.normal(size=(1, columns))
+        + noise * draw.normal(size=shape)
+    )
+
+
+@pytest.mark.parametrize("spread", [(0, 0, 1), (1, 0, 0.3), (0, 1, 0.3), (1, 1, 1), (0.2, 2, 0.2)])
+@pytest.mark.parametrize("shape", [(5, 9), (3, 3), (2, 6)])
+def test_the_interval_holds_the_truth_at_least_as_often_as_it_says(
+    spread: tuple[float, float, float], shape: tuple[int, int]
+) -> None:
+    draw, held = np.random.default_rng(0), []
+    for _ in range(600):
+        found = crossed_estimate(drawn(draw, shape, *spread))
+        held.append(abs(found.mean) <= found.half_width())
+    assert np.mean(held) >= 0.95 - 2 * math.sqrt(0.95 * 0.05 / 600)
+
+
+def test_one_column_is_students_test() -> None:
+    values = np.array([[1.0], [2.5], [0.5], [3.0]])
+    found = crossed_estimate(values)
+    theirs = stats.ttest_1samp(values[:, 0], 0.2)
+    assert found._replace(mean=found.mean - 0.2).p_value() == pytest.approx(theirs.pvalue)
+    low, high = theirs.confidence_interval()
+    assert (found.mean - found.half_width(), found.mean + found.half_width()) == pytest.approx((low, high))
+
+
+def test_test_images_add_their_own_error() -> None:
+    """Against the bootstrap over images of a difference that two fixed networks have."""
+    draw = np.random.default_rng(0)
+    images = draw.integers(-1, 2, size=4000).astype(float)
+    found = crossed_estimate(np.full((2, 1), images.mean()), images)
+    resampled = [draw.choice(images, len(images)).mean() for _ in range(2000)]
+    assert found.standard_error == pytest.approx(np.std(resampled), rel=0.05)
+
+
+def test_images_of_a_group_count_as_one() -> None:
+    own = np.random.default_rng(0).normal(size=300)
+    repeated, groups = np.repeat(own, 4), np.repeat(np.arange(300), 4)
+    one = crossed_estimate(np.full((2, 1), own.mean()), own)
+    many = crossed_estimate(np.full((2, 1), own.mean()), repeated, groups)
+    assert many.half_width() == pytest.approx(one.half_width())
+
+
+def test_pooled_noise_narrows_the_interval_of_few_seeds() -> None:
+    values = np.array([[2.9], [3.1], [3.0]])
+    found = crossed_estimate(values, noise=Noise(0.25, 40))
+    assert found.half_width() == pytest.approx(stats.t.ppf(0.975, 40) * 0.5 / math.sqrt(3))
+
+
+def test_noise_of_other_networks_never_hides_that_of_these() -> None:
+    values = np.array([[-9.0], [0.0], [9.0]])
+    found = crossed_estimate(values, noise=Noise(0.25, 40))
+    assert found.standard_error == pytest.approx(9 / math.sqrt(3))
+
+
+@pytest.mark.parametrize("effect", [1.5, 2.5, 4.0])
+def test_the_seeds_that_are_needed_give_the_power(effect: float) -> None:
+    """Simulated anew with as many seeds as were asked for: 80 % of the intervals lie above zero."""
+    noise = Noise(9.0, 100)
+    found = crossed_estimate(np.array([[-0.1], [0.1], [0.0]]), noise=noise)
+    words = found.needed(effect).split()
+    assert words[1:] == ["seeds"]
+    draw, decided = np.random.default_rng(2), []
+    for _ in range(500):
+        again = crossed_estimate(effect + draw.normal(0, 3.0, (int(words[0]), 1)), noise=noise)
+        decided.append(again.mean > again.half_width())
+    assert 0.75 < np.mean(decided) < 0.97
+
+
+def test_where_the_test_images_are_the_error_more_of_them_are_asked_for() -> None:
+    estimate = Estimate(0.5, (ErrorSource("seeds", 0.01, 4), ErrorSource("images", 1.0, 999)), 5, 1, 1000)
+    assert estimate.needed(1.0) == "7,900 test images"
+    more = estimate.with_more(seeds=5, images=7900)
+    assert more.power(1.0) == pytest.approx(0.8, abs=0.01)
+
+
+def test_where_kinds_differ_no_number_of_seeds_helps() -> None:
+    estimate = Estimate(0.5, (ErrorSource("seeds", 0.1, 4), ErrorSource("kinds", 1.0, 2)), 5, 3, 0, 0.01)
+    assert estimate.needed(1.0) == "more encodings or depths, as these differ too much"
+
+
+def test_p_and_interval_agree() -> None:
+    estimate = Estimate(2.0, (ErrorSource("seeds", 0.5, 4), ErrorSource("images", 0.4, 900)), 5, 1, 901)
+    half = estimate.half_width()
+    assert estimate._replace(mean=half).p_value() == pytest.approx(0.05)
+    assert estimate._replace(mean=0.0).p_value() == 1
+    assert Estimate(2.0, (ErrorSource("seeds", 0.0, 4),), 5, 1).p_value() < 1e-12
+
+
+def test_depths_of_one_encoding_do_not_count_as_independent() -> None:
+    """Six kinds of three encodings whose depths agree: Student's interval of three means."""
+    values = np.tile(np.repeat([0.1, 0.3, 0.08], 2), (4, 1))
+    found = crossed_estimate(values, encodings=["a", "a", "b", "b", "c", "c"])
+    kinds = {each.name: each for each in found.sources}["kinds"]
+    half = stats.t.ppf(0.975, 2) * stats.sem([0.1, 0.3, 0.08])
+    assert kinds.freedom == 2
+    assert found.half_width() == pytest.approx(half)
+
+
+def test_encodings_are_the_source_where_their_interval_is_wider_though_their_error_is_smaller() -> None:
+    """Three encodings are known with two degrees of freedom, and nine kinds with eight."""
+    means = np.add.outer([0.0, 1.0, 2.0], [-2.2, 0.0, 2.2]).ravel()
+    found = crossed_estimate(np.tile(means, (2, 1)), encodings=list(np.repeat(["a", "b", "c"], 3)))
+    (kinds,) = [each for each in found.sources if each.name == "kinds"]
+    assert kinds.freedom == 2
+    assert kinds.standard_error < np.std(means, ddof=1) / 3

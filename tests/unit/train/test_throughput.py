@@ -44,30 +44,14 @@ def test_the_energy_of_all_processors_is_counted_without_their_parts(powercap: P
     assert counter() == pytest.approx(2.5 + 2 + 3)
 
 
-class DriverError(Exception):
-    """An error of the driver."""
-
-
-def driver(millijoules: list[int], handles: list[str]) -> SimpleNamespace:
-    def total(handle: str) -> int:
-        if not millijoules:
-            raise DriverError
-        return millijoules.pop(0)
-
-    return SimpleNamespace(
-        NVMLError=DriverError,
-        nvmlInit=lambda: None,
-        nvmlDeviceGetHandleByUUID=handles.append,
-        nvmlDeviceGetTotalEnergyConsumption=total,
-    )
-
-
 def test_the_energy_of_a_gpu_is_that_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    handles = list[str]()
-    monkeypatch.setitem(sys.modules, "pynvml", driver([1000, 1500, 4000], handles))
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid=f"of-{device.index}")
-    )
+    handles, millijoules = list[str](), iter([1000, 1500, 4000])
+    driver = SimpleNamespace(NVMLError=OSError, nvmlInit=lambda: None)
+    driver.nvmlDeviceGetHandleByUUID = handles.append
+    driver.nvmlDeviceGetTotalEnergyConsumption = lambda handle: next(millijoules)
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    properties = lambda device: SimpleNamespace(uuid=f"of-{device.index}")  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
     counter = energy.energy_counter(GPU)
     assert handles == ["GPU-of-1"]  # numbers of CUDA and of the driver may differ
     assert counter is not None

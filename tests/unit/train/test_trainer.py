@@ -18,7 +18,6 @@ from isopix.recipes.recipe import Recipe
 from isopix.train.evaluator import (
     BATCH_SIZE,
     EvaluationContext,
-    EvaluationError,
     EvaluatorSpec,
     HeldOutLoss,
     Metrics,
@@ -46,24 +45,6 @@ RECIPE = cases.CASES[0].updated(
 RHYTHM = RECIPE.updated(steps=7, log_every=2, evaluate_every=3, checkpoint_every=4)
 
 
-class Spy(PretrainTask):
-    """Keeps the batches of training, and the images and batches of evaluations."""
-
-    def __init__(self, recipe: Recipe):
-        super().__init__(cases.model(recipe))
-        self.batches, self.evaluated, self.masks = [], [], []
-
-    def make_batch(self, images, labels, generator):
-        batch = super().make_batch(images, labels, generator)
-        self.batches.append(batch)
-        return batch
-
-    def evaluate(self, images, labels, generator):
-        self.evaluated.append(images)
-        self.masks.append(self.module.make_batch(images, generator.clone_state()).mask)
-        return super().evaluate(images, labels, generator)
-
-
 class Run:
     """A recipe trained to its end, or to a stop, and everything that its callbacks were called with."""
 
@@ -76,7 +57,7 @@ class Run:
     ):
         self.recipe, self.data = recipe, load_dataset(recipe.data)
         config = recipe.train
-        self.task = task or Spy(recipe)
+        self.task = task or PretrainTask(cases.model(recipe))
         self.batches = Batches(self.data.train, batch_size=config.batch_size, seed=config.seed)
         self.records, self.saved, self.lrs = [], [], []
         precision = config.precision_on(self.batches.device)
@@ -104,18 +85,15 @@ class Run:
 
 
 class Steps(EvaluatorSpec):
-    """Returns the step under a name, notes whether the model is in evaluation mode, or fails."""
+    """Returns the step under a name, and notes whether the model is in evaluation mode."""
 
     kind = "steps"
     name: str = "reached"
-    fails_at: int | None = None
 
     def start(self, context: EvaluationContext) -> Callable[[int], Metrics]:
         module: nn.Module = context.task.module
 
         def evaluate(step: int) -> Metrics:
-            if step == self.fails_at:
-                raise EvaluationError("it did not converge")
             return {self.name: step, f"{self.name}_training": float(module.training)}
 
         return evaluate
@@ -295,6 +273,6 @@ def test_what_is_no_metric_is_noted_and_training_goes_on(case: str, start_at: in
 
 def test_the_error_of_a_held_out_loss_is_the_runs_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """An objective that cannot be evaluated is refused before training."""
-    monkeypatch.setattr(Spy, "evaluate", lambda *given: {"loss_nats": torch.tensor(math.nan)})
+    monkeypatch.setattr(PretrainTask, "evaluate", lambda *given: {"loss_nats": torch.tensor(math.nan)})
     with pytest.raises(ValueError, match="returns nan for 'loss_nats'"):
         Run(RHYTHM)

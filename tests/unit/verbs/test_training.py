@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import isopix
-from isopix.core.signals import STOPPED
 from isopix.core.verb import VERBS, check_job
 from isopix.runs.results import TrainingResult
 from isopix.runs.training import TrainingRun
@@ -109,20 +108,6 @@ def test_a_stop_saves_and_resume_continues(
         isopix.resume(tmp_path / "again", **CPU)
     isopix.show_progress(False)
     assert "from step 1 of 4" in capsys.readouterr().err, "that of the checkpoint that is loaded"
-
-
-@pytest.mark.usefixtures("stopped_at_2")
-def test_a_stopped_command_exits_with_the_code_that_batch_systems_requeue(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from isopix.cli.main import main  # noqa: PLC0415
-
-    words = ["pretrain", "igpt.digits", *TINY, "--out", str(tmp_path / "run"), "--limit", "60", *_cpu()]
-    monkeypatch.setattr("sys.argv", ["isopix", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == STOPPED
-    assert f"resume with: isopix resume {tmp_path / 'run'} --device cpu" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["pretrain", "finetune", "search-lr"])
