@@ -95,14 +95,4 @@ def test_the_nearest_center_is_found_after_every_move(count: int, step: float) -
     for _ in range(6):
         _require_nearest(moving, points, centers)
         centers = (centers + step * torch.randn(count, 3, generator=draw)).clamp(0, 255)
-
-
-def test_of_equal_distances_the_lower_index_is_nearest() -> None:
-    """Centers and points on a grid of whole levels have many of them; a fourth of the centers are equal."""
-    draw = generator(2, "centers")
-    points = torch.randint(0, 12, (3000, 3), generator=draw, dtype=torch.uint8)
-    moving = MovingCenters(points)
-    for _ in range(6):
-        centers = torch.randint(0, 12, (400, 3), generator=draw).float()
-        centers[::4] = 5.0
-        _require_nearest(moving, points, centers)
+        _require_nearest(moving, points, centers.round() // 20 * 20)  # many equal ones and distances

@@ -112,10 +112,7 @@ def test_words_become_values() -> None:
 
 @pytest.mark.parametrize("word", ["depth", "=3", "a=[1", "a={a: 1, a: 2}", "a=!!python/object:os.system x"])
 def test_a_word_without_path_or_value_is_no_setting(word: str) -> None:
-    with pytest.raises(
-        ValueError, match=r"is not a setting; write path=value|value of 'a' cannot be read: '"
-    ):
-        parse([word])
+    assert any(text in refusal(parse, [word]) for text in ("is not a setting; write", "cannot be read: '"))
 
 
 @pytest.mark.parametrize(
@@ -127,14 +124,10 @@ def test_a_word_without_path_or_value_is_no_setting(word: str) -> None:
         ("a.ini", "", "ends in '.ini'; allowed: .json, .yaml, .yml, .toml"),
         ("a.json", "{", "cannot be read: "),
         ("a.yaml", "- 1", "has no table of settings"),
-        ("none.toml", None, "cannot be read: No such file"),
     ],
 )
-def test_files_of_every_kind_are_read_or_named(
-    tmp_path: Path, name: str, text: str | None, message: str
-) -> None:
-    if text is not None:
-        (tmp_path / name).write_text(text)
+def test_files_of_every_kind_are_read_or_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
     if message:
         assert message in refusal(read_values, tmp_path / name)
     else:

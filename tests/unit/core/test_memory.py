@@ -36,7 +36,6 @@ print(peak_memory(torch.device("cpu"), step))
 
 
 def printed(program: str) -> int:
-    """The number that a program prints in a new process."""
     return int(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
 
 

@@ -80,16 +80,6 @@ def test_a_pipe_gets_a_line_every_ten_seconds_and_none_for_a_short_step(
     assert "short" not in pipe.getvalue()
 
 
-def test_the_time_left_does_not_count_the_first_item_which_may_compile(
-    clock: list[float], pipe: io.StringIO
-) -> None:
-    with track("sampling", 61) as count:
-        for seconds, done in ((100, 1), (10, 2)):
-            clock[0] += seconds
-            count(done)
-    assert pipe.getvalue().splitlines() == ["sampling  1 of 61", "sampling  2 of 61  0.1/s  eta 9:50"]
-
-
 def test_a_terminal_gets_a_bar_that_disappears_also_inside_another(
     clock: list[float], terminal: io.StringIO
 ) -> None:

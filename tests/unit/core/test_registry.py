@@ -51,14 +51,6 @@ def test_a_file_outside_the_package_registers_its_parts_once(tmp_path: Path) -> 
         load_plugin(path)
 
 
-def test_a_kind_that_another_file_has_is_refused_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    load_plugin(plugin(tmp_path, "quince"))
-    before = dict(kinds("test_fruit"))
-    with pytest.raises(ValueError, match="test_fruit 'quince' is already registered by"):
-        load_plugin(plugin(tmp_path, "quince", "again.py"))
-    assert dict(kinds("test_fruit")) == before
-
-
 def test_what_a_run_needs_is_named_where_it_is_not_loaded(tmp_path: Path) -> None:
     loaded = load_plugin(plugin(tmp_path, "sloe"))
     assert require_plugins([loaded._asdict()]) == []

@@ -124,14 +124,6 @@ def test_a_box_of_whole_cells_is_their_exact_mean(average: Average, left: int) -
     assert np.abs(found - cells.transpose(2, 0, 1)).max() <= 0.5 + 1e-3
 
 
-@AVERAGES
-def test_a_box_between_pixels_shares_them(average: Average) -> None:
-    picture = np.zeros((4, 4, 3), dtype=np.uint8)
-    picture[:, 2:] = 100
-    boxes = CropBoxes(*(torch.tensor([value]) for value in (0.0, 1.5, 1.0, 1.0)))
-    assert average(whole(picture), boxes, 1, 1).flatten().tolist() == [50, 50, 50]
-
-
 def test_boxes_have_the_scale_of_the_paper_and_reach_every_place() -> None:
     wide = whole(*([noise(100, 150)] * 2000))
     sides = torch.randint(256, 385, (2000,), generator=generator(0, "sides"))

@@ -108,12 +108,6 @@ def test_images_without_bytes_are_files_beside_an_arrow_file_alone(tmp_path: Pat
     assert list(train(tmp_path / "set.parquet").images()) == [b"", b"", b""]
 
 
-def test_images_beside_arrow_and_tar_files_are_a_folder_of_images(classes: Path) -> None:
-    write_arrow(classes / "x-train.arrow", table(3))
-    write_tar(classes / "train.tar", [("a.png", encoded(0))])
-    assert train(classes).num_images == 40
-
-
 def test_a_saved_dictionary_has_its_splits_in_folders(tmp_path: Path) -> None:
     save_to_disk(tmp_path / "train", table(5, names="abc"), table(4, names="abc"))
     save_to_disk(tmp_path / "test", table(3, names="abc"))

@@ -106,24 +106,16 @@ def test_full_resolution_images_shrink_by_their_shorter_side_and_never_grow() ->
 
 
 @pytest.mark.parametrize(
-    ("size", "shape", "fraction", "resized", "corner"),
+    ("size", "rows", "cols", "fraction", "resized", "left", "top"),
     [
-        ((97, 128), (16, 16), 0.8, (20, 26), (2, 5)),  # 128 * 20 / 97 = 26.4
-        ((128, 97), (16, 16), 0.8, (26, 20), (5, 2)),
-        ((101, 75), (16, 16), 1.0, (21, 16), (2, 0)),  # an odd margin
-        ((10, 7), (16, 16), 0.9, (24, 17), (4, 0)),  # 16 / 0.9 = 17.8, enlarged
-        ((90, 70), (8, 16), 1.0, (16, 12), (0, 2)),
-        ((60, 90), (24, 6), 0.5, (32, 48), (13, 12)),
+        ((97, 128), 16, 16, 0.8, (20, 26), 2, 5),  # 128 * 20 / 97 = 26.4
+        ((101, 75), 16, 16, 1.0, (21, 16), 2, 0),  # an odd margin
+        ((10, 7), 16, 16, 0.9, (24, 17), 4, 0),  # 16 / 0.9 = 17.8, enlarged
+        ((60, 90), 24, 6, 0.5, (32, 48), 13, 12),
     ],
 )
-def test_resizing_before_cropping_rounds_both_sides_down(
-    size: tuple[int, int],
-    shape: tuple[int, int],
-    fraction: float,
-    resized: tuple[int, int],
-    corner: tuple[int, int],
-) -> None:
-    image, (left, top), (rows, cols) = _noise(*size), corner, shape
+def test_resizing_before_cropping_rounds_both_sides_down(size, rows, cols, fraction, resized, left, top):
+    image = _noise(*size)
     whole = image.resize(resized, Image.Resampling.BICUBIC)
     reference = to_chw(whole.crop((left, top, left + cols, top + rows)))
     changes = {"resample": "bicubic", "crop": "resized_center", "crop_fraction": fraction}

@@ -4,6 +4,7 @@ import fnmatch
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,15 +24,9 @@ def test_neither_folder_nor_hub_name_is_refused(name: str, monkeypatch: pytest.M
 
 
 def test_a_missing_folder_like_a_hub_name_is_neither(monkeypatch: pytest.MonkeyPatch) -> None:
-    class RepositoryNotFoundError(Exception):
-        """Of this name in huggingface_hub; that for a model which needs a log-in is derived from it."""
-
-    class GatedRepoError(RepositoryNotFoundError): ...
-
-    def fail(*_: object, **__: object) -> None:
-        raise GatedRepoError("401 Client Error. (Request ID: 1)")
-
-    library(monkeypatch, snapshot_download=fail)
+    not_found = type("RepositoryNotFoundError", (Exception,), {})  # as in huggingface_hub
+    gated = type("GatedRepoError", (not_found,), {})
+    library(monkeypatch, snapshot_download=Mock(side_effect=gated("401 Client Error. (Request ID: 1)")))
     with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model on the Hub; a"):
         isopix.load("runs/digts")
 
@@ -55,9 +50,7 @@ def test_pickles_are_downloaded_only_without_safetensors(
 
 
 def test_without_network_the_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise ConnectionError("no route\nto host")
-
+    fail = Mock(side_effect=ConnectionError("no route\nto host"))
     library(monkeypatch, snapshot_download=fail, create_repo=fail)
     line = r"^'owner/name' is neither a run folder nor a model that .* \(ConnectionError: no route\)"
     with pytest.raises(RuntimeError, match=line):
@@ -70,17 +63,11 @@ def test_without_network_the_error_is_one_line(monkeypatch: pytest.MonkeyPatch) 
 def test_upload_creates_the_model_and_uploads_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = []
-
-    def create(name: str, *, private: bool, exist_ok: bool) -> str:
-        done.append((name, private, exist_ok))
-        return f"hub/{name}"
-
-    def upload(*, repo_id: str, folder_path: Path, commit_message: str) -> None:
-        done.append((repo_id, folder_path, commit_message))
-
+    create, upload = Mock(return_value="hub/owner/name"), Mock()
     library(monkeypatch, create_repo=create, upload_folder=upload)
     assert hub.upload(tmp_path, "owner/name", private=True) == "hub/owner/name"
-    assert done == [("owner/name", True, True), ("owner/name", tmp_path, "Upload by isopix")]
+    create.assert_called_once_with("owner/name", private=True, exist_ok=True)
+    message = "Upload by isopix"
+    upload.assert_called_once_with(repo_id="owner/name", folder_path=tmp_path, commit_message=message)
     with pytest.raises(ValueError, match="'name' is not a Hub model name; use owner/name"):
         hub.upload(tmp_path, "name", private=True)
