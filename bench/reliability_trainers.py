@@ -224,7 +224,7 @@ def delete(checkpoint: Path) -> None:
 def build_trainers() -> dict[str, Trainer]:
     """Return the trainers, by the names of the result; the peers have the weights that isopix starts with."""
     os.environ["HF_HUB_OFFLINE"] = "1"
-    recipe = registry.resolve(RECIPE, assignments=SETTINGS).recipe
+    recipe = registry.resolve(RECIPE, settings=SETTINGS).recipe
     data = load_dataset(recipe.data)
     codec = recipe.model.codec.fit(data.train.images, recipe.grid, recipe.train.seed)
     network = recipe.build(codec)

@@ -59,7 +59,7 @@ def nbytes(tensor: Tensor) -> int:
 def count(words: str) -> dict[str, Any]:
     """Train three steps of a recipe with settings, and count the third."""
     name, *settings = words.split()
-    recipe = registry.resolve(name, assignments=settings).recipe
+    recipe = registry.resolve(name, settings=settings).recipe
     train = recipe.train
     network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     network.backbone.recompute = train.recompute

@@ -19,7 +19,7 @@ NOISE = 8.0  # levels
 def find_recipe(words: str) -> Recipe:
     """Return a recipe with changed settings, "igpt.tiny depth=6"."""
     name, *settings = words.split()
-    return registry.resolve(name, assignments=settings).recipe
+    return registry.resolve(name, settings=settings).recipe
 
 
 def random_network(recipe: Recipe, device: torch.device, *, seed: int = 0) -> Network:

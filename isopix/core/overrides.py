@@ -39,10 +39,10 @@ def read_values(path: Path) -> dict[str, Any]:
     return values
 
 
-def parse(assignments: Iterable[str]) -> dict[str, Any]:
+def parse(settings: Iterable[str]) -> dict[str, Any]:
     """`["depth=4", "block={heads: 2}"]` to {"depth": 4, "block.heads": 2}."""
     changes: dict[str, Any] = {}
-    for word in assignments:
+    for word in settings:
         path, equals, text = word.partition("=")
         if not equals or not path:
             raise ValueError(f"'{word}' is not a setting; write path=value, as in depth=4 or block.heads=2")

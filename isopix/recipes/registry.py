@@ -108,12 +108,12 @@ def resolve(
     *,
     file: Path | None = None,
     options: Mapping[str, Any] | None = None,
-    assignments: Sequence[str] = (),
+    settings: Sequence[str] = (),
 ) -> Resolved:
     """Return a recipe, changed by `layers`, with the data's palette and affordable evaluation."""
     changed = unchanged = find(recipe) if isinstance(recipe, str) else recipe
     origins: dict[str, str] = {}
-    for origin, changes in layers(file, options, assignments):
+    for origin, changes in layers(file, options, settings):
         if changes:
             changed = override(changed, changes)
             values = to_dict(changed)
@@ -135,12 +135,12 @@ def resolve(
 
 
 def layers(
-    file: Path | None, options: Mapping[str, Any] | None, assignments: Sequence[str]
+    file: Path | None, options: Mapping[str, Any] | None, settings: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the changes by a file, options that are not None, and `path=value` words, with origins."""
     yield f"file {file}", full_names(flatten(read_values(file)) if file else {})
     yield "option", full_names({path: value for path, value in (options or {}).items() if value is not None})
-    yield "command line", full_names(parse(assignments))
+    yield "command line", full_names(parse(settings))
 
 
 def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:

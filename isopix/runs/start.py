@@ -91,7 +91,7 @@ def prepare_pretrain(
     if loaded and recipe is None and loaded.recipe.finetune is not None:
         command = command_line("pretrain", "RECIPE", "--from", weights)
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")
-    found = registry.resolve(base, file=file, options=options, assignments=settings)
+    found = registry.resolve(base, file=file, options=options, settings=settings)
     if weights is None or loaded is None:
         return TrainingStart(found.recipe, None)
     own = _with_codec_of(loaded.recipe, found)

@@ -62,7 +62,7 @@ def demo(
 
     folder = demo_folder(out)
     announce(f"demo in {folder}: about five minutes on two CPU cores with the default settings")
-    steps = sum(resolve(each, assignments=settings).recipe.train.steps for each in RECIPES.values())
+    steps = sum(resolve(each, settings=settings).recipe.train.steps for each in RECIPES.values())
     own = [word for each in plugins() for word in ("--plugin", str(each.path))]
     commands = {
         folder / name: ["resume", str(folder / name), *own]

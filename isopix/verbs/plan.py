@@ -48,7 +48,7 @@ def plan(
     from isopix.recipes import cost, registry
     from isopix.recipes.sharding_memory import parallel_plans
 
-    found = registry.resolve(recipe, file=file, assignments=settings).recipe
+    found = registry.resolve(recipe, file=file, settings=settings).recipe
     where, train, model = hardware.select_device(device), found.train, found.model
     words = [found.name, *settings, *(["--file", file] if file else [])]
     own = hardware.spec_name(where)

@@ -24,5 +24,5 @@ def show_recipe(recipe: RecipeLike, *settings: Settings, file: SettingsFile = No
     """
     from isopix.recipes import registry
 
-    found = registry.resolve(recipe, file=file, assignments=settings)
+    found = registry.resolve(recipe, file=file, settings=settings)
     return RecipeSettings(recipe=found.recipe.name, settings=tuple(registry.settings(found)))

@@ -27,7 +27,7 @@ WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "data.l
 
 
 def recipe(*words: str) -> Recipe:
-    return registry.resolve("igpt.digits", assignments=[*WORDS, *words]).recipe
+    return registry.resolve("igpt.digits", settings=[*WORDS, *words]).recipe
 
 
 class Fault:

@@ -58,7 +58,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, *, step: int, images: int, message:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_losses_in_smaller_parts(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     train_recipe(recipe, tmp_path / "whole", device=CPU, observer=RunObserver())
     step, images = chance.randint(2, 12), chance.randint(1, 11)
     sizes = limited(monkeypatch, step=step, images=images, message=MESSAGES[seed % 2])
@@ -74,7 +74,7 @@ def test_the_same_losses_in_smaller_parts(seed: int, tmp_path: Path, monkeypatch
 def test_parts_stay_small_after_a_resume_and_the_weights_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     limited(monkeypatch, step=3, images=4, message=MESSAGES[0])
     train_recipe(recipe, tmp_path / "whole", device=CPU, observer=RunObserver())
     steps: list[int] = []
@@ -89,7 +89,7 @@ def test_parts_stay_small_after_a_resume_and_the_weights_equal(
 
 
 def test_too_little_memory_for_one_image_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     limited(monkeypatch, step=3, images=0, message=MESSAGES[1])
     with pytest.raises(OutOfMemoryError) as error:
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())

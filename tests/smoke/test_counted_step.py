@@ -56,7 +56,7 @@ def test_the_model_of_a_step_agrees_with_real_ranks_to_the_byte(
     assert len(found) == num_ranks * len(conditions)
     for each in found:
         name, *settings = each["words"].split()
-        recipe = registry.resolve(name, assignments=settings).recipe
+        recipe = registry.resolve(name, settings=settings).recipe
         train = recipe.train
         sizes = device_memory(training_work(recipe), train.parallel, num_ranks, accumulate=train.accumulate)
         if each["rank"] == 0:  # it has the largest part of every weight

@@ -197,7 +197,7 @@ class Study:
         recipe = registry.resolve(
             scale.prefix + network_name(architecture),
             options={"data.source": self.plan.data, "train.seed": seed},
-            assignments=self.plan.settings,
+            settings=self.plan.settings,
         ).recipe
         return TrialSpec(
             self.path,

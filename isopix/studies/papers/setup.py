@@ -61,7 +61,7 @@ class Setup:
         source = self.pretrain_data or self.data or SCALE_DATA.get(self.scale)
         if self.scale == "paper":
             source = self.pretrain_data
-        found = registry.resolve(recipe, options={"data.source": source}, assignments=self.settings)
+        found = registry.resolve(recipe, options={"data.source": source}, settings=self.settings)
         return with_absolute_paths(found.recipe)
 
 

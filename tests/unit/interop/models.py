@@ -30,7 +30,7 @@ def palette(colors: int = COLORS) -> Tensor:
 def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> Network:
     """A recipe's network, changed by `path=value` words, every weight drawn anew."""
     small = ["depth=2", "width=16", "data.cols=6", f"codec.num_colors={COLORS}"]
-    recipe = registry.resolve(name, assignments=[*small, *words]).recipe
+    recipe = registry.resolve(name, settings=[*small, *words]).recipe
     net = recipe.build(recipe.model.codec.build(recipe.grid, palette(recipe.model.codec.num_colors)))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():

@@ -113,7 +113,7 @@ NOT_EXPORTED = {
 
 
 def exported(*words: str, head: dict[str, torch.Tensor] | None = None, **finetune: object) -> ExportedModel:
-    recipe = registry.resolve("vit.tiny", assignments=[*SMALL, *words]).recipe
+    recipe = registry.resolve("vit.tiny", settings=[*SMALL, *words]).recipe
     recipe = recipe.updated(finetune=FineTuneConfig(**finetune) if finetune else None)
     network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     return export_vit(network, recipe, head or {}, ("a", "b"))

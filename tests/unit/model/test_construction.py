@@ -85,7 +85,7 @@ def make(holder: str, draw: str = "fixed") -> Recipe:
         def build(self, grid: Grid, width: int) -> parts.PositionEmbedding:
             return Table(DRAWS[draw](grid, width), HOLDERS[holder])
 
-    return registry.resolve("igpt.digits", assignments=[*WORDS, "positions=held"]).recipe
+    return registry.resolve("igpt.digits", settings=[*WORDS, "positions=held"]).recipe
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def scaled(*, empty: bool) -> Recipe:
         def build(self, width: int) -> parts.Norm:
             return Scaled(width, empty=empty)
 
-    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     norm = kinds("norm")["scaled"]()
     assert isinstance(norm, parts.NormSpec)
     return recipe.updated(block=TransformerSpec(heads=2, norm=norm))
@@ -163,7 +163,7 @@ def test_a_parameter_that_was_never_given_values_is_refused() -> None:
 
 
 def test_the_packages_own_networks_hold_nothing_that_is_not_saved_and_load_without_memory() -> None:
-    recipe = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
+    recipe = registry.resolve("igpt.digits_bert", settings=WORDS).recipe
     network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     assert not [name for name in unsaved_tensors(network) if not name.startswith("codec.")]
     with parameters_on_meta():

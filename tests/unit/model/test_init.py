@@ -28,7 +28,7 @@ STDS = {
 @cache
 def network(*words: str) -> Network:
     sizes = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", "data.rows=16", "data.cols=16"]
-    recipe = registry.resolve("igpt.digits", assignments=[*sizes, *words]).recipe
+    recipe = registry.resolve("igpt.digits", settings=[*sizes, *words]).recipe
     gray = torch.arange(256).float()[:, None].expand(256, 3)
     return recipe.build(recipe.model.codec.build(recipe.grid, gray))
 

@@ -68,7 +68,7 @@ def trained(run: Path) -> Network:
     """A network of as many layers after some steps on digits, its run folder at `run`."""
     settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
     settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
-    recipe = registry.resolve("igpt.digits", assignments=settings).recipe
+    recipe = registry.resolve("igpt.digits", settings=settings).recipe
     train_recipe(recipe, run, device=CPU, observer=RunObserver())
     return load_run(run, device=CPU).network.eval()
 

@@ -28,7 +28,7 @@ WORDS = [
     *("evaluate_images=40", "checkpoint_every=4", "data.limit=90"),
 ]
 PROBED = [*WORDS, "probe_every=5", "knn_images=60"]
-RECIPE, ALONE = (registry.resolve("igpt.digits_bert", assignments=each).recipe for each in (PROBED, WORDS))
+RECIPE, ALONE = (registry.resolve("igpt.digits_bert", settings=each).recipe for each in (PROBED, WORDS))
 
 
 def run(recipe: Recipe, out: Path) -> RunFolder:
@@ -119,7 +119,7 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
 
 @pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
-    recipe = registry.resolve("igpt.digits", assignments=[*PROBED, change]).recipe
+    recipe = registry.resolve("igpt.digits", settings=[*PROBED, change]).recipe
     with pytest.raises(ValueError, match="probe_every needs two or more validation images"):
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     assert not (tmp_path / "run").exists()

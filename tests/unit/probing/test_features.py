@@ -24,7 +24,7 @@ from tests.unit.probing.cases import digits, network
 
 CONFIG = ProbeConfig()
 AR, BERT = (
-    registry.resolve(name, assignments=["depth=2", "width=16"]).recipe
+    registry.resolve(name, settings=["depth=2", "width=16"]).recipe
     for name in ("igpt.digits", "igpt.digits_bert")
 )
 

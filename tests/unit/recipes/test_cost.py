@@ -40,7 +40,7 @@ SMALL = {
 
 
 def resolved(name: str, *words: str) -> Recipe:
-    return registry.resolve(name, assignments=words).recipe
+    return registry.resolve(name, settings=words).recipe
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -196,7 +196,7 @@ def test_the_state_of_an_optimizer_is_that_of_a_step() -> None:
 
 
 def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
-    recipe = registry.resolve("igpt.l", assignments=["batch_size=64"]).recipe
+    recipe = registry.resolve("igpt.l", settings=["batch_size=64"]).recipe
     plans = parallel_plans(recipe, "8 x v100-16gb", ["igpt.l"])
     assert [each.name for each in plans] == ["ddp", "ddp, recompute", "fsdp", "fsdp, recompute"]
     assert {each.devices for each in plans} == {"8xV100 16GB"}
@@ -231,7 +231,7 @@ def test_what_is_no_plan_is_refused_with_what_is_allowed(text: str, told: str) -
 def test_a_plan_is_that_of_the_recipe_with_its_settings(tmp_path: Path) -> None:
     words = ["igpt.digits", "depth=1", "width=16"]
     found = isopix.plan(*words, price=2.0, devices=("2xH100", "2xL4"), device="cpu")
-    recipe = registry.resolve("igpt.digits", assignments=words[1:]).recipe
+    recipe = registry.resolve("igpt.digits", settings=words[1:]).recipe
     assert found.parameters == recipe_cost(recipe).parameters
     assert found.seconds == pytest.approx(found.images / found.images_per_second)
     best = found.recommended("2xH100")

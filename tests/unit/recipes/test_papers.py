@@ -23,7 +23,7 @@ IGPT = {
 
 
 def resolved(name: str, *words: str) -> Recipe:
-    return registry.resolve(name, assignments=words).recipe
+    return registry.resolve(name, settings=words).recipe
 
 
 @pytest.mark.parametrize("name", IGPT)

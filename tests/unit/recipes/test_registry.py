@@ -37,7 +37,7 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("depth: 2\nwidth: 32\nblock:\n  heads: 4\n")
     resolved = registry.resolve(
-        "igpt.tiny", file=file, options={"seed": 5, "data.limit": None}, assignments=["width=64"]
+        "igpt.tiny", file=file, options={"seed": 5, "data.limit": None}, settings=["width=64"]
     )
     model = resolved.recipe.model
     assert (model.depth, model.width, model.block.heads) == (2, 64, 4)
@@ -51,10 +51,10 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
 def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("data: {size: 48}\n")
-    both = registry.resolve("vit.tiny", assignments=["data.size=96"])
+    both = registry.resolve("vit.tiny", settings=["data.size=96"])
     assert (both.recipe.data.rows, both.recipe.data.cols) == (96, 96)
     assert both.origins == {"data.rows": "command line", "data.cols": "command line"}
-    wide = registry.resolve("vit.tiny", file=file, assignments=["data.cols=80"]).recipe.data
+    wide = registry.resolve("vit.tiny", file=file, settings=["data.cols=80"]).recipe.data
     assert (wide.rows, wide.cols) == (48, 80)
 
 
@@ -70,7 +70,7 @@ def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None
     ],
 )
 def test_words_mean_what_they_say(words: list[str], path: str, value: object) -> None:
-    resolved = registry.resolve("igpt.tiny", assignments=words)
+    resolved = registry.resolve("igpt.tiny", settings=words)
     assert {each.path: each.value for each in registry.settings(resolved)}[path] == value
 
 
@@ -85,14 +85,14 @@ def test_words_mean_what_they_say(words: list[str], path: str, value: object) ->
 )
 def test_wrong_settings_name_the_right_ones(word: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as error:
-        registry.resolve("igpt.tiny", assignments=[word])
+        registry.resolve("igpt.tiny", settings=[word])
     assert str(error.value).startswith(message)
 
 
 def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
     message = r"'model\.codec\.palette_file' of the option is no longer a setting after later overrides"
     with pytest.raises(ValueError, match=message):
-        registry.resolve("igpt.digits", options={"codec.palette_file": "x.npz"}, assignments=["codec=bytes"])
+        registry.resolve("igpt.digits", options={"codec.palette_file": "x.npz"}, settings=["codec=bytes"])
 
 
 def test_shown_settings_say_what_they_mean_and_where_a_changed_one_comes_from() -> None:
@@ -106,11 +106,11 @@ def test_shown_settings_say_what_they_mean_and_where_a_changed_one_comes_from() 
 
 
 def test_a_short_training_evaluates_fewer_images_unless_they_are_given() -> None:
-    found = registry.resolve("igpt.tiny", assignments=["steps=20", "batch_size=16"])
+    found = registry.resolve("igpt.tiny", settings=["steps=20", "batch_size=16"])
     assert (found.recipe.train.evaluate_images, found.recipe.train.num_test_images) == (64, 120)
     assert found.origins["train.num_test_images"] == "a fifth of the run"
     for word, images in (("num_test_images=2000", 2000), ("train.num_test_images=null", None)):
-        config = registry.resolve("igpt.tiny", assignments=["steps=20", word]).recipe.train
+        config = registry.resolve("igpt.tiny", settings=["steps=20", word]).recipe.train
         assert (config.evaluate_images, config.num_test_images) == (64, images)
     tuned = prepare_finetune("igpt.tiny", ["steps=20"]).recipe.train
     assert (tuned.evaluate_images, tuned.num_test_images) == (64, None)  # so that runs are paired
@@ -182,7 +182,7 @@ def resolved(how: str, source: Path, *words: str) -> Recipe:
     given = [f"data.size={SIDE}", f"data.source={source}", *words]
     if how == "fine-tuned":
         return prepare_finetune("igpt.digits", given).recipe
-    return registry.resolve("igpt.digits", assignments=given).recipe
+    return registry.resolve("igpt.digits", settings=given).recipe
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_colors_that_are_encoded_as_others_are_counted_in_a_note(tmp_path: Path)
 @pytest.mark.usefixtures("codes")
 def test_the_palette_and_its_number_of_colors_say_where_they_come_from(tmp_path: Path) -> None:
     words = [f"data.size={SIDE}", f"data.source={tmp_path}"]
-    origins = registry.resolve("igpt.digits", assignments=words).origins
+    origins = registry.resolve("igpt.digits", settings=words).origins
     assert origins["model.codec.palette_file"] == origins["model.codec.num_colors"] == "palette of the data"
     path = tmp_path / "five.npz"
     write_palette(path, PaletteFile(torch.arange(15.0).reshape(5, 3), "a test"))
@@ -227,5 +227,5 @@ def test_the_palette_and_its_number_of_colors_say_where_they_come_from(tmp_path:
     assert found.recipe.model.codec == PaletteSpec(num_colors=5, palette_file=str(path))
     assert found.origins["model.codec.num_colors"] == "palette file"
     assert found.origins["model.codec.palette_file"] == "option"
-    kept = registry.resolve("igpt.tiny", assignments=[f"palette_file={path}", "num_colors=7"])
+    kept = registry.resolve("igpt.tiny", settings=[f"palette_file={path}", "num_colors=7"])
     assert kept.recipe.model.codec.num_colors == 7

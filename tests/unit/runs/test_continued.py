@@ -34,7 +34,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "first"
-    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=4"]).recipe
+    recipe = registry.resolve("igpt.digits", settings=[*SMALL, "steps=4"]).recipe
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return out
 
@@ -107,7 +107,7 @@ RIDGE = RidgeProbe()
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
-    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return out
 

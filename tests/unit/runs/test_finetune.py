@@ -27,7 +27,7 @@ QUICK = ["steps=12", "evaluate_every=2", "data.augment=none", "lr=0.01", "data.l
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
-    recipe = registry.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
+    recipe = registry.resolve("igpt.digits_bert", settings=[*SMALL, "steps=4"]).recipe
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return out
 
@@ -116,7 +116,7 @@ def test_a_vision_transformer_is_fine_tuned_on_whole_images() -> None:
 def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path: Path) -> None:
     few = ["data.limit=60", "steps=1", "batch_size=8", "evaluate_images=8", "num_test_images=0"]
     words = [*few, "data.source=digits", "data.size=32", "depth=1", "width=16"]
-    pretrained = registry.resolve("vit.tiny", assignments=words).recipe
+    pretrained = registry.resolve("vit.tiny", settings=words).recipe
     train_recipe(pretrained, tmp_path / "pre", device=CPU, observer=RunObserver())
     words = [*few, "data.size=48", f"interpolation={mode}"]
     recipe, initial = prepare_finetune(str(tmp_path / "pre"), settings=words)

@@ -69,7 +69,7 @@ def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def pretrain(out: Path, *loggers: str, stop_at: int | None = None) -> None:
-    recipe, steps = registry.resolve("igpt.digits", assignments=WORDS).recipe, list[int]()
+    recipe, steps = registry.resolve("igpt.digits", settings=WORDS).recipe, list[int]()
     observer = RunObserver(
         record=lambda record: steps.append(record["step"]), stop=lambda: steps[-1] == stop_at, loggers=loggers
     )

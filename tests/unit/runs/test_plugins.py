@@ -53,7 +53,7 @@ def write(path: Path, text: str) -> Path:
 def my_recipe(tmp_path: Path) -> Recipe:
     load_plugin(write(tmp_path / "norms.py", EVALUATOR))
     listed = "train.evaluators=[{kind: weight_norm, every: 2, scale: 2.0}]"
-    return registry.resolve("igpt.digits", assignments=[*WORDS, listed]).recipe
+    return registry.resolve("igpt.digits", settings=[*WORDS, listed]).recipe
 
 
 def hashed(text: str) -> str:

@@ -33,7 +33,7 @@ Fit = tuple[int, int, int]  # number of images, of colors, and the seed
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
-    recipe = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
+    recipe = registry.resolve("igpt.digits_bert", settings=WORDS).recipe
     out = tmp_path_factory.mktemp("run") / "run"
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return recipe, out
@@ -58,14 +58,14 @@ def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: 
     colors = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
     palette_spec.write_palette(file, palette_spec.PaletteFile(colors, "seventeen grays"))
     words = [*WORDS, f"codec.palette_file={file}", "steps=1"]
-    recipe = registry.resolve("igpt.digits", assignments=words).recipe
+    recipe = registry.resolve("igpt.digits", settings=words).recipe
     train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["codec"]["palette"] == {"file": str(file), "source": "seventeen grays"}
 
 
 def test_baselines_are_logged_once_on_the_images_of_the_losses(tmp_path: Path) -> None:
-    recipe, folder = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe, tmp_path / "run"
+    recipe, folder = registry.resolve("igpt.digits_bert", settings=WORDS).recipe, tmp_path / "run"
     calls = iter([False, False, True])
     train_recipe(recipe, folder, device=CPU, observer=RunObserver(stop=lambda: next(calls)))
     resume_run(folder, device=CPU, observer=RunObserver())
@@ -156,7 +156,7 @@ def test_a_checkpoint_holds_the_state_of_its_step(tmp_path: Path, slow_disk: thr
             if record["step"] == 3:
                 slow_disk.set()
 
-        recipe = registry.resolve("igpt.digits", assignments=[*SAVING, word]).recipe
+        recipe = registry.resolve("igpt.digits", settings=[*SAVING, word]).recipe
         train_recipe(recipe, tmp_path / name, device=CPU, observer=RunObserver(record=watch))
         states[name] = folders(tmp_path / name)
         slow_disk.clear()
@@ -182,7 +182,7 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
             assert failed.wait(20)
 
     monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", fail)
-    recipe = registry.resolve("igpt.digits", assignments=[*SAVING, "async_save=true"]).recipe
+    recipe = registry.resolve("igpt.digits", settings=[*SAVING, "async_save=true"]).recipe
     with pytest.raises(RuntimeError, match="the disk is full"):
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=watch))
     assert steps[-1] <= 6
@@ -196,7 +196,7 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
         if record["kind"] == "train" and record["step"] == 5:
             (tmp_path / "run").rename(tmp_path / "moved")
 
-    recipe = registry.resolve("igpt.digits", assignments=SAVING).recipe
+    recipe = registry.resolve("igpt.digits", settings=SAVING).recipe
     with pytest.raises(RuntimeError, match="run was moved or deleted; resume it where it is now"):
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=move))
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
@@ -221,6 +221,6 @@ def test_a_rollback_leaves_out_the_batches_since_the_checkpoint(
 
     monkeypatch.setattr(Batches, "batch", record)
     monkeypatch.setattr(TrainStep, "_add_gradients", spoil)
-    recipe = registry.resolve("igpt.digits", assignments=[*SAVING, "on_nonfinite=rollback", "steps=8"]).recipe
+    recipe = registry.resolve("igpt.digits", settings=[*SAVING, "on_nonfinite=rollback", "steps=8"]).recipe
     train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     assert used == [0, 1, 2, 3, 4, 5, 6, 7, 8]

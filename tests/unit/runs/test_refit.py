@@ -32,7 +32,7 @@ WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1", "evaluate_images=60", "num_
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
-    recipe = registry.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
+    recipe = registry.resolve("igpt.digits_bert", settings=[*SMALL, "steps=4"]).recipe
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return out
 

@@ -23,7 +23,7 @@ SMALL = ["depth=1", "width=16", "batch_size=16", "steps=4", "checkpoint_every=2"
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
-    recipe = registry.resolve("igpt.digits", assignments=SMALL).recipe
+    recipe = registry.resolve("igpt.digits", settings=SMALL).recipe
     train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return out
 
