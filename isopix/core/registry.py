@@ -36,7 +36,7 @@ class Part(abc.ABC):
 
     noun: ClassVar[str]
     kind: ClassVar[str]
-    words: ClassVar[str] = ""  # its label, if it was registered with one
+    registered_label: ClassVar[str] = ""
 
     def __init_subclass__(cls, noun: str = "") -> None:
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
@@ -51,7 +51,7 @@ class Part(abc.ABC):
 
     def label(self) -> str:
         """Return the name of the part in reports, model cards and errors."""
-        return self.words or self.kind.replace("_", " ")
+        return self.registered_label or self.kind.replace("_", " ")
 
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
@@ -73,7 +73,7 @@ def register(kind: str, label: str = "") -> Callable[[type[P]], type[P]]:
         if other is not None and not _defined_again(cls, other):
             by = f"class {other.__name__} of {other.__module__}"
             raise ValueError(f"{noun} '{kind}' is already registered by {by}")
-        cls.kind, cls.words = kind, label
+        cls.kind, cls.registered_label = kind, label
         _KINDS[noun][kind] = cls
         return cls
 

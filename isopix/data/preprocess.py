@@ -193,10 +193,8 @@ def resize_and_crop(
     image: Image.Image, rows: int, cols: int, resample: Resample, *, fraction: float = 1.0
 ) -> NDArray[np.uint8]:
     """Return uint8 [3 rows cols] of the center of an image resized to `uncropped_side`, as Hugging Face."""
-    (width, height), least_width, least_height = (
-        image.size,
-        *(uncropped_side(n, fraction) for n in (cols, rows)),
-    )
+    width, height = image.size
+    least_width, least_height = uncropped_side(cols, fraction), uncropped_side(rows, fraction)
     size = (least_width, height * least_width // width)
     if width * least_height > height * least_width:
         size = (width * least_height // height, least_height)

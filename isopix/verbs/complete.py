@@ -1,6 +1,7 @@
 """`isopix complete` and `isopix reconstruct`: fill in hidden parts of images."""
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -111,8 +112,6 @@ def reconstruct(
 
     Example: isopix reconstruct runs/photos-bert -n 8
     """
-    from dataclasses import replace
-
     from isopix.generate.mask import nearest_visible_pixels
     from isopix.objectives.visible_baselines import NearestVisible
     from isopix.plots.images import reconstruction_grid

@@ -1,7 +1,9 @@
 """`isopix convert`: convert checkpoints from and to Hugging Face, and from OpenAI and timm."""
 
 import os
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,8 +137,6 @@ def convert_to_huggingface(
 
     Example: isopix convert to-huggingface runs/ar exported
     """
-    from collections import Counter
-
     from isopix.interop.export import exported_model
     from isopix.pretrained.run import load_network
     from isopix.reporting.card import model_card
@@ -186,9 +186,6 @@ def _imported(
     *,
     on_hub: bool = True,
 ) -> ConversionResult:
-    from collections import Counter
-    from dataclasses import replace
-
     from isopix.interop.imported_model import import_run
     from isopix.storage import hub
 

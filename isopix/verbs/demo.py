@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -16,9 +16,6 @@ from isopix.core.verb import verb
 from isopix.reporting.results import ReportResult
 from isopix.verbs.options import DeviceLike, Seed, Settings
 from isopix.verbs.pretrain import same_command
-
-if TYPE_CHECKING:
-    pass
 
 RECIPES = {
     "ar": "igpt.translated_digits",

@@ -1,5 +1,8 @@
 """`isopix probe`: linear-probe accuracy of every layer, with baselines."""
 
+from dataclasses import replace
+from functools import partial
+
 from isopix.core.verb import Flat, verb
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ProbeResult
@@ -26,9 +29,6 @@ def probe(
 
     Example: isopix probe runs/photos --limit 5000
     """
-    from dataclasses import replace
-    from functools import partial
-
     from isopix.core.config import to_dict
     from isopix.pretrained.images import evaluation_images, leakage_warning
     from isopix.pretrained.run import default_precision, open_run

@@ -1,5 +1,7 @@
 """`isopix publish`: upload a run's model to the Hugging Face Hub."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -28,9 +30,6 @@ def publish(
 
     Example: isopix publish runs/photos me/photos-igpt
     """
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
     from isopix.interop.export import exported_model
     from isopix.pretrained.model import PretrainedModel
     from isopix.pretrained.run import load_network

@@ -1,6 +1,9 @@
 """`isopix verify`: check a model's files and compare its loss with the published one."""
 
+import math
 import os
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -31,8 +34,6 @@ def verify(
 
     Example: isopix verify runs/igpt-s --data imagenet-1k --limit 1000
     """
-    from pathlib import Path
-
     from isopix.pretrained.images import evaluation_images
     from isopix.pretrained.run import load_network
     from isopix.runs.load import newest_checkpoint
@@ -55,9 +56,6 @@ def verify(
 def _measured(
     loaded: "LoadedRun", images: "ImageDataset", precision: choices.Precision, seed: int, **checked: Any
 ) -> VerificationResult:
-    import math
-    from dataclasses import replace
-
     from isopix.codecs.palette_spec import OPENAI_FINGERPRINT
     from isopix.recipes.igpt import published_loss
     from isopix.train.evaluator import evaluate_split

@@ -126,9 +126,9 @@ class StudyEvidence:
         return self._mean(np.array(values), names, self._per_image(rows), noise)
 
     def _paired(self, kinds: Iterable[Hashable], find: Find[T]) -> tuple[list[list[T]], list[Hashable]]:
+        kinds = list(dict.fromkeys(kinds))
         found = {
             seed: {kind: each for kind in kinds if (each := find(seed, kind)) is not None}
-            for kinds in [list(dict.fromkeys(kinds))]
             for seed in self.by_seed
         }
         seeds, known = largest_design({seed: list(row) for seed, row in found.items()})

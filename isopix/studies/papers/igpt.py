@@ -104,9 +104,10 @@ def table1(setup: Setup) -> Sequence[MeasuredRow]:
 def _probes(setup: Setup, reads: dict[str, Read]) -> list[MeasuredRow]:
     large = igpt_network(setup, "igpt-l")
     return [
-        MeasuredRow("iGPT-L", data, large, cells_of(trial, reads))
+        MeasuredRow(
+            "iGPT-L", data, large, cells_of(igpt_probe(setup, large, data, refit_on_validation=True), reads)
+        )
         for data in setup.datasets("cifar10", "cifar100", "stl10")
-        for trial in [igpt_probe(setup, large, data, refit_on_validation=True)]
     ]
 
 

@@ -94,11 +94,11 @@ def few_shot(setup: Setup) -> Sequence[MeasuredRow]:
     name = f"few-shot-{network.name}-{slug(data)}"
     trial = Measure(name, network, "low-data", setup.probe_data(network, data), options)
     methods = {"masked patch prediction": "trained", "untrained": "untrained", "raw pixels": "raw pixels"}
-    return [
-        MeasuredRow(title, data, network, cells_of(trial, reads))
-        for title, method in methods.items()
-        for reads in [{f"{shots} images per class": _low_data_accuracy(method, shots) for shots in SHOTS}]
-    ]
+    rows = list[MeasuredRow]()
+    for title, method in methods.items():
+        reads = {f"{shots} images per class": _low_data_accuracy(method, shots) for shots in SHOTS}
+        rows.append(MeasuredRow(title, data, network, cells_of(trial, reads)))
+    return rows
 
 
 def _low_data_accuracy(method: str, labels_per_class: int) -> Read:
