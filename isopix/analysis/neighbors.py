@@ -45,7 +45,7 @@ class Neighbors(NamedTuple):
 
 
 def standardized(features: ImageFeatures) -> ImageFeatures:
-    """Return features with mean 0 and variance 1, scaled to unit length; all alike if all are constant."""
+    """Return features with mean 0 and variance 1, scaled to unit length; all equal if all are constant."""
     deviation, mean = torch.std_mean(features, dim=0, correction=0)
     if deviation.max() <= ROUNDING * features.abs().max():
         return F.normalize(torch.ones_like(features))

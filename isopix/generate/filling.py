@@ -1,6 +1,6 @@
 """Filling in hidden codes: in raster order by an autoregressive model, in a few passes by a masked one.
 
-Random numbers depend on the stream of a completion (seed, purpose, image), not on the images beside it.
+Random numbers depend on the stream of a completion (seed, purpose, image), not on other images.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Autoregressive sampling: the positions of an image are sampled in raster order.
 
-Random numbers depend on the seed and the image's number, not on the images beside it, but for rounding.
+Random numbers depend on the seed and the image's number, not on the others, but for rounding.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

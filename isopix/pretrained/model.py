@@ -98,7 +98,7 @@ class PretrainedModel(FeatureExtractor):
     def predict(
         self, images: ImagesLike, *, mask_ensemble: NonNegative | None = None, seed: int = 0
     ) -> NDArray[Any]:
-        """Return the names [B] of the likeliest classes by vote over `mask_ensemble` masks (0: unmasked)."""
+        """Return the most likely classes [B] by vote over `mask_ensemble` masks (0: unmasked)."""
         logits = self._ensemble(images, mask_ensemble, seed)
         return np.array(self.classes)[majority_vote(logits.argmax(-1), seed=seed).numpy()]
 

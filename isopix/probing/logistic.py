@@ -68,7 +68,7 @@ def fit_logistic(
 
     A fit has converged if its gradient norm is at most 1e-5, and |gradient|^2 / (2 l2), which by strong
     convexity bounds the distance from the minimum, is at most 3e-7 of the objective. Features are centered
-    and rotated to their principal axes, which keeps the minimum and tells L-BFGS nearly the true curvature.
+    and rotated to their principal axes, which keeps the minimum and gives L-BFGS nearly the true curvature.
     """
     l2 = l2.to(features.device, torch.float64)
     center = features.mean(1, dtype=torch.float64)

@@ -154,9 +154,9 @@ def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def settings(resolved: Resolved) -> list[Setting]:
     """Return every setting, in the order of the dataclass; those of a replaced part have its source."""
-    told, defaults = meanings(resolved.recipe), flatten(to_dict(resolved.unchanged))
+    texts, defaults = meanings(resolved.recipe), flatten(to_dict(resolved.unchanged))
     return [
-        Setting(path, value, _origin(path, resolved.origins), defaults.get(path), told.get(path, ""))
+        Setting(path, value, _origin(path, resolved.origins), defaults.get(path), texts.get(path, ""))
         for path, value in flatten(to_dict(resolved.recipe)).items()
     ]
 
@@ -175,7 +175,7 @@ def is_setting(path: str) -> bool:
 
 
 def with_palette_of_data(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """Return the recipe with the palette of its file or beside its images, unless colors are `given`."""
+    """Return the recipe with the palette of its file or of its images, unless colors are `given`."""
     names = {path.rpartition(".")[2] for path in given}
     palette = None if "palette_file" in names else palette_of(recipe.data.source)
     if "num_colors" in names or (palette is None and "palette_file" not in names):

@@ -176,7 +176,7 @@ def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
 
 
 def save_data_sample(folder: RunFolder, data: ImageDataset) -> None:
-    """Save training images, of all classes alike, with labels (-1: none), and counts [classes 3] by split."""
+    """Save training images, balanced by class, with labels (-1: none), and counts [classes 3] by split."""
     count = max(1, min(MAX_IMAGES, MAX_BYTES // data.train.images.shape[1:].numel()))
     sample = data.train.balanced_sample(count)
     labels = torch.full((len(sample),), -1) if sample.labels is None else sample.labels

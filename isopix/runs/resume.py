@@ -169,7 +169,7 @@ def finetune_and_refit(
 
 
 def check_selects_step(recipe: Recipe) -> None:
-    """Raises ValueError for settings under which validation selects no step, or cannot be trained on."""
+    """Raise ValueError for settings under which validation selects no step, or cannot be trained on."""
     why, data = "", recipe.data
     if data.train_on_validation:
         why = "selects a step on validation images, and data.train_on_validation=true leaves none"

@@ -36,7 +36,7 @@ def unsaved() -> Any:
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
     """The base of results. `path` is where the result was written, if it was: its record, a picture or page
-    with the record beside it, or a folder with the record in it. Modules of subclasses import no torch.
+    with the record next to it, or a folder with the record in it. Modules of subclasses import no torch.
     """
 
     call: Mapping[str, Any] = field(default_factory=lambda: call_record(current_call()))

@@ -151,7 +151,7 @@ class RunFolder:
 def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
     """Create a run folder, hold its lock, and delete it again if it has no checkpoint at the end.
 
-    Until `publish`, a new run is in a hidden folder beside its path. In a folder that exists, what a killed
+    Until `publish`, a new run is in a hidden folder next to its path. In a folder that exists, what a killed
     start has left is deleted; `allowed` files may be there.
     """
     require_new(path, allowed)

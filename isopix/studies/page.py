@@ -24,7 +24,7 @@ class PageFigure(NamedTuple):
 def write_page(
     path: Path, result: Result, figures: Sequence[PageFigure], *, title: str, headline: str, lead: str
 ) -> None:
-    """Write the page, and each figure with its numbers into the folder `figures` beside it."""
+    """Write the page, and each figure with its numbers into the folder `figures` next to it."""
     charts = []
     for each in figures:
         style.write_figure(each.drawing, path.parent / "figures" / each.name, each.numbers)

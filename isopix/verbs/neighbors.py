@@ -48,7 +48,7 @@ def neighbors(
     """Find near-duplicates and outliers in images by the features of a run.
 
     Near-duplicates have a high cosine similarity of standardized features; the mean difference of their
-    pixels, 0 to 255, tells copies from images that are only similar. Outliers have the highest mean cosine
+    pixels, 0 to 255, separates copies from similar images. Outliers have the highest mean cosine
     distance to their nearest neighbors. Writes `duplicates.csv`, `outliers.csv` and a picture of each.
 
     Example: isopix neighbors runs/photos --data photos --threshold 0.98

@@ -124,10 +124,10 @@ def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run, nam
 def test_the_loss_is_compared_with_the_published_one(imported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = PublishedTestLoss("igpt.digits", 2.5, "p", source="s", step=1000)
     monkeypatch.setattr(igpt, "published_loss", lambda recipe, codec: claim)
-    told = json.loads(imported("verify", "run", *DIGITS, "--json")[1])
-    assert told["published"] == {"nats": 2.5, "source": "s", "protocol": "p", "step": 1000}
+    printed = json.loads(imported("verify", "run", *DIGITS, "--json")[1])
+    assert printed["published"] == {"nats": 2.5, "source": "s", "protocol": "p", "step": 1000}
     out = imported("verify", "run", *DIGITS)[1]
-    assert f"difference from the published loss: {told['loss_nats'] - 2.5:+.4f} nats" in out
+    assert f"difference from the published loss: {printed['loss_nats'] - 2.5:+.4f} nats" in out
     assert "published loss: step 1,000; this model: step 2\n" in out
     assert "this model: step unknown\n" in imported("verify", "again", *DIGITS)[1]
 
@@ -135,6 +135,6 @@ def test_the_loss_is_compared_with_the_published_one(imported: Run, monkeypatch:
 def test_the_class_head_of_a_fine_tuned_image_gpt_is_left_out_and_listed(exported: Run) -> None:
     words = ["steps=1", "batch_size=8", "generative_weight=1", "patience=null"]
     done(exported("finetune", "run", "--out", "tuned", "--limit", "60", *words))
-    told = json.loads(exported("convert", "to-huggingface", "tuned", "other", "--json")[1])
-    assert told["skipped"] == {"class head, which ImageGPTForCausalImageModeling does not have": 1}
-    assert told["model_class"] == "ImageGPTForCausalImageModeling"
+    printed = json.loads(exported("convert", "to-huggingface", "tuned", "other", "--json")[1])
+    assert printed["skipped"] == {"class head, which ImageGPTForCausalImageModeling does not have": 1}
+    assert printed["model_class"] == "ImageGPTForCausalImageModeling"

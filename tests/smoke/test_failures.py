@@ -44,7 +44,7 @@ def test_a_full_disk(isopix: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "expected"),
     [
         (
             "on_nonfinite=stop",
@@ -54,10 +54,10 @@ def test_a_full_disk(isopix: Run) -> None:
         ("on_nonfinite=rollback", "; try a lower optimizer.lr\n"),
     ],
 )
-def test_a_non_finite_loss(isopix: Run, setting: str, told: str) -> None:
+def test_a_non_finite_loss(isopix: Run, setting: str, expected: str) -> None:
     words = ["lr=1e30", "steps=9", "batch_size=4", "depth=1", "width=16", setting]
     code, _, err = isopix("pretrain", "igpt.digits", "--out", "r", *words)
-    assert (code, err.endswith(told)) == (1, True)
+    assert (code, err.endswith(expected)) == (1, True)
     assert ("after 10 rollbacks to step 0" in err) == (setting == "on_nonfinite=rollback")
     assert [path.name for path in Path("r/checkpoints").iterdir()] == ["step-00000000"]
 

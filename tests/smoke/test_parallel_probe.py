@@ -87,7 +87,7 @@ def test_two_processes_print_and_save_one_report(pretrained: Path, torchrun: boo
 
 
 @pytest.mark.parametrize(
-    ("rank", "action", "others", "told"),
+    ("rank", "action", "others", "expected"),
     [
         (1, "fail", "", "isopix: rank 1: no such batch"),
         pytest.param(0, "fail", "", "isopix: rank 0: no such batch", marks=pytest.mark.slow),
@@ -97,18 +97,18 @@ def test_two_processes_print_and_save_one_report(pretrained: Path, torchrun: boo
     ],
 )
 def test_an_error_of_any_rank_ends_all_with_one_line(
-    pretrained: Path, tmp_path: Path, rank: int, action: str, others: str, told: str
+    pretrained: Path, tmp_path: Path, rank: int, action: str, others: str, expected: str
 ) -> None:
     plugin = broken(tmp_path, rank, "extraction", "iter_features", action)
     plugin.write_text(plugin.read_text() + others)
     words = probe(pretrained, plugin)
     done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False)
-    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", [told])
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", [expected])
     assert not ranks_of(pretrained)
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "told"),
+    ("number", "code", "expected"),
     [
         (signal.SIGINT, 130, "isopix: rank 0: interrupted"),
         pytest.param(
@@ -120,7 +120,7 @@ def test_an_error_of_any_rank_ends_all_with_one_line(
     ],
 )
 def test_a_stop_signal_ends_the_ranks_that_wait_for_the_fits(
-    pretrained: Path, tmp_path: Path, number: int, code: int, told: str
+    pretrained: Path, tmp_path: Path, number: int, code: int, expected: str
 ) -> None:
     plugin = broken(tmp_path, 0, "probe", "probe_with_baselines", "wait")
     with subprocess.Popen(
@@ -130,5 +130,5 @@ def test_a_stop_signal_ends_the_ranks_that_wait_for_the_fits(
             time.sleep(0.05)
         os.kill(process.pid, number)
         output, errors = process.communicate(timeout=60)
-    assert (process.returncode, output, errors.splitlines()) == (code, "", [told])
+    assert (process.returncode, output, errors.splitlines()) == (code, "", [expected])
     assert not ranks_of(pretrained)

@@ -151,7 +151,7 @@ def test_two_ranks_train_what_one_does_and_each_resumes_the_other(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["--devices", "3"], "batch_size 16 is not a multiple of 3 processes"),
         (["--devices", "0"], "devices is 0; allowed: 1 or more"),
@@ -159,11 +159,11 @@ def test_two_ranks_train_what_one_does_and_each_resumes_the_other(
     ],
 )
 def test_an_error_of_all_ranks_is_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str
 ) -> None:
     monkeypatch.setitem(ENVIRONMENT, "TMPDIR", str(tmp_path))  # where nothing is left, either
     found = run("pretrain", *SETTINGS, *words, "--out", str(tmp_path / "run"))
-    assert (found.code, found.output.count(told)) == (2, 1), found.output
+    assert (found.code, found.output.count(expected)) == (2, 1), found.output
     assert "Traceback" not in found.output
     assert not list(tmp_path.iterdir())
 

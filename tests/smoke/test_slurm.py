@@ -123,7 +123,7 @@ OWN = ["data.source=nowhere", "--plugin none.py", "--devices 8"]  # words of the
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (OWN[0], "no file or folder 'nowhere'"),
         (OWN[1], "--plugin none.py is not a file"),
@@ -135,11 +135,11 @@ OWN = ["data.source=nowhere", "--plugin none.py", "--devices 8"]  # words of the
         ("partition", "'partition' is not a setting; write path=value"),
     ],
 )
-def test_what_is_wrong_is_said_before_submission(isopix: Run, words: str, told: str) -> None:
+def test_what_is_wrong_is_said_before_submission(isopix: Run, words: str, expected: str) -> None:
     own, job = (words.split(), []) if words in OWN else ([], words.split())
     code, out, err = isopix("pretrain", *SETTINGS, *own, "--out", "runs/x", *LOCAL, *job)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert told in err
+    assert expected in err
     assert not any(Path("runs/x.slurm").glob("*_log.out"))
 
 

@@ -47,14 +47,14 @@ def test_a_study_is_made_and_a_failed_trial_is_retried(isopix: Run) -> None:
     assert sorted(trial.status for trial in found.trials.values()) == ["done", "done", "failed"]
     blocked.unlink()
     out = done(isopix(*MICRO, "--json"))
-    told = json.loads(out)
-    assert {trial["status"] for trial in told["trials"].values()} == {"done"}
-    assert [claim["letter"] for claim in told["claims"]["mean"]] == list("abcdefghij")
-    assert told["path"].endswith("bias/report.html")
+    printed = json.loads(out)
+    assert {trial["status"] for trial in printed["trials"].values()} == {"done"}
+    assert [claim["letter"] for claim in printed["claims"]["mean"]] == list("abcdefghij")
+    assert printed["path"].endswith("bias/report.html")
     assert Path("bias/trials/mixer-pix2vec-1-seed-0/recipe.json").is_file()
     Path("bias/report.html").unlink()
     out = done(isopix(*STUDY, "--report-only", "--json"))
-    assert json.loads(out)["claims"] == told["claims"]
+    assert json.loads(out)["claims"] == printed["claims"]
 
 
 @pytest.mark.integration

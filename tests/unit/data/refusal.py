@@ -1,4 +1,4 @@
-"""What a user is told when something is refused."""
+"""The message of a refusal."""
 
 from collections.abc import Callable
 

@@ -135,8 +135,8 @@ def test_a_run_holds_the_imported_model_and_its_origin(
     found = load_run(run.path, device=torch.device("cpu"))
     own = network().tensors()
     assert all(torch.equal(tensor, own[name]) for name, tensor in found.network.tensors().items())
-    told = json.loads(run.environment.read_text())
-    assert (told["imported"], told.get("trained_on")) == ("Hugging Face a", data)
+    environment = json.loads(run.environment.read_text())
+    assert (environment["imported"], environment.get("trained_on")) == ("Hugging Face a", data)
     reported = {each["source"] for each in found.imported["tensors"]}
     assert reported == {each.source for each in imported.tensor_reports}
     assert len(checkpoint.verify_files(checkpoint.latest_folder(run.checkpoints))) == 5

@@ -121,8 +121,8 @@ def test_similarity_falls_faster_with_sigma(sigma: float, expected: float) -> No
     values[1] = values[0] + 0.1
     vectors = features(values)
     for channel in range(3):
-        alike = float(vectors[channel, 0] @ vectors[channel, 1] / MANY)
-        assert alike == pytest.approx(expected, abs=0.04)
+        similarity = float(vectors[channel, 0] @ vectors[channel, 1] / MANY)
+        assert similarity == pytest.approx(expected, abs=0.04)
 
 
 def test_frequencies_are_drawn_from_the_seed_saved_and_not_learned() -> None:
@@ -148,7 +148,6 @@ def test_pix2vec_sums_a_table_for_each_channel() -> None:
     torch.testing.assert_close(sum_components(stem(BYTES.encode(x)))[1, 9], expected)
 
 
-GRID = Grid(2, 3)
 GRAY = GrayThumbnailSpec(patch_size=8).build(GRID)
 PATCH = FullPatchSpec(patch_size=4).build(GRID)
 EXACT = {"rtol": 1e-12, "atol": 1e-12}

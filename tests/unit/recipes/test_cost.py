@@ -216,16 +216,16 @@ def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("64H100", "devices '64H100'; allowed: a number of at least 1, x, and a device whose bf16 peak"),
         ("6xH100", "not a multiple of 6 processes; allowed numbers of devices: 1, 2, 4, 8, 16"),
     ],
 )
-def test_what_is_no_plan_is_refused_with_what_is_allowed(text: str, told: str) -> None:
+def test_what_is_no_plan_is_refused_with_what_is_allowed(text: str, expected: str) -> None:
     with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
         parallel_plans(registry.find("igpt.tiny"), text, [])
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_plan_is_that_of_the_recipe_with_its_settings(tmp_path: Path) -> None:

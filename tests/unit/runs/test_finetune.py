@@ -1,4 +1,4 @@
-"""Fine-tuning: where it starts, when it stops, which weights are tested, and what it does unless told."""
+"""Fine-tuning: where it starts, when it stops, which weights are tested, and its defaults."""
 
 import json
 from pathlib import Path

@@ -70,8 +70,8 @@ def test_baselines_are_logged_once_on_the_images_of_the_losses(tmp_path: Path) -
     train_recipe(recipe, folder, device=CPU, observer=RunObserver(stop=lambda: next(calls)))
     resume_run(folder, device=CPU, observer=RunObserver())
     logged = [each for each in log.read_log(folder / "log.jsonl") if each["kind"] == "baselines"]
-    told = [(each["held_out"], each["images"], each["step"]) for each in logged]
-    assert told == [("validation", 40, 0), ("test", 50, 0)]
+    measured = [(each["held_out"], each["images"], each["step"]) for each in logged]
+    assert measured == [("validation", 40, 0), ("test", 50, 0)]
     data, loaded = load_dataset(recipe.data), load_run(folder, device=CPU)
     held_out = {"validation": data.validation.sample(40), "test": data.test.sample(50)}
     found = measure_baselines(loaded.model, recipe.model.head, data.train, held_out, seed=recipe.train.seed)

@@ -1,4 +1,4 @@
-"""The log of a run: valid lines are read, wrong ones skipped and told, later ones cut."""
+"""The log of a run: valid lines are read, wrong ones skipped and reported, later ones cut."""
 
 import pytest
 

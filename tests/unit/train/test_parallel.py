@@ -44,7 +44,7 @@ def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() ->
 
 
 @pytest.mark.parametrize(
-    ("rank", "message", "told", "waits"),
+    ("rank", "message", "expected", "waits"),
     [
         ("0", "no such file", "rank 0: no such file", 0.0),
         ("3", "no such file", "rank 3: no such file", rank_errors.SAME_ERROR),
@@ -52,14 +52,14 @@ def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() ->
     ],
 )
 def test_an_error_names_its_rank_after_those_that_are_its_cause(
-    monkeypatch: pytest.MonkeyPatch, rank: str, message: str, told: str, waits: float
+    monkeypatch: pytest.MonkeyPatch, rank: str, message: str, expected: str, waits: float
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(rank_errors.time, "sleep", slept.append)
     assert rank_errors.of_rank(message) == message  # alone
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", "4")
-    assert rank_errors.of_rank(message).startswith(told)
+    assert rank_errors.of_rank(message).startswith(expected)
     assert slept == [waits]
 
 

@@ -208,7 +208,7 @@ APART = {"conv": "pix2vec", "mixer": "continuous"}  # blocks that share no encod
     "kept",
     [lambda t: t.encoding != "pix2vec", lambda t: t.seed == 0, lambda t: APART.get(t.block) == t.encoding],
 )
-def test_what_is_not_determined_is_not_told(kept: Callable[[Trial], bool]) -> None:
+def test_what_is_not_determined_is_unknown(kept: Callable[[Trial], bool]) -> None:
     trials = list(filter(kept, study(0.01)))
     assert contrasts.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate is None
     assert contrasts.rank_correlation(evidence(trials[:8]), trials[:8]).estimate is None

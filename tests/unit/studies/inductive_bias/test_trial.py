@@ -64,11 +64,11 @@ def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> 
     with Study.create(out, plan("mixer-pix2vec-1", 2)) as grown:
         assert len(grown.specs) == 8
     assert Study.open(out).plan == grown.plan
-    for other, told in (
+    for other, expected in (
         (replace(grown.plan, settings=("steps=3",)), "has settings .*steps=2.*, not .*steps=3"),
         (replace(grown.plan, probe="adam"), "has probe none, not adam"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=expected):
             Study.from_plan(out, other)
 
 
@@ -119,9 +119,9 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("act", "told"), REFUSED.values(), ids=list(REFUSED))
-def test_what_is_no_study_is_refused(tmp_path: Path, act: Callable[[Path], object], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+@pytest.mark.parametrize(("act", "expected"), REFUSED.values(), ids=list(REFUSED))
+def test_what_is_no_study_is_refused(tmp_path: Path, act: Callable[[Path], object], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         act(tmp_path)
 
 
