@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
-from isopix.core import ranks
 from isopix.core.config import to_dict
 from isopix.core.device import check_compiler
 from isopix.core.overrides import flatten
@@ -20,18 +18,16 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.image_lists import leave_out_seen, load_seen
-from isopix.runs.load import build_network, find_checkpoint, saved_recipe
-from isopix.runs.pretrain import codec_provenance, train_recipe
-from isopix.runs.start import InitialWeights, TrainingStart
-from isopix.runs.state import MODEL, OPTIMIZER, codec_of, environment_of, plugin_changes, recipe_of, state_of
+from isopix.runs.load import find_checkpoint, load_run, saved_recipe
+from isopix.runs.pretrain import shared_by_ranks, train_recipe
+from isopix.runs.start import CPU, InitialWeights, TrainingStart
+from isopix.runs.state import OPTIMIZER, SavedRun
 from isopix.runs.training import RunStatus, TrainingRun
 from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
-from isopix.storage.checkpoint import Checkpoint, prune
+from isopix.storage.checkpoint import prune
 from isopix.storage.log import read_log, read_valid_records
 from isopix.storage.run_folder import RunFolder, require_new
-from isopix.train.config import TrainConfig
-from isopix.train.parallel import barrier
 from isopix.train.stopping import CAUSES, best_evaluation
 
 FOLDER_LOCK, SETTINGS = "folder.lock", "folder.settings"  # of a folder of runs; each has its own lock, too
@@ -84,12 +80,12 @@ def train_or_resume(
 
 def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop."""
-    with _existing_run(out) as folder:
-        found, damaged = find_checkpoint(out)
-        recipe, state = recipe_of(found), state_of(found)
+    with shared_by_ranks(RunFolder.open(out).lock(), out) as folder:
+        saved = find_checkpoint(out)
+        recipe, state = saved.recipe, saved.state
         if recipe.train.compile:
             check_compiler()
-        if OPTIMIZER not in found.tensors:
+        if OPTIMIZER not in saved.tensors:
             raise ValueError(
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
@@ -99,28 +95,13 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
         data, _ = leave_out_seen(data, load_seen(out, state.files), known=state.seen_known)
         prune(folder.checkpoints, NUM_CHECKPOINTS)
-        notes = [f"skipped damaged checkpoint: {error}" for error in damaged]
+        notes = [f"skipped damaged checkpoint: {error}" for error in saved.damaged]
         notes += _log_notes(folder.log, state.step)
         if state.step < recipe.train.steps:
-            notes += [*plugin_changes(found), *_differences(found, recipe.train, device)]
+            notes += [*saved.changes, *_differences(saved, device)]
             notes += recipe.train.precision_notes(device)
-        training = TrainingRun(folder, recipe, build_network(found), data, device, state.origin)
-        return training.run(observer, found, notes)
-
-
-@contextmanager
-def _existing_run(path: Path) -> Iterator[RunFolder]:
-    """Open a run and hold its lock; ranks other than 0 get a temporary view, as in `new_run`."""
-    run = RunFolder.open(path)
-    if ranks.rank() == 0:
-        with run.lock():
-            barrier()
-            yield run
-    else:
-        barrier()
-        with TemporaryDirectory(prefix="isopix-rank-") as temporary:
-            yield run.view(Path(temporary) / "run")
-    barrier()
+        training = TrainingRun(folder, recipe, saved.network(), data, device, state.origin)
+        return training.run(observer, saved, notes)
 
 
 def _log_notes(log: Path, step: int) -> list[str]:
@@ -130,8 +111,8 @@ def _log_notes(log: Path, step: int) -> list[str]:
     return [f"{log.name}: {count_of(len(bad), 'line')} skipped, no valid record"] if bad else []
 
 
-def _differences(found: Checkpoint, config: TrainConfig, device: torch.device) -> list[str]:
-    then, now = to_dict(environment_of(found)), config.environment(device)
+def _differences(saved: SavedRun, device: torch.device) -> list[str]:
+    then, now = to_dict(saved.environment), saved.recipe.train.environment(device)
     effects = dict.fromkeys(("device", "threads", "torch", "pillow"), "weights may differ in the last bits")
     effects["precision"] = "weights differ by rounding"
     return [
@@ -207,5 +188,5 @@ def _selected_weights(start: TrainingStart, selection: RunFolder) -> InitialWeig
     provenance = {"selected": {**record, "measurement": validation_measurement(records)}}
     if start.initial:
         return start.initial._replace(provenance=start.initial.provenance | provenance, notes=(text,))
-    codec = codec_of(find_checkpoint(run, (MODEL,))[0])
-    return InitialWeights(start.recipe.build(codec), codec_provenance(start.recipe) | provenance, (text,))
+    scratch = InitialWeights.untrained(start.recipe, load_run(run, device=CPU).network.codec, text)
+    return scratch._replace(provenance=scratch.provenance | provenance)
