@@ -1,7 +1,9 @@
-"""Resuming: an interrupted run from its newest intact checkpoint; a folder of several runs; a refit."""
+"""Trainings of verbs, in one process or several: new, resumed, in a folder of several runs, or refit."""
 
+import logging
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,27 +11,35 @@ from typing import Any
 
 import torch
 
+from isopix.core import ranks
 from isopix.core.config import to_dict
-from isopix.core.device import check_compiler
+from isopix.core.device import DeviceLike, check_compiler, describe_devices
+from isopix.core.memory import free_memory, total_memory
 from isopix.core.overrides import flatten
 from isopix.core.text import count_of
-from isopix.data.dataset import load_dataset
+from isopix.core.verb import begin_work
+from isopix.data.dataset import load_dataset, open_source
 from isopix.finetuning.config import FineTuneConfig
+from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.image_lists import leave_out_seen, load_seen
-from isopix.runs.load import find_checkpoint, load_run, saved_recipe
+from isopix.runs.load import find_checkpoint, saved_recipe
+from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
-from isopix.runs.start import CPU, InitialWeights, TrainingStart
-from isopix.runs.state import OPTIMIZER, SavedRun
+from isopix.runs.shipped import shipped_copy
+from isopix.runs.start import InitialWeights, TrainingStart
+from isopix.runs.state import MODEL, OPTIMIZER, SavedRun
 from isopix.runs.training import RunStatus, TrainingRun
 from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import prune
 from isopix.storage.log import read_log, read_valid_records
 from isopix.storage.run_folder import RunFolder, require_new
+from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 
+logger = logging.getLogger("isopix")
 FOLDER_LOCK, SETTINGS = "folder.lock", "folder.settings"  # of a folder of runs; each has its own lock, too
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 
@@ -188,5 +198,64 @@ def _selected_weights(start: TrainingStart, selection: RunFolder) -> InitialWeig
     provenance = {"selected": {**record, "measurement": validation_measurement(records)}}
     if start.initial:
         return start.initial._replace(provenance=start.initial.provenance | provenance, notes=(text,))
-    scratch = InitialWeights.untrained(start.recipe, load_run(run, device=CPU).network.codec, text)
+    scratch = InitialWeights.untrained(start.recipe, find_checkpoint(run, (MODEL,)).network().codec, text)
     return scratch._replace(provenance=scratch.provenance | provenance)
+
+
+def train_in_processes(
+    start: TrainingStart, out: Path, *, device: DeviceLike, loggers: Sequence[str], refit: bool = False
+) -> RunStatus:
+    """Train in the new folder `out`; a restarted process resumes, and a `refit` may continue."""
+    if ranks.num_restarts() > 0 and RunFolder(out).has_checkpoints and not refit:
+        return resume_in_processes(out, device=device, loggers=loggers)
+    recipe, initial = start
+    check_loggers(loggers)
+    recipe.outline()  # raises ValueError for parts that do not fit together
+    if refit:
+        check_selects_step(recipe)
+    if not (refit and (out / FOLDER_LOCK).is_file()):
+        require_new(out)
+    open_source(recipe.data)
+    begin_work(recipe.train.check_ranks)
+    if recipe.finetune and initial is None and (model := shipped_copy(Path(recipe.name))):
+        text = "recipe %s is trained from scratch; to fine-tune the model, give %s"
+        logger.warning(text, recipe.name, model)
+    with process_group(device) as where:
+        require_memory(recipe, where)
+
+        def observer_for(trained: Recipe) -> RunObserver:
+            return RunObserver(_title(trained, initial, where), loggers=loggers)
+
+        if refit:
+            return finetune_and_refit(start, out, device=where, observer_for=observer_for)
+        return train_recipe(recipe, out, device=where, observer=observer_for(recipe), initial=initial)
+
+
+def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]) -> RunStatus:
+    """Resume a run. Raises ValueError if there is nothing to resume or the data have changed."""
+    check_loggers(loggers)
+    recipe = saved_recipe(out)
+    open_source(recipe.data)
+    begin_work(recipe.train.check_ranks)
+    with process_group(device) as where:
+        recipe.train.check_ranks(ranks.num_ranks())
+        return resume_run(out, device=where, observer=RunObserver(loggers=loggers))
+
+
+def _title(recipe: Recipe, initial: InitialWeights | None, device: torch.device) -> str:
+    train, origin = recipe.train, " from scratch" if recipe.finetune else ""
+    if initial is not None:
+        pretrained = initial.provenance["pretrained"]
+        origin = f" from step {pretrained['step']} of {os.path.relpath(pretrained['run'])}"
+    work = f"{count_of(train.steps, 'step')}, batch size {train.batch_size}, {train.optimizer.label()}"
+    text = f"{recipe.name}{origin} on {recipe.data.source}, {work}, {describe_devices(device)}"
+    return text if recipe.finetune is None else f"{text}; augmentation: {recipe.data.augment.label()}"
+
+
+def require_memory(recipe: Recipe, device: torch.device) -> None:
+    """Raise ValueError for training that cannot fit into the memory of a device; warn if it hardly fits."""
+    recipe.train.check_ranks(ranks.num_ranks())
+    if recipe.predicts_codes:  # the estimate is of the loss of codes, which takes more than that of classes
+        total, free = total_memory(device), free_memory(device)
+        if warning := check_memory(recipe, total=total, free=free, num_ranks=ranks.num_ranks()):
+            logger.warning("%s", warning)
