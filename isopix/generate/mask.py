@@ -13,7 +13,6 @@ import torch
 from einops import reduce, repeat
 from jaxtyping import Bool
 from numpy.typing import NDArray
-from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 
 from isopix.codecs.base import Codec
@@ -25,6 +24,7 @@ from isopix.core.types import Images, Mask
 from isopix.data.decode import read_mask
 from isopix.data.preprocess import crop_box
 from isopix.objectives.masks import MaskSpec, exact_ratio_mask
+from isopix.objectives.visible_baselines import nearest_visible
 
 PixelShape = Bool[Tensor, "H W"]
 PixelMask = Bool[Tensor, "B H W"]
@@ -122,13 +122,9 @@ def hidden_pixels(hidden: Mask, images: Images) -> PixelMask:
 
 def nearest_visible_pixels(images: Images, hidden: PixelMask) -> Images:
     """Return images whose hidden pixels are as the nearest visible one, if any: no learning."""
-    filled = images.cpu().clone()
-    for image, mask in zip(filled, hidden.cpu(), strict=True):
-        if not mask.all():
-            places = distance_transform_edt(mask.numpy(), return_distances=False, return_indices=True)
-            row, col = torch.from_numpy(places).long()
-            image[:] = image[:, row, col]
-    return filled
+    given = images.cpu()
+    found = nearest_visible(given.int(), ~hidden.cpu()[:, None])
+    return torch.where(found < 0, given, found).to(torch.uint8)
 
 
 def _touched_positions(pixels: Bool[Tensor, "_ H W"], codec: Codec) -> Mask:
