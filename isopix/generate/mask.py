@@ -66,12 +66,12 @@ def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) 
     cropped at their center to the images' aspect ratio, and resized. Random masks of image i are a function
     of `seed` and i. Raises ValueError for anything else, and for a mask that hides nothing or everything.
     """
-    hidden = torch.zeros(count, codec.grid.positions, 1, dtype=torch.bool)
+    hidden, side = torch.zeros(count, codec.grid.positions, 1, dtype=torch.bool), codec.patch_size
     for source in _sources(mask, codec):
         if isinstance(source, MaskSpec):
             hidden = hidden | _drawn(source, codec, count, seed)
         elif len(source) in (1, count):
-            hidden = hidden | _touched_positions(source, codec)
+            hidden = hidden | reduce(source, "b (h p) (w q) -> b (h w) 1", "any", p=side, q=side)
         else:
             raise ValueError(f"mask has {len(source)} masks for {count} images; allowed: 1 or {count}")
     for image, own in enumerate(hidden):
@@ -125,12 +125,6 @@ def nearest_visible_pixels(images: Images, hidden: PixelMask) -> Images:
     given = images.cpu()
     found = nearest_visible(given.int(), ~hidden.cpu()[:, None])
     return torch.where(found < 0, given, found).to(torch.uint8)
-
-
-def _touched_positions(pixels: Bool[Tensor, "_ H W"], codec: Codec) -> Mask:
-    side = codec.patch_size
-    touched = reduce(pixels.to(torch.uint8), "b (h p) (w q) -> b (h w) 1", "max", p=side, q=side)
-    return touched.bool()
 
 
 def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:

@@ -28,10 +28,10 @@ from isopix.generate.mask import (
     hidden_pixels,
     later_known,
 )
+from isopix.generate.results import LIKELIHOODS
 from isopix.plots.images import overlay_maps, png_bytes
 from isopix.pretrained.feature_extractor import inference
 from isopix.probing.features import extract_features
-from isopix.probing.splits import Features
 from isopix.studio.run import OpenedRun, Pixels, pixels_of
 
 
@@ -76,14 +76,6 @@ def escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
-MEANING = {
-    "raster": "Below each picture: its log-likelihood, the sum over the hidden codes of "
-    "ln p(code | codes before it).",
-    "path": "Below each picture: the log-probability of the path taken, the sum over the hidden codes of "
-    "ln p(code | visible codes and those of earlier passes).",
-}
-
-
 class CompletionFrame(NamedTuple):
     """Pictures after `done` of `total` rows or passes."""
 
@@ -102,7 +94,7 @@ def completion_frames(
     hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.get("seed", 0)), image)
     given = {name: settings[name] for name in settings if not (raster and name in ("order", "iterations"))}
     steps = run.model.complete_steps(image, mask=mask, **given)
-    note = MEANING[likelihood_kind(run.loaded.model)]
+    note = f"{LIKELIHOODS[likelihood_kind(run.loaded.model)]}, below each picture."
     if raster and later_known(hidden, codec):
         note = f"{note} Note: {LATER_PIXELS}."
     return _frames([Tile(pixels_of(image), "original"), _visible_tile(run, image, hidden)], steps, note)
@@ -138,7 +130,7 @@ def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | No
     if len(others) < 2:
         raise ValueError(f"there are no images to compare with; {run.note}")
     query = extract_features(run.model.network, image)[layer]
-    points = torch.cat([query, gallery_features(run)[layer][others]])
+    points = torch.cat([query, run.features[layer][others]])
     count = min(NUM_NEIGHBORS, len(others))
     found = nearest_neighbors(points, num_neighbors=count, threshold=NO_PAIRS, device=torch.device("cpu"))
     tiles = [Tile(pixels_of(image), "this image")]
@@ -146,14 +138,6 @@ def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | No
         picture = pixels_of(run.images[others[place - 1]][None])
         tiles.append(Tile(picture, f"similarity {similarity:.2f}".replace("-", "\N{MINUS SIGN}")))
     return tiles
-
-
-def gallery_features(run: OpenedRun) -> Features:
-    """Return the features of all layers of the test images, [L+1 B D]; computed once."""
-    with run.lock:
-        if run.features is None:
-            run.features = extract_features(run.model.network, run.images)
-        return run.features
 
 
 def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[Tile]:
