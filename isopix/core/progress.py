@@ -20,7 +20,7 @@ DELAY = 0.5  # seconds after which a step has a bar
 
 
 class ProgressBar:
-    """Shows progress by lines in a file or a pipe, `interval` seconds apart; a `live` bar changes in place."""
+    """Shows progress by lines, `interval` seconds apart; a `live` bar changes in place instead."""
 
     live, interval = False, 10.0
 
