@@ -4,28 +4,21 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
 from isopix.core.choices import EXAMINED_IMAGES, Count
 from isopix.core.text import printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
-from isopix.verbs.options import DATASETS
+from isopix.verbs.options import DATASETS, PathLike
 
 if TYPE_CHECKING:
     from isopix.data.survey import Survey
 
-Source = Annotated[str | os.PathLike[str], Parameter(help=f"Dataset: {DATASETS}.")]
+Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
 Size = Annotated[
-    tuple[int, int],
-    Parameter(
-        negative="", help="Rows and columns of images without a size: palette codes, translated-digits."
-    ),
+    tuple[int, int], "Rows and columns of images without a size: palette codes, translated-digits."
 ]
-Out = Annotated[
-    Path | None, Parameter(help="Folder of the pictures and lists. By default, nothing is written.")
-]
-Examined = Annotated[Count, Parameter(help="Examine up to N images of each split, evenly spaced.")]
+Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
+Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 
 
 @verb(command="data show")

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from isopix.analysis.results import NeighborsResult
 from isopix.core import choices
 from isopix.core.choices import Count, NonNegative, Range
@@ -12,21 +10,19 @@ from isopix.core.verb import verb
 from isopix.verbs.options import DeviceLike, Limit, OtherImages, RunLike
 
 SHOWN = 10  # of each list
-Splits = Annotated[choices.SplitName | None, Parameter(help="Split of the dataset. Default: all images.")]
-Out = Annotated[Path | None, Parameter(help="Folder of the results. Default: the run's `neighbors` folder.")]
+Splits = Annotated[choices.SplitName | None, "Split of the dataset. Default: all images."]
+Out = Annotated[Path | None, "Folder of the results. Default: the run's `neighbors` folder."]
 Threshold = Annotated[
-    Annotated[float, Range(low=-1, high=1)], Parameter(help="Cosine similarity of near-duplicates, up to 1.")
+    Annotated[float, Range(low=-1, high=1)], "Cosine similarity of near-duplicates, up to 1."
 ]
-NumNeighbors = Annotated[Count, Parameter(help="Number of nearest images in the mean distance of outliers.")]
+NumNeighbors = Annotated[Count, "Number of nearest images in the mean distance of outliers."]
 Layer = Annotated[
     int | None,
-    Parameter(
-        help="Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one."
-    ),
+    "Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one.",
 ]
-Pooling = Annotated[choices.Pool | None, Parameter(help="Pooling over positions. Default: the recipe's.")]
-Pictures = Annotated[NonNegative, Parameter(help="Number of pairs and of outliers to draw; 0 for none.")]
-Precision = Annotated[choices.Precision, Parameter(help="Precision of the forward pass.")]
+Pooling = Annotated[choices.Pool | None, "Pooling over positions. Default: the recipe's."]
+Pictures = Annotated[NonNegative, "Number of pairs and of outliers to draw; 0 for none."]
+Precision = Annotated[choices.Precision, "Precision of the forward pass."]
 
 
 @verb()
