@@ -142,7 +142,8 @@ def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
     found: dict[SplitName, list[Path]] = {}
     unnamed: list[Path] = []
     for file in files_below(path, name):
-        split = next(filter(None, map(split_of, file.relative_to(path).parts)), None)
+        splits = map(split_of, file.relative_to(path).parts)
+        split = next((each for each in splits if each is not None), None)
         (found.setdefault(split, []) if split else unnamed).append(file)
     require_train(found or {"train": unnamed}, path)
     return found or {"train": unnamed}
