@@ -72,84 +72,21 @@ from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluator, EvaluatorSpec, Metrics
 from isopix.train.optim import OptimizerSpec, ScheduleSpec
 
-__all__ = [
-    "MLP",
-    "Analysis",
-    "AnalysisInput",
-    "Attention",
-    "AugmentationSpec",
-    "Block",
-    "BlockSpec",
-    "Categorical",
-    "Codec",
-    "CodecSpec",
-    "Codes",
-    "Components",
-    "Constant",
-    "DataConfig",
-    "Draw",
-    "EvaluationContext",
-    "Evaluator",
-    "EvaluatorSpec",
-    "Figure",
-    "FittedProbe",
-    "Glorot",
-    "Grid",
-    "HeadSpec",
-    "ImageDataset",
-    "Images",
-    "InitScheme",
-    "InitTable",
-    "Inputs",
-    "Labels",
-    "LayerNormSpec",
-    "Likelihood",
-    "Logits",
-    "LossMask",
-    "MLPSpec",
-    "Mask",
-    "MaskSpec",
-    "Masking",
-    "MaskingSpec",
-    "Metrics",
-    "ModelSpec",
-    "Network",
-    "Norm",
-    "NormSpec",
-    "Normal",
-    "Numbers",
-    "ObjectiveSpec",
-    "Ones",
-    "OptimizerSpec",
-    "Part",
-    "PatchAugmentSpec",
-    "PositionEmbedding",
-    "PositionEmbeddingSpec",
-    "PositionIndices",
-    "PretrainModel",
-    "ProbeMethod",
-    "ProbeProblem",
-    "RMSNormSpec",
-    "Recipe",
-    "Scalar",
-    "ScheduleSpec",
-    "SelectedTokens",
-    "StatelessCodecSpec",
-    "Stem",
-    "StemSpec",
-    "Table",
-    "Tokens",
-    "TrainConfig",
-    "TrainingBatch",
-    "Uniform",
-    "ZeroMaskingSpec",
-    "Zeros",
-    "figure_style",
-    "generator",
-    "image_source",
-    "kinds",
-    "new_figure",
-    "nouns",
-    "recipe",
-    "register",
-]
+__all__ = ["Part", "Recipe", "generator", "kinds", "nouns", "recipe", "register"]
+__all__ += ["Codes", "Grid", "Images", "Labels", "Logits", "LossMask", "Mask", "PositionIndices", "Scalar"]
+__all__ += ["SelectedTokens", "Tokens"]
+__all__ += ["Codec", "CodecSpec", "StatelessCodecSpec"]
+__all__ += ["AugmentationSpec", "DataConfig", "ImageDataset", "PatchAugmentSpec"]
+__all__ += ["ModelSpec", "Network", "PositionEmbedding", "PositionEmbeddingSpec"]
+__all__ += ["Components", "Inputs", "Stem", "StemSpec"]
+__all__ += ["Attention", "Block", "BlockSpec"]
+__all__ += ["MLP", "LayerNormSpec", "MLPSpec", "Norm", "NormSpec", "RMSNormSpec"]
+__all__ += ["Categorical", "HeadSpec", "Likelihood"]
+__all__ += ["Constant", "Draw", "Glorot", "InitScheme", "InitTable", "Normal", "Ones", "Uniform", "Zeros"]
+__all__ += ["MaskSpec", "Masking", "MaskingSpec", "ZeroMaskingSpec"]
+__all__ += ["ObjectiveSpec", "PretrainModel", "TrainingBatch"]
+__all__ += ["OptimizerSpec", "ScheduleSpec", "TrainConfig"]
+__all__ += ["EvaluationContext", "Evaluator", "EvaluatorSpec", "Metrics"]
+__all__ += ["FittedProbe", "ProbeMethod", "ProbeProblem"]
+__all__ += ["Analysis", "AnalysisInput", "Figure", "Numbers", "Table", "figure_style", "image_source"]
+__all__ += ["new_figure"]
