@@ -16,11 +16,9 @@ from isopix.core.measurement import Measurement
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.data.image_names import image_names, shared_folder, short_name
-from isopix.data.known_sources import require_known_source
+from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset, short_names
 from isopix.data.measurement import images_hash, unknown_images_warning
-from isopix.data.sources.base import SPLIT_NAMES
+from isopix.data.sources.base import SPLIT_NAMES, require_known_source
 from isopix.data.splits import Split
 from isopix.generate.results import NearestTraining, PictureResult
 from isopix.plots.images import png_bytes, sample_grid
@@ -157,11 +155,10 @@ def named_images(loaded: LoadedRun, data: DataLike | None, splits: Splits) -> li
     if not isinstance(data, ImageDataset):
         config = evaluation_data(loaded, data)
         names = {name: image_names(config, each) for name, each in splits.items()}
-    folder = shared_folder(each for own in names.values() for each in own)
+    found = [(split, i, each) for split, own in names.items() for i, each in enumerate(own)]
     return [
-        NamedImage(split, i, text := printable(each), short_name(text, folder) if text else f"{split} {i}")
-        for split, own in names.items()
-        for i, each in enumerate(own)
+        NamedImage(split, i, printable(name), printable(short) or f"{split} {i}")
+        for (split, i, name), short in zip(found, short_names([each for *_, each in found]), strict=True)
     ]
 
 
