@@ -84,6 +84,8 @@ def _option(parameter: inspect.Parameter) -> inspect.Parameter:
     hint = _typed(parameter.annotation)
     if parameter.default == ():
         hint = Annotated[hint, Parameter(show_default=False)]
+    if parameter.default is False:
+        hint = Annotated[hint, Parameter(negative="")]
     return parameter.replace(kind=kind, annotation=hint)
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from isopix.cli.command import add_verb
 from isopix.cli.errors import format_error, with_option_names
@@ -37,7 +37,7 @@ def command_app() -> App:
         name="isopix",
         help="Pre-train image models by predicting pixels, measure what they have learned, and report it.",
         version=__version__,
-        default_parameter=None,
+        default_parameter=Parameter(negative_iterable=()),
         print_error=False,
         exit_on_error=False,
         suppress_keyboard_interrupt=False,

@@ -5,7 +5,7 @@
               config: Flat[ProbeConfig] = ProbeConfig()) -> ProbeResult:
 
 Each field of settings that are `Flat` is a keyword argument and an option of its own, described by the text
-below the field. Other arguments are described by `cyclopts.Parameter(help=...)` in their annotated types.
+below the field. Another argument is described by a text in its type: `Annotated[int, "Random seed."]`.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 from pydantic import TypeAdapter
@@ -164,8 +164,16 @@ def _flat_signature(function: Callable[..., Any]) -> inspect.Signature:
         if FLAT in get_args(hint)[1:]:
             found += _fields(get_args(hint)[0], each.default)
         else:
-            found.append(each.replace(annotation=hint))
+            found.append(each.replace(annotation=_described(hint)))
     return inspect.Signature(sorted(found, key=lambda each: each.kind), return_annotation=hints.get("return"))
+
+
+def _described(hint: Any) -> Any:
+    """Return an argument's type with its text as the help of its option."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    kind, *extras = get_args(hint)
+    return Annotated[kind, *(Parameter(help=each) if isinstance(each, str) else each for each in extras)]
 
 
 def _fields(cls: type, default: object) -> list[inspect.Parameter]:

@@ -13,14 +13,13 @@ from isopix.core.device import Precision
 from isopix.core.measurement import Measurement
 from isopix.core.text import command_line
 from isopix.data.dataset import ImageDataset, load_dataset
-from isopix.data.known_sources import require_known_source
 from isopix.data.measurement import (
     majority_baseline,
     measurement_of,
     missing_class_notes,
     unknown_images_warning,
 )
-from isopix.data.sources.base import SplitName
+from isopix.data.sources.base import SplitName, require_known_source
 from isopix.data.splits import Hashes, Split
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.heads import ClassHead

@@ -15,9 +15,8 @@ from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse
 from isopix.core.text import command_line
-from isopix.data.known_sources import require_known_source
 from isopix.data.patch_augment import NoPatchAugment
-from isopix.data.sources.base import finetune_augmentation
+from isopix.data.sources.base import finetune_augmentation, require_known_source
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network

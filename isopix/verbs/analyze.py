@@ -2,33 +2,22 @@
 
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
 from isopix.analysis.results import AnalysisResult
 from isopix.core.choices import Count
 from isopix.core.verb import verb
 from isopix.verbs.options import DeviceLike, OtherImages, RunLike, Split
 
-Images = Annotated[Count, Parameter(help="Number of images to average over.")]
-Image = Annotated[
-    int, Parameter(help="Index of the image to draw attention maps for, counted from 0; below --limit.")
-]
+Images = Annotated[Count, "Number of images to average over."]
+Image = Annotated[int, "Index of the image to draw attention maps for, counted from 0; below --limit."]
 Positions = Annotated[
     tuple[str | tuple[int, int], ...],
-    Parameter(
-        negative="",
-        help="Query position of attention maps: ROW,COLUMN, counted from 0, or `class` for the class token, "
-        "the default of networks that have one; repeatable.",
-    ),
+    "Query position of attention maps: ROW,COLUMN, counted from 0, or `class` for the class token, "
+    "the default of networks that have one; repeatable.",
 ]
 Renormalize = Annotated[
-    bool,
-    Parameter(help="Exclude attention to a class token from distances; otherwise it counts as distance 0."),
+    bool, "Exclude attention to a class token from distances; otherwise it counts as distance 0."
 ]
-Only = Annotated[
-    tuple[str, ...],
-    Parameter(negative="", help="Analysis to run, such as attention_distance; repeatable. Default: all."),
-]
+Only = Annotated[tuple[str, ...], "Analysis to run, such as attention_distance; repeatable. Default: all."]
 
 
 @verb()
@@ -52,8 +41,7 @@ def analyze(
 
     Example: isopix analyze runs/photos --limit 32 --position 8,8 --position 24,16
     """
-    from isopix.analysis.base import AnalysisInput
-    from isopix.analysis.run import analyze_network, save_analyses, select_analyses
+    from isopix.analysis.base import AnalysisInput, analyze_network, save_analyses, select_analyses
     from isopix.pretrained.images import select_split
     from isopix.pretrained.run import open_run
 

@@ -9,23 +9,19 @@ from pydantic import BeforeValidator
 
 from isopix.core.verb import verb
 from isopix.studies.results import ComparisonResult
+from isopix.verbs.options import PathLike
 
 Groups = Annotated[
-    str | os.PathLike[str],
-    Parameter(
-        help="Folders of runs or quoted patterns ('runs/vit-*'), each a group; run folders are one group."
-    ),
+    PathLike,
+    "Folders of runs or quoted patterns ('runs/vit-*'), each a group; run folders are one group.",
 ]
 Baseline = Annotated[
-    tuple[str | os.PathLike[str], ...],
+    tuple[PathLike, ...],
     BeforeValidator(lambda given: (given,) if isinstance(given, str | os.PathLike) else given),
-    Parameter(
-        consume_multiple=True,
-        negative="",
-        help="Runs to compare with. Default: those from scratch, for the fine-tuned ones of the same group.",
-    ),
+    Parameter(consume_multiple=True),
+    "Runs to compare with. Default: those from scratch, for the fine-tuned ones of the same group.",
 ]
-Out = Annotated[Path | None, Parameter(help="JSON file to write.")]
+Out = Annotated[Path | None, "JSON file to write."]
 
 
 @verb()

@@ -21,17 +21,16 @@ else:  # without torch; what is read says what is wrong
 Images = Annotated[ImagesLike | None, Parameter(parse=False, help="Images instead of those of a dataset.")]
 FirstImages = Annotated[
     Positive | None,
-    Parameter(name=["--count", "-n"], help="Number of images. Default: 8, or all if there are fewer."),
+    Parameter(name=["--count", "-n"]),
+    "Number of images. Default: 8, or all if there are fewer.",
 ]
-Rows = Annotated[int | None, Parameter(help="Number of rows to start from. Default: half of them.")]
+Rows = Annotated[int | None, "Number of rows to start from. Default: half of them."]
 Mask = Annotated[
     MaskLike | None,
-    Parameter(
-        help="What to hide: half, rows:R, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,..., "
-        "random:RATIO, a registered mask, or an image file."
-    ),
+    "What to hide: half, rows:R, rectangle:TOP,LEFT,HEIGHT,WIDTH, brush:RADIUS,ROW,COL,..., "
+    "random:RATIO, a registered mask, or an image file.",
 ]
-Each = Annotated[Positive, Parameter(help="Number of completions per image.")]
+Each = Annotated[Positive, "Number of completions per image."]
 
 
 @verb()

@@ -7,31 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from isopix.core.choices import Count
 from isopix.core.verb import verb
 from isopix.interop.results import ConversionResult
+from isopix.verbs.options import PathLike
 
 if TYPE_CHECKING:
     from isopix.core.types import Grid
     from isopix.interop.imported_model import ImportedModel
     from isopix.recipes.recipe import Recipe
 
-PathLike = str | os.PathLike[str]
 Source = Annotated[
-    PathLike,
-    Parameter(help="Folder with the model's config and weights, or a repository on the Hub (owner/name)."),
+    PathLike, "Folder with the model's config and weights, or a repository on the Hub (owner/name)."
 ]
-Out = Annotated[PathLike, Parameter(help="Folder to create; it must be new or empty.")]
-Rows = Annotated[Count | None, Parameter(help="Image rows, where no file states them; with --cols.")]
-Cols = Annotated[Count | None, Parameter(help="Image columns, where no file states them; with --rows.")]
-Data = Annotated[
-    str | None, Parameter(help="Dataset that the model was trained on, if known: a name or a path.")
-]
+Out = Annotated[PathLike, "Folder to create; it must be new or empty."]
+Rows = Annotated[Count | None, "Image rows, where no file states them; with --cols."]
+Cols = Annotated[Count | None, "Image columns, where no file states them; with --rows."]
+Data = Annotated[str | None, "Dataset that the model was trained on, if known: a name or a path."]
 Classes = Annotated[
-    PathLike | None,
-    Parameter(help="Text file with a class name per line, in the order of the logits; default: the model's."),
+    PathLike | None, "Text file with a class name per line, in the order of the logits; default: the model's."
 ]
 
 
@@ -40,13 +34,11 @@ def convert_huggingface(
     source: Source,
     out: Out,
     *,
-    palette: Annotated[
-        PathLike | None, Parameter(help="Palette file to use instead of the model's own.")
-    ] = None,
+    palette: Annotated[PathLike | None, "Palette file to use instead of the model's own."] = None,
     rows: Rows = None,
     cols: Cols = None,
     squash: Annotated[
-        bool, Parameter(help="Resize images as the image processor does, bilinearly, regardless of aspect.")
+        bool, "Resize images as the image processor does, bilinearly, regardless of aspect."
     ] = False,
     data: Data = None,
 ) -> ConversionResult:
@@ -68,14 +60,11 @@ def convert_huggingface(
 @verb(command="convert openai")
 def convert_openai(
     prefix: Annotated[
-        PathLike,
-        Parameter(help="Checkpoint path without file suffixes: model.ckpt-1 for model.ckpt-1.index."),
+        PathLike, "Checkpoint path without file suffixes: model.ckpt-1 for model.ckpt-1.index."
     ],
     out: Out,
     *,
-    palette: Annotated[
-        PathLike, Parameter(help="Its palette: OpenAI's kmeans_centers.npy, or a palette file.")
-    ],
+    palette: Annotated[PathLike, "Its palette: OpenAI's kmeans_centers.npy, or a palette file."],
     rows: Rows = None,
     cols: Cols = None,
     data: Data = None,
@@ -128,7 +117,7 @@ def convert_timm(source: Source, out: Out, *, classes: Classes = None, data: Dat
 
 @verb(command="convert to-huggingface")
 def convert_to_huggingface(
-    run: Annotated[PathLike, Parameter(help="Run folder, or a folder written by isopix.save.")], out: Out
+    run: Annotated[PathLike, "Run folder, or a folder written by isopix.save."], out: Out
 ) -> ConversionResult:
     """Convert a run to a folder that transformers loads, with image processor and model card.
 

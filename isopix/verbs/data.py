@@ -4,28 +4,21 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
 from isopix.core.choices import EXAMINED_IMAGES, Count
 from isopix.core.text import printable
 from isopix.core.verb import verb
 from isopix.data.results import DataResult
-from isopix.verbs.options import DATASETS
+from isopix.verbs.options import DATASETS, PathLike
 
 if TYPE_CHECKING:
     from isopix.data.survey import Survey
 
-Source = Annotated[str | os.PathLike[str], Parameter(help=f"Dataset: {DATASETS}.")]
+Source = Annotated[PathLike, f"Dataset: {DATASETS}."]
 Size = Annotated[
-    tuple[int, int],
-    Parameter(
-        negative="", help="Rows and columns of images without a size: palette codes, translated-digits."
-    ),
+    tuple[int, int], "Rows and columns of images without a size: palette codes, translated-digits."
 ]
-Out = Annotated[
-    Path | None, Parameter(help="Folder of the pictures and lists. By default, nothing is written.")
-]
-Examined = Annotated[Count, Parameter(help="Examine up to N images of each split, evenly spaced.")]
+Out = Annotated[Path | None, "Folder of the pictures and lists. By default, nothing is written."]
+Examined = Annotated[Count, "Examine up to N images of each split, evenly spaced."]
 
 
 @verb(command="data show")
@@ -73,14 +66,11 @@ def _draw(folder: Path, result: DataResult) -> None:
 def _list(folder: Path, survey: "Survey") -> None:
     from isopix.storage.atomic import write_csv
 
-    groups = (
-        (number, group, survey.images[i][0])
-        for number, group in enumerate(survey.duplicates)
-        for i in group.members
-    )
+    groups = [(kind, each) for kind, found in survey.duplicates.items() for each in found]
     rows = (
-        (number, group.kind, image.split, image.name, image.class_name or "")
-        for number, group, image in groups
+        (number, kind, image.split, image.name, image.class_name or "")
+        for number, (kind, members) in enumerate(groups)
+        for image in (survey.images[i][0] for i in members)
     )
     write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows)
     bad = ((each.path, each.reason) for _, each in survey.bad_files)

@@ -8,8 +8,6 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from isopix.core.choices import Count as Positive
 from isopix.core.progress import announce, track
 from isopix.core.verb import verb
@@ -26,10 +24,9 @@ FEW_LABELS = (5, 20)  # of each class
 PROBE_LIMIT = 4000  # images of each split that probes read: all for validation and test
 TRAIN_STEP = re.compile(rb'"kind": "train", "step": (\d+)')
 
-Out = Annotated[Path, Parameter(help="Parent folder of all demos, which are numbered.")]
+Out = Annotated[Path, "Parent folder of all demos, which are numbered."]
 Jobs = Annotated[
-    Positive | None,
-    Parameter(help="Number of networks that are trained at a time. Default: all on a CPU, one per GPU."),
+    Positive | None, "Number of networks that are trained at a time. Default: all on a CPU, one per GPU."
 ]
 
 

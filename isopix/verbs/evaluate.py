@@ -2,17 +2,12 @@
 
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from isopix.core.verb import verb
 from isopix.finetuning.results import EvaluationResult
 from isopix.verbs.options import DeviceLike, Limit, OtherLabeled, Precision, RunLike, Seed
 
 Masks = Annotated[
-    int | None,
-    Parameter(
-        help="Number of random masks per test image; 0 uses unmasked images. Default: as in fine-tuning."
-    ),
+    int | None, "Number of random masks per test image; 0 uses unmasked images. Default: as in fine-tuning."
 ]
 
 

@@ -3,30 +3,29 @@
 import os
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from isopix.core.verb import verb
 from isopix.runs.results import TrainingResult
-from isopix.verbs.options import DeviceLike, Limit, Logger, Out, RunSeed, Settings, SettingsFile, TrainingData
+from isopix.verbs.options import (
+    DeviceLike,
+    Limit,
+    Logger,
+    Out,
+    PathLike,
+    RunSeed,
+    Settings,
+    SettingsFile,
+    TrainingData,
+)
 from isopix.verbs.pretrain import run_options, same_command, trained
 
-Source = Annotated[
-    str | os.PathLike[str],
-    Parameter(help="Run folder of a pre-trained network, or a recipe name to train from scratch."),
-]
+Source = Annotated[PathLike, "Run folder of a pre-trained network, or a recipe name to train from scratch."]
 Labels = Annotated[
-    int | str | None,
-    Parameter(help="Number of labeled training images per class, or a fraction such as 10%."),
+    int | str | None, "Number of labeled training images per class, or a fraction such as 10%."
 ]
-Subset = Annotated[
-    int | None, Parameter(help="Index of the balanced random subset that --labels selects: 0, 1, ...")
-]
+Subset = Annotated[int | None, "Index of the balanced random subset that --labels selects: 0, 1, ..."]
 Refit = Annotated[
     bool,
-    Parameter(
-        negative="",
-        help="Choose the number of steps on the validation split, then retrain on train + validation.",
-    ),
+    "Choose the number of steps on the validation split, then retrain on train + validation.",
 ]
 
 

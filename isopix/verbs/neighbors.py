@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from isopix.analysis.results import NeighborsResult
 from isopix.core import choices
 from isopix.core.choices import Count, NonNegative, Range
@@ -12,21 +10,19 @@ from isopix.core.verb import verb
 from isopix.verbs.options import DeviceLike, Limit, OtherImages, RunLike
 
 SHOWN = 10  # of each list
-Splits = Annotated[choices.SplitName | None, Parameter(help="Split of the dataset. Default: all images.")]
-Out = Annotated[Path | None, Parameter(help="Folder of the results. Default: the run's `neighbors` folder.")]
+Splits = Annotated[choices.SplitName | None, "Split of the dataset. Default: all images."]
+Out = Annotated[Path | None, "Folder of the results. Default: the run's `neighbors` folder."]
 Threshold = Annotated[
-    Annotated[float, Range(low=-1, high=1)], Parameter(help="Cosine similarity of near-duplicates, up to 1.")
+    Annotated[float, Range(low=-1, high=1)], "Cosine similarity of near-duplicates, up to 1."
 ]
-NumNeighbors = Annotated[Count, Parameter(help="Number of nearest images in the mean distance of outliers.")]
+NumNeighbors = Annotated[Count, "Number of nearest images in the mean distance of outliers."]
 Layer = Annotated[
     int | None,
-    Parameter(
-        help="Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one."
-    ),
+    "Layer of the features, 0 to the depth. Default: best of the run's probe, else the middle one.",
 ]
-Pooling = Annotated[choices.Pool | None, Parameter(help="Pooling over positions. Default: the recipe's.")]
-Pictures = Annotated[NonNegative, Parameter(help="Number of pairs and of outliers to draw; 0 for none.")]
-Precision = Annotated[choices.Precision, Parameter(help="Precision of the forward pass.")]
+Pooling = Annotated[choices.Pool | None, "Pooling over positions. Default: the recipe's."]
+Pictures = Annotated[NonNegative, "Number of pairs and of outliers to draw; 0 for none."]
+Precision = Annotated[choices.Precision, "Precision of the forward pass."]
 
 
 @verb()
@@ -53,20 +49,19 @@ def neighbors(
 
     Example: isopix neighbors runs/photos --data photos --threshold 0.98
     """
-    from isopix.analysis.neighbors import nearest_neighbors
-    from isopix.pretrained import neighbors as found
-    from isopix.pretrained.images import results_folder
+    from isopix.analysis import neighbors as found
+    from isopix.pretrained.images import compared_images, results_folder
     from isopix.pretrained.run import open_run
     from isopix.reporting.run_record import read_run
 
     with open_run(run, device) as (folder, model):
         path = results_folder(out, None if folder is None else folder.neighbors)
-        splits, names, dataset = found.compared_images(model.loaded, data, split, limit)
+        splits, names, dataset = compared_images(model.loaded, data, split, limit)
         probe = None if folder is None or layer is not None else read_run(folder).probe
         middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
         chosen, pooled = middle if layer is None else layer, pool or model.pool
-        features = found.pooled_features(model, splits, chosen, pooled, precision)
-        near = nearest_neighbors(
+        features = found.pooled_features(model.network, splits, chosen, pooled, precision)
+        near = found.nearest_neighbors(
             features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
         )
     duplicates = found.duplicate_pairs(near.pairs, names, splits)

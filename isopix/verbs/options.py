@@ -48,50 +48,35 @@ else:  # the same without torch
         index: int | None
 
 
-RunFolderLike = Annotated[str | os.PathLike[str], Parameter(help="Run folder.")]
-DataLike = str | os.PathLike[str] | Dataset
+PathLike = str | os.PathLike[str]
+RunFolderLike = Annotated[PathLike, "Run folder."]
+DataLike = PathLike | Dataset
 
-RunLike = Annotated[
-    str | os.PathLike[str] | Model, Parameter(help="Run folder, or a model that `isopix models` lists.")
-]
+RunLike = Annotated[PathLike | Model, "Run folder, or a model that `isopix models` lists."]
 DATASETS = f"{local_formats()}, or a name (digits, cifar10, ...)"
-Data = Annotated[DataLike, Parameter(help=f"Dataset: {DATASETS}.")]
-OtherImages = Annotated[DataLike | None, Parameter(help=f"Dataset instead of the run's own: {DATASETS}.")]
-OtherLabeled = Annotated[
-    DataLike | None, Parameter(help=f"Labeled dataset instead of the run's own: {DATASETS}.")
-]
-TrainingData = Annotated[str | os.PathLike[str] | None, Parameter(help=f"Dataset: {DATASETS}.")]
+Data = Annotated[DataLike, f"Dataset: {DATASETS}."]
+OtherImages = Annotated[DataLike | None, f"Dataset instead of the run's own: {DATASETS}."]
+OtherLabeled = Annotated[DataLike | None, f"Labeled dataset instead of the run's own: {DATASETS}."]
+TrainingData = Annotated[PathLike | None, f"Dataset: {DATASETS}."]
 PaletteFile = Annotated[
-    str | os.PathLike[str] | None,
-    Parameter(help="Palette file. By default, a palette is fitted to the training images."),
+    PathLike | None, "Palette file. By default, a palette is fitted to the training images."
 ]
-RecipeLike = Annotated[str | Recipe, Parameter(help="Name from `isopix recipe list`.")]
+RecipeLike = Annotated[str | Recipe, "Name from `isopix recipe list`."]
 SettingsFile = Annotated[
-    Path | None,
-    Parameter(help="Settings in a .yaml, .toml or .json file; command-line settings override it."),
+    Path | None, "Settings in a .yaml, .toml or .json file; command-line settings override it."
 ]
 RunSeed = Annotated[
     int | None,
-    Parameter(
-        help="Random seed of weights and batches (of splits: data.seed). Default: that of the recipe or run."
-    ),
+    "Random seed of weights and batches (of splits: data.seed). Default: that of the recipe or run.",
 ]
-Logger = Annotated[
-    tuple[str, ...],
-    Parameter(negative="", help="Also log metrics to tensorboard, wandb or trackio; repeatable."),
-]
-Out = Annotated[Path, Parameter(help="Run folder to create; it must be new or empty.")]
-Settings = Annotated[str, Parameter(help="Settings to override, as name=value.")]
-Limit = Annotated[
-    Positive | None, Parameter(help="Use only N random images of each split, equally many of each class.")
-]
+Logger = Annotated[tuple[str, ...], "Also log metrics to tensorboard, wandb or trackio; repeatable."]
+Out = Annotated[Path, "Run folder to create; it must be new or empty."]
+Settings = Annotated[str, "Settings to override, as name=value."]
+Limit = Annotated[Positive | None, "Use only N random images of each split, equally many of each class."]
 Split = Annotated[
-    choices.SplitName | None,
-    Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),
+    choices.SplitName | None, "Split of the dataset. Default: test, or all images of another unsplit dataset."
 ]
-Count = Annotated[Positive, Parameter(name=["--count", "-n"], help="Number of images.")]
-Precision = Annotated[
-    choices.Precision | None, Parameter(help="Precision of the forward pass. Default: that of the run.")
-]
-Seed = Annotated[int, Parameter(help="Random seed.")]
-DeviceLike = Annotated[str | Device, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
+Count = Annotated[Positive, Parameter(name=["--count", "-n"]), "Number of images."]
+Precision = Annotated[choices.Precision | None, "Precision of the forward pass. Default: that of the run."]
+Seed = Annotated[int, "Random seed."]
+DeviceLike = Annotated[str | Device, "Device: cpu, cuda, cuda:0, mps, or auto."]

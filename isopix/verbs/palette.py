@@ -16,19 +16,18 @@ if TYPE_CHECKING:
 
 EXAMPLES = 10  # images in the figure of quantized images
 
-Size = Annotated[tuple[int, int], Parameter(negative="", help="Rows and columns to resize images to.")]
-PaletteOut = Annotated[
-    Path, Parameter(help="Palette file to write, ending in .npz; pictures are written next to it.")
-]
-Colors = Annotated[Count, Parameter(help="Number of colors.")]
-Array = Annotated[Path, Parameter(help="Array of shape (colors, 3).")]
+Size = Annotated[tuple[int, int], "Rows and columns to resize images to."]
+PaletteOut = Annotated[Path, "Palette file to write, ending in .npz; pictures are written next to it."]
+Colors = Annotated[Count, "Number of colors."]
+Array = Annotated[Path, "Array of shape (colors, 3)."]
 ValueRange = Annotated[
     tuple[float, float] | None,
-    Parameter(name="--range", negative="", help="Values of black and white in the file: -1 1, 0 1 or 0 255."),
+    Parameter(name="--range"),
+    "Values of black and white in the file: -1 1, 0 1 or 0 255.",
 ]
-File = Annotated[Path, Parameter(help="Palette file.")]
-Measured = Annotated[DataLike | None, Parameter(help="Dataset to measure the quantization error on.")]
-Prefix = Annotated[Path | None, Parameter(help="Path prefix of figures and numbers to write.")]
+File = Annotated[Path, "Palette file."]
+Measured = Annotated[DataLike | None, "Dataset to measure the quantization error on."]
+Prefix = Annotated[Path | None, "Path prefix of figures and numbers to write."]
 
 
 @verb(command="palette fit")

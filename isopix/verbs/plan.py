@@ -11,19 +11,14 @@ from isopix.verbs.options import DeviceLike, RecipeLike, Settings, SettingsFile
 
 Devices = Annotated[
     tuple[str, ...],
-    Parameter(
-        consume_multiple=True,
-        negative="",
-        help="Devices that train together, as COUNTxNAME; several to compare: 64xH100 8xA100. A number alone "
-        "counts devices of this machine's kind.",
-    ),
+    Parameter(consume_multiple=True),
+    "Devices that train together, as COUNTxNAME; several to compare: 64xH100 8xA100. A number alone "
+    "counts devices of this machine's kind.",
 ]
-Price = Annotated[
-    Annotated[float, Range(low=0)] | None, Parameter(help="Price of a device hour, in any currency.")
-]
+Price = Annotated[Annotated[float, Range(low=0)] | None, "Price of a device hour, in any currency."]
 Utilization = Annotated[
     Annotated[float, Range(above=0, high=1)],
-    Parameter(help="Assumed model FLOPs utilization (MFU): fraction of the device's data-sheet peak."),
+    "Assumed model FLOPs utilization (MFU): fraction of the device's data-sheet peak.",
 ]
 
 

@@ -17,6 +17,7 @@ from isopix.verbs.options import (
     Logger,
     Out,
     PaletteFile,
+    PathLike,
     RecipeLike,
     RunFolderLike,
     RunSeed,
@@ -26,20 +27,16 @@ from isopix.verbs.options import (
 )
 
 Trained = Annotated[
-    RecipeLike | None,
-    Parameter(help="Name from `isopix recipe list`; with --from, the default is that of the run."),
+    RecipeLike | None, "Name from `isopix recipe list`; with --from, the default is that of the run."
 ]
 Weights = Annotated[
-    str | os.PathLike[str] | None,
-    Parameter(
-        name="--from",
-        help="Run folder, checkpoint folder or model of `isopix models` to start from: its weights and "
-        "codec, with a new optimizer.",
-    ),
+    PathLike | None,
+    Parameter(name="--from"),
+    "Run folder, checkpoint folder or model of `isopix models` to start from: its weights and "
+    "codec, with a new optimizer.",
 ]
 ProbeEvery = Annotated[
-    int | None,
-    Parameter(help="Interval in steps of a linear probe on a few labeled images; training is not affected."),
+    int | None, "Interval in steps of a linear probe on a few labeled images; training is not affected."
 ]
 
 

@@ -4,25 +4,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from isopix.core.choices import ExportFormat
 from isopix.core.verb import verb
 from isopix.interop.results import PublicationResult
 from isopix.verbs.options import RunLike
 
-Format = Annotated[
-    ExportFormat, Parameter(help="isopix: load with isopix.load; huggingface: load with transformers.")
-]
+Format = Annotated[ExportFormat, "isopix: load with isopix.load; huggingface: load with transformers."]
 
 
 @verb()
 def publish(
     run: RunLike,
-    name: Annotated[str, Parameter(help="Repository on the Hub: owner/name.")],
+    name: Annotated[str, "Repository on the Hub: owner/name."],
     *,
     format: Format = "isopix",
-    private: Annotated[bool, Parameter(help="Create a private repository.")] = False,
+    private: Annotated[bool, "Create a private repository."] = False,
 ) -> PublicationResult:
     """Upload the model of a run, or a folder of `isopix.save`, to the Hugging Face Hub, with a model card.
 

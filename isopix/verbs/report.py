@@ -1,20 +1,17 @@
 """`isopix report`: write an HTML report about runs."""
 
 import inspect
-import os
 from pathlib import Path
 from typing import Annotated
-
-from cyclopts import Parameter
 
 from isopix.core.verb import VERBS, verb
 from isopix.reporting.results import ReportResult
 from isopix.storage.result import Result
+from isopix.verbs.options import PathLike
 
-Runs = Annotated[str | os.PathLike[str], Parameter(help="Run folders, in the order of the report.")]
+Runs = Annotated[PathLike, "Run folders, in the order of the report."]
 Out = Annotated[
-    Path | None,
-    Parameter(help="File to write. Default: report.html in the run folder, or next to the first of several."),
+    Path | None, "File to write. Default: report.html in the run folder, or next to the first of several."
 ]
 
 

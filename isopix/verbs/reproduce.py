@@ -13,30 +13,20 @@ from isopix.studies.papers.results import PlannedTrial, ProtocolList, Reproducti
 from isopix.verbs.options import DATASETS, DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
-ProtocolName = Annotated[str, Parameter(help="Name of the protocol, such as igpt.table4.")]
-Out = Annotated[
-    Path, Parameter(help="Folder of trials and tables: new, empty, or that of the same setup to resume.")
-]
+ProtocolName = Annotated[str, "Name of the protocol, such as igpt.table4."]
+Out = Annotated[Path, "Folder of trials and tables: new, empty, or that of the same setup to resume."]
 Scale = Annotated[
     Literal["tiny", "small", "paper"],
-    Parameter(
-        help="tiny: minutes per network on two CPU cores; small: igpt.tiny and others; paper: as published."
-    ),
+    "tiny: minutes per network on two CPU cores; small: igpt.tiny and others; paper: as published.",
 ]
-Labeled = Annotated[
-    str | Path | None, Parameter(help=f"Labeled dataset instead of those of the paper: {DATASETS}.")
-]
+Labeled = Annotated[str | Path | None, f"Labeled dataset instead of those of the paper: {DATASETS}."]
 Unlabeled = Annotated[
-    str | Path | None,
-    Parameter(help="Dataset of pre-training. Default: that of --data; at scale paper, ImageNet."),
+    str | Path | None, "Dataset of pre-training. Default: that of --data; at scale paper, ImageNet."
 ]
 Existing = Annotated[
     tuple[str, ...],
-    Parameter(
-        consume_multiple=True,
-        negative="",
-        help="Existing runs instead of pre-training, by network, e.g. igpt-l=runs/igpt-l.",
-    ),
+    Parameter(consume_multiple=True),
+    "Existing runs instead of pre-training, by network, e.g. igpt-l=runs/igpt-l.",
 ]
 
 
@@ -122,13 +112,11 @@ def _experiment(
     pretrain_data: Unlabeled,
     pretrained: Existing,
 ) -> "tuple[PaperProtocol, Setup]":
-    from isopix.studies.papers.protocol import find_protocol
-    from isopix.studies.papers.setup import Setup, absolute, existing_runs
+    from isopix.studies.papers.protocol import Setup, absolute, existing_runs, find_protocol
 
     where = absolute(data), absolute(pretrain_data)
     return find_protocol(name), Setup(scale, *where, tuple(settings), existing_runs(pretrained))
 
 
 if TYPE_CHECKING:
-    from isopix.studies.papers.protocol import PaperProtocol
-    from isopix.studies.papers.setup import Setup
+    from isopix.studies.papers.protocol import PaperProtocol, Setup

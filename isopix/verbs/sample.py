@@ -2,14 +2,12 @@
 
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from isopix.core.verb import Flat, verb
 from isopix.generate.config import DEFAULT_SAMPLING, SamplingConfig
 from isopix.generate.results import SampleResult
 from isopix.verbs.options import Count, DeviceLike, RunLike, Seed
 
-Nearest = Annotated[bool, Parameter(help="Show each sample beside the nearest training image.", negative="")]
+Nearest = Annotated[bool, "Show each sample beside the nearest training image."]
 
 
 @verb()

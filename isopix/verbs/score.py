@@ -3,23 +3,17 @@
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from isopix.analysis.results import ScoreResult
 from isopix.core import choices
 from isopix.core.choices import Count, NonNegative
 from isopix.core.verb import verb
 from isopix.verbs.options import DataLike, DeviceLike, Limit, OtherImages, RunLike, Seed, Split
 
-Against = Annotated[
-    DataLike | None, Parameter(help="Second dataset: AUROC of every score between the two datasets.")
-]
-Out = Annotated[Path | None, Parameter(help="Folder for the results. Default: in the run's `scores` folder.")]
-Maps = Annotated[
-    NonNegative, Parameter(help="Number of least and of most likely images to draw with surprise maps.")
-]
-Masks = Annotated[Count, Parameter(help="Number of random masks per image of a masked model.")]
-Precision = Annotated[choices.Precision, Parameter(help="Precision of the forward pass.")]
+Against = Annotated[DataLike | None, "Second dataset: AUROC of every score between the two datasets."]
+Out = Annotated[Path | None, "Folder for the results. Default: in the run's `scores` folder."]
+Maps = Annotated[NonNegative, "Number of least and of most likely images to draw with surprise maps."]
+Masks = Annotated[Count, "Number of random masks per image of a masked model."]
+Precision = Annotated[choices.Precision, "Precision of the forward pass."]
 
 
 @verb()
@@ -46,7 +40,7 @@ def score(
 
     Example: isopix score runs/photos --data photos --against other-photos
     """
-    from isopix.analysis.likelihood import ScoreConfig, require_scores
+    from isopix.analysis.scores import ScoreConfig, require_scores
     from isopix.pretrained import scoring
     from isopix.pretrained.images import results_folder
     from isopix.pretrained.run import open_run

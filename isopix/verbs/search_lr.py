@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
 from isopix.core.verb import verb
 from isopix.runs.results import LRSearchResult
 from isopix.verbs.options import (
@@ -22,18 +20,14 @@ from isopix.verbs.pretrain import run_options, same_command
 
 Source = Annotated[
     os.PathLike[str] | RecipeLike,
-    Parameter(help="Name from `isopix recipe list`, or run folder of a pre-trained network to fine-tune."),
+    "Name from `isopix recipe list`, or run folder of a pre-trained network to fine-tune.",
 ]
-Out = Annotated[
-    Path, Parameter(help="Folder of the search: new, empty, or that of the same search to resume.")
-]
-MaxLR = Annotated[float, Parameter(help="Largest learning rate.")]
-MinLR = Annotated[float, Parameter(help="Smallest learning rate to try.")]
+Out = Annotated[Path, "Folder of the search: new, empty, or that of the same search to resume."]
+MaxLR = Annotated[float, "Largest learning rate."]
+MinLR = Annotated[float, "Smallest learning rate to try."]
 Finetune = Annotated[
     bool,
-    Parameter(
-        negative="", help="Search for fine-tuning a recipe from scratch; run folders are always fine-tuned."
-    ),
+    "Search for fine-tuning a recipe from scratch; run folders are always fine-tuned.",
 ]
 
 

@@ -8,21 +8,16 @@ import threading
 from tempfile import TemporaryDirectory
 from typing import Annotated, NoReturn
 
-from cyclopts import Parameter
-
 from isopix.core.choices import Range
 from isopix.core.verb import verb
-from isopix.verbs.options import DeviceLike, OtherImages
+from isopix.verbs.options import DeviceLike, OtherImages, PathLike
 
 HOST = "127.0.0.1"
-Opened = Annotated[
-    str | os.PathLike[str], Parameter(help="One or two run folders, or models that `isopix models` lists.")
-]
+Opened = Annotated[PathLike, "One or two run folders, or models that `isopix models` lists."]
 Port = Annotated[
-    Annotated[int, Range(low=1, high=65535)] | None,
-    Parameter(help="Port of the page. Default: the next free one from 7860."),
+    Annotated[int, Range(low=1, high=65535)] | None, "Port of the page. Default: the next free one from 7860."
 ]
-Browser = Annotated[bool, Parameter(help="Open the page in a browser.")]
+Browser = Annotated[bool, "Open the page in a browser."]
 
 logger = logging.getLogger("isopix")
 

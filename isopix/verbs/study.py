@@ -11,43 +11,30 @@ from isopix.studies.inductive_bias.results import StudyResult
 from isopix.verbs.options import DATASETS, DeviceLike, Settings
 from isopix.verbs.pretrain import same_command
 
-Out = Annotated[Path, Parameter(help="Folder of the study: new, empty, or that of the same study to resume.")]
-Images = Annotated[str | Path | None, Parameter(help=f"Dataset: {DATASETS}. Default: that of the scale.")]
+Out = Annotated[Path, "Folder of the study: new, empty, or that of the same study to resume."]
+Images = Annotated[str | Path | None, f"Dataset: {DATASETS}. Default: that of the scale."]
 Scale = Annotated[
     Literal["tiny", "small", "paper"] | None,
-    Parameter(
-        help="tiny: digits, half an hour on two CPU cores; small: CIFAR-10, many hours; paper: full size. "
-        "Default: that of the study, or tiny."
-    ),
+    "tiny: digits, half an hour on two CPU cores; small: CIFAR-10, many hours; paper: full size. "
+    "Default: that of the study, or tiny.",
 ]
 Trials = Annotated[
-    str,
-    Parameter(
-        help="Name patterns of the trials to run, e.g. `conv-*` or `*-1,*-3`. Default: all of the scale."
-    ),
+    str, "Name patterns of the trials to run, e.g. `conv-*` or `*-1,*-3`. Default: all of the scale."
 ]
-Seeds = Annotated[Positive | None, Parameter(help="Number of seeds per trial. Default: that of the scale.")]
+Seeds = Annotated[Positive | None, "Number of seeds per trial. Default: that of the scale."]
 Probe = Annotated[
     str | None,
-    Parameter(
-        help="Probe method: adam (that of the paper), ridge, lbfgs, sgd or knn. Default: that of the scale."
-    ),
+    "Probe method: adam (that of the paper), ridge, lbfgs, sgd or knn. Default: that of the scale.",
 ]
 Jobs = Annotated[
-    Positive | None,
-    Parameter(help="Number of parallel trials. Default: one per CPU core or GPU; all at once with SLURM."),
+    Positive | None, "Number of parallel trials. Default: one per CPU core or GPU; all at once with SLURM."
 ]
 Slurm = Annotated[
     tuple[str, ...],
-    Parameter(
-        consume_multiple=True,
-        negative="",
-        help="Run trials as SLURM jobs with submitit parameters, e.g. --slurm partition=gpu timeout_min=60.",
-    ),
+    Parameter(consume_multiple=True),
+    "Run trials as SLURM jobs with submitit parameters, e.g. --slurm partition=gpu timeout_min=60.",
 ]
-ReportOnly = Annotated[
-    bool, Parameter(negative="", help="Do not train; write the figures and the page from existing results.")
-]
+ReportOnly = Annotated[bool, "Do not train; write the figures and the page from existing results."]
 
 
 @verb(command="study inductive-bias")

@@ -1,17 +1,14 @@
 """`isopix verify`: check a model's files and compare its loss with the published one."""
 
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from isopix.core import choices
 from isopix.core.verb import verb
 from isopix.runs.results import PublishedLoss, VerificationResult
-from isopix.verbs.options import DeviceLike, Limit, OtherImages, Seed
+from isopix.verbs.options import DeviceLike, Limit, OtherImages, PathLike, Seed
 
 if TYPE_CHECKING:
     from isopix.data.dataset import ImageDataset
@@ -20,11 +17,11 @@ if TYPE_CHECKING:
 
 @verb()
 def verify(
-    run: Annotated[str | os.PathLike[str], Parameter(help="Run folder or checkpoint folder.")],
+    run: Annotated[PathLike, "Run folder or checkpoint folder."],
     *,
     data: OtherImages = None,
     limit: Limit = None,
-    precision: Annotated[choices.Precision, Parameter(help="Precision of the forward pass.")] = "fp32",
+    precision: Annotated[choices.Precision, "Precision of the forward pass."] = "fp32",
     seed: Seed = 0,
     device: DeviceLike = "auto",
 ) -> VerificationResult:
