@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from isopix.core.device import Precision, autocast
+from isopix.core.device import autocast
 from isopix.core.memory import is_out_of_memory
 from isopix.core.types import Scalar
-from isopix.train.optim import OptimizerSpec
-from isopix.train.parallel import Strategy, full, shard_like, strategy
+from isopix.train.config import TrainConfig
+from isopix.train.parallel import full, shard_like, strategy
 from isopix.train.tasks import Batch, TrainingTask
 
 NO_STATE = "no_state"  # the moment of a parameter without any
@@ -35,33 +35,20 @@ class OutOfMemoryError(RuntimeError):
 
 
 class TrainStep:
-    """A task and its optimizer; a step with a non-finite loss or gradient updates nothing, and, with `skip`
-    false, no later one does. `compiled` losses are compiled as a whole, unless `whole_graph` is false.
+    """A task and its optimizer; a step with a non-finite loss or gradient updates nothing, and, unless
+    `on_nonfinite` is `skip`, no later one does.
     """
 
-    def __init__(  # noqa: PLR0913  settings of one step
-        self,
-        task: TrainingTask,
-        optimizer: OptimizerSpec,
-        *,
-        accumulate: int,
-        precision: Precision,
-        compiled: bool,
-        whole_graph: bool = True,
-        max_grad_norm: float | None = None,
-        skip: bool = False,
-        parallel: Strategy = "ddp",
-    ):
-        self.parallel = strategy(task, parallel, precision)
-        self.task, self.accumulate, self.precision = task, accumulate, precision
-        self.max_grad_norm, self.skip = max_grad_norm, skip
-        module = task.module
-        self.device = next(module.parameters()).device
-        self.peak_lr = optimizer.lr
-        self.optimizer = optimizer.build(module.parameters())
+    def __init__(self, task: TrainingTask, config: TrainConfig):
+        self.device = next(task.module.parameters()).device
+        self.task, self.config, self.precision = task, config, config.precision_on(self.device)
+        self.accumulate = config.accumulate  # doubled where memory is short
+        self.parallel = strategy(task, config.parallel, self.precision)
+        self.optimizer = config.optimizer.build(task.module.parameters())
         self.group_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.losses: Callable[[Batch], Mapping[str, Scalar]] = task.losses
-        if compiled:
+        if config.compiles_on(self.device):
+            whole_graph = config.compile is True and config.parallel == "ddp"  # FSDP2 gathers in between
             self.losses = torch.compile(task.losses, dynamic=False, fullgraph=whole_graph)
         self.losses = self.parallel.prepare(self.losses)
         self.blocked = torch.tensor(False, device=self.device)  # whether no update is applied
@@ -77,11 +64,11 @@ class TrainStep:
             raise OutOfMemoryError(step, self.accumulate, str(error)) from None
         parameters = list(self.task.module.parameters())
         norm = full(torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None))
-        if self.max_grad_norm is not None:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self.max_grad_norm, norm)
+        if self.config.max_grad_norm is not None:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.max_grad_norm, norm)
         nonfinite = ~(torch.isfinite(next(iter(totals.values()))) & torch.isfinite(norm))
         self.unchecked.append((step, nonfinite))
-        self.blocked = nonfinite if self.skip else self.blocked | nonfinite
+        self.blocked = nonfinite if self.config.on_nonfinite == "skip" else self.blocked | nonfinite
         for group, lr in zip(self.optimizer.param_groups, self.group_lrs, strict=True):
             group["lr"] = lr * lr_factor
         self._update()

@@ -54,17 +54,7 @@ class Trainer:
         self.evaluations = Evaluations(evaluators, context, steps=config.steps, every=config.evaluate_every)
         if batches.device.type == "cpu":
             reuse_freed_memory()
-        self.train_step = TrainStep(
-            task,
-            config.optimizer,
-            accumulate=config.accumulate,
-            precision=config.precision_on(batches.device),
-            compiled=config.compiles_on(batches.device),
-            whole_graph=config.compile is True and config.parallel == "ddp",  # FSDP2 gathers in between
-            max_grad_norm=config.max_grad_norm,
-            skip=config.on_nonfinite == "skip",
-            parallel=config.parallel,
-        )
+        self.train_step = TrainStep(task, config)
         self.step, self.stopped, self.started = 0, False, False
         self.skipped_batches = 0  # by rollbacks
         self.recoveries: list[int] = []  # steps skipped in a row, or those of rollbacks to one checkpoint
@@ -144,7 +134,7 @@ class Trainer:
         self.step += 1
         while (losses := self._attempt(batch, lr_factor)) is None:
             pass
-        return losses, self.train_step.peak_lr * lr_factor
+        return losses, config.optimizer.lr * lr_factor
 
     def _attempt(self, batch: Batch, lr_factor: float) -> dict[str, Scalar] | None:
         """Update the weights and return the losses; None after doubling `accumulate` for lack of memory."""
