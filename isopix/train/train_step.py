@@ -13,7 +13,6 @@ from isopix.train.config import TrainConfig
 from isopix.train.parallel import full, shard_like, strategy
 from isopix.train.tasks import Batch, TrainingTask
 
-NO_STATE = "no_state"  # the moment of a parameter without any
 LOSS = "the loss or its gradient"
 NUMBER = ":number"  # ends the names of moments that are numbers and no tensors
 
@@ -114,19 +113,12 @@ class TrainStep:
         return ""
 
     def state(self) -> dict[str, Tensor]:
-        """Return the optimizer's state by parameter: `<parameter>/<moment>`, sharded moments as they are.
-
-        Where some parameters have state, the others are named too, with an empty tensor as `NO_STATE`.
-        """
-        tensors: dict[str, Tensor] = {}
-        without: dict[str, Tensor] = {}
-        for name, parameter in self.task.module.named_parameters():
-            moments = self.optimizer.state.get(parameter, {})
-            saved = dict(_saved(moment, value) for moment, value in moments.items())
-            tensors |= {f"{name}/{moment}": value for moment, value in saved.items()}
-            if not moments and parameter.requires_grad:
-                without[f"{name}/{NO_STATE}"] = torch.empty(0)
-        return tensors | without if tensors else {}
+        """Return the optimizer's state by parameter: `<parameter>/<moment>`, sharded moments as they are."""
+        return dict(
+            _saved(f"{name}/{moment}", value)
+            for name, parameter in self.task.module.named_parameters()
+            for moment, value in self.optimizer.state.get(parameter, {}).items()
+        )
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `state` returned; ValueError for another shape, which a fused optimizer overruns."""
@@ -134,34 +126,26 @@ class TrainStep:
         self.unchecked.clear()
         self.optimizer.state.clear()
         parameters = dict(self.task.module.named_parameters())
-        trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
-        stateless = sorted(trained - {path.rpartition("/")[0] for path in tensors})
-        if tensors and stateless:
-            raise ValueError(f"the optimizer has no state of parameter '{stateless[0]}'")
         fused = bool(self.optimizer.param_groups[0].get("fused"))
         for path, value in tensors.items():
             name, _, moment = path.rpartition("/")
-            if name not in parameters:
-                raise ValueError(f"optimizer tensor '{path}' belongs to no parameter of this model")
             parameter = parameters[name]
             like = torch.tensor(0.0) if moment == "step" else parameter
-            if fused and moment != NO_STATE and (value.shape, value.dtype) != (like.shape, like.dtype):
+            if fused and (value.shape, value.dtype) != (like.shape, like.dtype):
                 given = f"{tuple(value.shape)} of {value.dtype}"
                 raise ValueError(
                     f"optimizer tensor '{path}' is {given}, not {tuple(like.shape)} of {like.dtype}"
                 )
             if moment.endswith(NUMBER):
                 self.optimizer.state[parameter][moment.removesuffix(NUMBER)] = value.item()
-            elif moment != NO_STATE:
+            else:
                 self.optimizer.state[parameter][moment] = shard_like(value, parameter)
 
 
-def _saved(moment: str, value: object) -> tuple[str, Tensor]:
+def _saved(path: str, value: object) -> tuple[str, Tensor]:
     if isinstance(value, Tensor):
-        return moment, value
+        return path, value
     if isinstance(value, bool | int | float):
         kind = torch.float64 if isinstance(value, float) else None
-        return f"{moment}{NUMBER}", torch.tensor(value, dtype=kind)
-    raise ValueError(
-        f"the optimizer keeps '{moment}' as {type(value).__name__}; allowed: tensors and numbers"
-    )
+        return f"{path}{NUMBER}", torch.tensor(value, dtype=kind)
+    raise ValueError(f"the optimizer keeps '{path}' as {type(value).__name__}; allowed: tensors and numbers")

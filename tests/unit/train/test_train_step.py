@@ -144,23 +144,12 @@ def test_a_resumed_optimizer_goes_on_as_one_that_was_not_stopped(cls: type, tmp_
     assert cls is not Momentum or set(counts[0]) == {4}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"network.head.project.weight/exp_avg": torch.zeros(1)}, "is .1,. of torch.float32, not"),
-        ({"other/exp_avg": torch.zeros(1)}, "belongs to no parameter"),
-    ],
-)
-def test_state_that_a_fused_optimizer_would_read_or_write_beyond_is_refused(
-    change: dict[str, torch.Tensor], message: str
-) -> None:
-    one, other = make_step(), make_step()
+def test_state_that_a_fused_optimizer_would_read_or_write_beyond_is_refused() -> None:
+    one = make_step()
     one(batch(one, 1), step=1, lr_factor=1.0)
-    with pytest.raises(ValueError, match=message):
-        other.load(one.state() | change)
-    few = {name: value for name, value in one.state().items() if "head.project" not in name}
-    with pytest.raises(ValueError, match=r"no state of parameter 'network.head.project.weight'"):
-        other.load(few)
+    short = {"network.head.project.weight/exp_avg": torch.zeros(1)}
+    with pytest.raises(ValueError, match=r"is \(1,\) of torch.float32, not"):
+        make_step().load(one.state() | short)
 
 
 def test_the_optimizer_is_the_papers_adam() -> None:
