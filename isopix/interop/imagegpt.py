@@ -140,9 +140,8 @@ def export_imagegpt(network: Network) -> ExportedModel:
 def _model_config(network: Network) -> dict[str, Any]:
     block = network.backbone.layers[0]  # all are of one kind
     mlp, norm = getattr(block, "mlp", None), getattr(block, "norm1", None)
-    if not (
-        isinstance(block, TransformerBlock) and isinstance(mlp, TwoLayerMLP) and isinstance(norm, nn.RMSNorm)
-    ):
+    is_transformer = isinstance(block, TransformerBlock) and isinstance(mlp, TwoLayerMLP)
+    if not (is_transformer and isinstance(norm, nn.RMSNorm) and norm.eps):
         raise ValueError(f"block {type(block).__name__} cannot be exported to ImageGPT")
     inner, width = mlp.up.weight.shape
     activations = {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())}
