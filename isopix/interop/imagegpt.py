@@ -138,11 +138,11 @@ def export_imagegpt(network: Network) -> ExportedModel:
 
 
 def _model_config(network: Network) -> dict[str, Any]:
-    block = network.backbone.layers[0]  # all are of one kind
-    mlp, norm = getattr(block, "mlp", None), getattr(block, "norm1", None)
-    is_transformer = isinstance(block, TransformerBlock) and isinstance(mlp, TwoLayerMLP)
-    if not (is_transformer and isinstance(norm, nn.RMSNorm) and norm.eps):
-        raise ValueError(f"block {type(block).__name__} cannot be exported to ImageGPT")
+    match network.backbone.layers[0]:  # all are of one kind
+        case TransformerBlock(mlp=TwoLayerMLP() as mlp, norm1=nn.RMSNorm(eps=float(epsilon))) as block:
+            pass
+        case other:
+            raise ValueError(f"block {type(other).__name__} cannot be exported to ImageGPT")
     inner, width = mlp.up.weight.shape
     activations = {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())}
     config = ImageGPTConfig(
@@ -154,7 +154,7 @@ def _model_config(network: Network) -> dict[str, Any]:
         n_head=block.attention.heads,
         n_inner=None if inner == EXPANSION * width else inner,
         activation_function=activations[mlp.activation],
-        layer_norm_epsilon=norm.eps,
+        layer_norm_epsilon=epsilon,
     )
     return {
         "architectures": ["ImageGPTForCausalImageModeling"],
