@@ -5,15 +5,15 @@ from typing import Any
 from cells import mean_std, read
 
 from isopix.recipes import published as tables
-from isopix.recipes.published import PublishedRow, Value
+from isopix.recipes.published import TableRow, Value
 
 
-def published(rows: tuple[PublishedRow, ...], method: str, data: str, column: str) -> str:
+def published(rows: tuple[TableRow, ...], method: str, data: str, column: str) -> str:
     """Format the number of a method on a dataset in a column of a published table."""
     row = next(each for each in rows if (each.method, each.data) == (method, data))
     value = row.cells[column]
-    if isinstance(value, str):
-        return value
+    if isinstance(value.value, str):
+        return value.value
     return f"{value.number:g}%" + ("" if value.std is None else f" ± {value.std:g}%")
 
 
@@ -22,7 +22,7 @@ def igpt_numbers() -> str:
     small, large = read("transfer-cifar10.json")["runs"]["ar"], read("cifar10-tiny-ar.json")
     bert = read("cifar10-tiny-bert.json")
     few = dict(zip(tables.NUM_LABELS, small["low_data"]["trained"], strict=True))
-    losses = ", ".join(f"{row.cells[tables.LOSS].number:g}" for row in tables.IGPT_FIGURE_3)  # type: ignore[union-attr]
+    losses = ", ".join(f"{row.cells[tables.LOSS].number:g}" for row in tables.IGPT_FIGURE_3)
     probe, finetuned = (
         published(rows, "iGPT-L", "cifar10", tables.ACCURACY)
         for rows in (tables.IGPT_TABLE_1, tables.IGPT_TABLE_3)
@@ -103,8 +103,8 @@ def vit_numbers() -> str:
     )
 
 
-def cell(value: Value | str) -> str:
-    return value if isinstance(value, str) else f"{value.number:g}%"
+def cell(found: Value) -> str:
+    return found.value if isinstance(found.value, str) else f"{found.value:g}%"
 
 
 def costs(prefix: str | tuple[str, ...]) -> str:

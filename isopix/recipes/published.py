@@ -5,23 +5,36 @@ numbers belong to 250 and 4,000 labels.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Value(NamedTuple):
-    """A number in the unit of its column, and its standard deviation over subsets, if there is one."""
+@dataclass(frozen=True)
+class Value:
+    """A number in the unit of its column, with its standard deviation if there is one, or a text."""
 
-    number: float
+    value: float | str
     std: float | None = None
 
+    @property
+    def number(self) -> float:
+        assert not isinstance(self.value, str), self.value
+        return self.value
 
-class PublishedRow(NamedTuple):
-    """The results of one method on one dataset, by column; `source` is for numbers outside the table."""
+
+@dataclass(frozen=True)
+class TableRow:
+    """The results of one method on one dataset, by column; cells that are not known are missing.
+
+    The `source` of published ones is where they stand if not in the table; `model` is of measured ones.
+    """
 
     method: str
     data: str
-    cells: Mapping[str, Value | str]
+    cells: Mapping[str, Value]
     source: str = ""
+    measured: bool = False
+    model: str = ""
 
 
 class PublishedTestLoss(NamedTuple):
@@ -35,13 +48,12 @@ class PublishedTestLoss(NamedTuple):
     step: int = 1_000_000
 
 
-def row(method: str, data: str, cells: Mapping[str, float | str], source: str = "") -> PublishedRow:
+def row(method: str, data: str, cells: Mapping[str, float | str], source: str = "") -> TableRow:
     """Return a row of numbers without deviations, and of text."""
-    values = {name: each if isinstance(each, str) else Value(each) for name, each in cells.items()}
-    return PublishedRow(method, data, values, source)
+    return TableRow(method, data, {name: Value(each) for name, each in cells.items()}, source)
 
 
-def single_column(rows: Mapping[str, Mapping[str, float]]) -> tuple[PublishedRow, ...]:
+def single_column(rows: Mapping[str, Mapping[str, float]]) -> tuple[TableRow, ...]:
     """Return the rows of a table of accuracies, given by dataset and method."""
     return tuple(
         row(method, data, {ACCURACY: number})
@@ -123,7 +135,7 @@ LOW_DATA: dict[str, dict[int, tuple[float, float]]] = {
 }
 IGPT_TABLE_4 = (
     *(
-        PublishedRow(method, "cifar10", {f"{count:,} labels": Value(*each) for count, each in errors.items()})
+        TableRow(method, "cifar10", {f"{count:,} labels": Value(*each) for count, each in errors.items()})
         for method, errors in LOW_DATA.items()
     ),
     row("iGPT-L, fine-tuned", "cifar10", {"40 labels": 57.9}, "section 4.7: 42.1 % accuracy"),

@@ -112,13 +112,11 @@ def _experiment(
     pretrain_data: Unlabeled,
     pretrained: Existing,
 ) -> "tuple[PaperProtocol, Setup]":
-    from isopix.studies.papers.protocol import find_protocol
-    from isopix.studies.papers.setup import Setup, absolute, existing_runs
+    from isopix.studies.papers.protocol import Setup, absolute, existing_runs, find_protocol
 
     where = absolute(data), absolute(pretrain_data)
     return find_protocol(name), Setup(scale, *where, tuple(settings), existing_runs(pretrained))
 
 
 if TYPE_CHECKING:
-    from isopix.studies.papers.protocol import PaperProtocol
-    from isopix.studies.papers.setup import Setup
+    from isopix.studies.papers.protocol import PaperProtocol, Setup

@@ -12,7 +12,7 @@ import pytest
 
 from isopix.studies.inductive_bias import run
 from isopix.studies.inductive_bias.results import StudyResult
-from isopix.studies.papers.setup import Setup
+from isopix.studies.papers.protocol import Setup
 from tests.smoke.conftest import Run, done
 
 WORDS = ["width=8", "batch_size=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]

@@ -12,17 +12,19 @@ from isopix.recipes import published as pub
 from isopix.recipes.published import Value
 from isopix.studies.papers.igpt_networks import igpt_finetune, igpt_network, igpt_probe, image_size_of
 from isopix.studies.papers.protocol import (
+    AUGMENT,
     Cell,
     MeasuredRow,
     Read,
     Record,
     Records,
+    Setup,
     accuracy_at,
     cells_of,
     low_data_error,
     protocol,
+    slug,
 )
-from isopix.studies.papers.setup import AUGMENT, Setup, slug
 from isopix.studies.papers.trials import Measure, network_cost
 
 SUBSETS = 5  # of the labels (section 4.7)
@@ -85,19 +87,13 @@ def draw_objectives(rows: Sequence[MeasuredRow], records: Records) -> tuple[Figu
     return curves.plot_accuracy_bars(bars), "Test accuracy; outlined: majority vote of five masks per image."
 
 
-def _fraction(value: Value | str | None) -> float | None:
-    return value.number / 100 if isinstance(value, Value) else None
+def _fraction(value: Value | None) -> float | None:
+    return None if value is None else value.number / 100
 
 
-@protocol(
-    "igpt.table1",
-    "Linear probes on CIFAR-10, CIFAR-100 and STL-10",
-    units=PERCENT,
-    published=pub.IGPT_TABLE_1,
-    note=REFIT_NOTE,
-)
+@protocol("igpt.table1", units=PERCENT, published=pub.IGPT_TABLE_1, note=REFIT_NOTE)
 def table1(setup: Setup) -> Sequence[MeasuredRow]:
-    """iGPT-L, probed by L-BFGS."""
+    """Linear probes on CIFAR-10, CIFAR-100 and STL-10."""
     return _probes(setup, {pub.ACCURACY: REFIT})
 
 
@@ -113,14 +109,13 @@ def _probes(setup: Setup, reads: dict[str, Read]) -> list[MeasuredRow]:
 
 @protocol(
     "igpt.table2",
-    "Linear probes on ImageNet",
     units={pub.IR: "", pub.PARAMETERS: "", pub.FEATURES: "", pub.ACCURACY: "%"},
     published=pub.IGPT_TABLE_2,
     note="SGD with momentum 0.9 and cosine decay, learning rates 30, 10, 3, ... (section 3.4). Five layers "
     "are concatenated around the best one.",
 )
 def table2(setup: Setup) -> Sequence[MeasuredRow]:
-    """All sizes and resolutions, and five layers of iGPT-XL."""
+    """Linear probes on ImageNet."""
     iterations = setup.choose(tiny=300, small=3000, paper=1_000_000)
     (data,), rows = setup.datasets("imagenet-1k"), list[MeasuredRow]()
     for name in ("igpt-s", "igpt-m", "igpt-l", "igpt-l-48", "igpt-xl"):
@@ -138,15 +133,9 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
     return rows
 
 
-@protocol(
-    "igpt.table3",
-    "Fine-tuning on CIFAR-10 and CIFAR-100",
-    units=PERCENT,
-    published=pub.IGPT_TABLE_3,
-    note=FINETUNE_NOTE,
-)
+@protocol("igpt.table3", units=PERCENT, published=pub.IGPT_TABLE_3, note=FINETUNE_NOTE)
 def table3(setup: Setup) -> Sequence[MeasuredRow]:
-    """iGPT-L, all weights."""
+    """Fine-tuning on CIFAR-10 and CIFAR-100."""
     large = igpt_network(setup, "igpt-l")
     return [
         MeasuredRow("iGPT-L", data, large, {pub.ACCURACY: Cell(igpt_finetune(setup, large, data), TUNED)})
@@ -156,14 +145,13 @@ def table3(setup: Setup) -> Sequence[MeasuredRow]:
 
 @protocol(
     "igpt.imagenet-finetuning",
-    "Fine-tuning on ImageNet (section 4.5)",
     units={pub.IR: "", pub.ACCURACY: "%"},
     published=pub.IGPT_IMAGENET_FINETUNING,
     note=f"{FINETUNE_NOTE} From scratch: the classification loss alone, with dropout 0.1 (the rate is our "
     "choice).",
 )
 def imagenet_finetuning(setup: Setup) -> Sequence[MeasuredRow]:
-    """iGPT-L at two resolutions, and from scratch."""
+    """Fine-tuning on ImageNet (section 4.5)."""
     (data,) = setup.datasets("imagenet-1k")
     large, larger = igpt_network(setup, "igpt-l"), igpt_network(setup, "igpt-l-48")
     scratch = setup.from_scratch("igpt-l-48-scratch", larger.recipe)
@@ -183,7 +171,6 @@ def imagenet_finetuning(setup: Setup) -> Sequence[MeasuredRow]:
 
 @protocol(
     "igpt.table4",
-    "Error with 40, 250 and 4,000 labels of CIFAR-10",
     units={f"{count:,} labels": "%" for count in pub.NUM_LABELS},
     published=pub.IGPT_TABLE_4,
     note="Logistic regression on the features of one layer: mean and standard deviation over five random "
@@ -191,7 +178,7 @@ def imagenet_finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     "penalty are selected on all validation images. The columns are labels of ten classes.",
 )
 def table4(setup: Setup) -> Sequence[MeasuredRow]:
-    """Linear probes with few labels, and fine-tuning with the fewest."""
+    """Error with 40, 250 and 4,000 labels of CIFAR-10."""
     (data,), large = setup.datasets("cifar10"), igpt_network(setup, "igpt-l")
     where, name = setup.probe_data(large, data), f"low-data-{large.name}-{slug(data)}"
     labels = {f"{count:,} labels": count // 10 for count in pub.NUM_LABELS}  # of each class
@@ -212,14 +199,13 @@ def table4(setup: Setup) -> Sequence[MeasuredRow]:
 
 @protocol(
     "igpt.figure2",
-    "Probe accuracy by layer",
     units={pub.BEST_LAYER: "%", pub.LAST_LAYER: "%", pub.DROP: "points"},
     published=pub.IGPT_FIGURE_2,
     note="The figure has no numbers in print; those of its text and of table 1 are shown.",
     draw=draw_layers,
 )
 def figure2(setup: Setup) -> Sequence[MeasuredRow]:
-    """iGPT-L, probed at every layer."""
+    """Probe accuracy by layer."""
 
     def drop(record: Record) -> Value | None:
         best, last = BEST(record), LAST(record)
@@ -230,7 +216,6 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
 
 @protocol(
     "igpt.figure3",
-    "Probe accuracy against validation loss during pre-training",
     units={pub.STEPS: "", pub.LOSS: "nats", pub.ACCURACY: "%"},
     published=pub.IGPT_FIGURE_3,
     note="The figure has no numbers in print; those of its models on ImageNet are shown. Measured accuracies "
@@ -239,7 +224,7 @@ def figure2(setup: Setup) -> Sequence[MeasuredRow]:
     draw=draw_loss_and_accuracy,
 )
 def figure3(setup: Setup) -> Sequence[MeasuredRow]:
-    """iGPT-S, M and L at five checkpoints."""
+    """Probe accuracy against validation loss during pre-training."""
     rows = []
     for name in ("igpt-s", "igpt-m", "igpt-l"):
         network = igpt_network(setup, name)
@@ -268,14 +253,13 @@ def at_checkpoint(multiple: int | None, value: Callable[[ProbePoint], float]) ->
 
 @protocol(
     "igpt.figure4",
-    "Autoregressive and BERT pre-training",
     units={pub.PROBE: "%", pub.PROBE_VOTE: "%", pub.FINETUNED: "%", pub.FINETUNED_VOTE: "%"},
     published=pub.IGPT_FIGURE_4,
     note=f"A single mask is the mean over five. {FINETUNE_NOTE}",
     draw=draw_objectives,
 )
 def figure4(setup: Setup) -> Sequence[MeasuredRow]:
-    """Probes and fine-tuning of iGPT-L with both objectives; BERT also with five masks per test image."""
+    """Autoregressive and BERT pre-training."""
     rows, of_one = list[MeasuredRow](), accuracy_at("metrics.ensemble.single_mask")
     for data in setup.datasets("cifar10", "imagenet-1k"):
         large, bert = igpt_network(setup, "igpt-l"), igpt_network(setup, "igpt-l-bert")

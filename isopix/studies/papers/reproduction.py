@@ -8,13 +8,12 @@ from typing import Any
 
 from isopix.core.config import from_dict, to_dict
 from isopix.core.text import printable_lines
-from isopix.recipes.published import Value
+from isopix.recipes.published import TableRow
 from isopix.runs.resume import check_same_settings, folder_of_runs
 from isopix.storage.atomic import read_json, replace_file, write_json
 from isopix.studies.page import PageFigure, write_page
-from isopix.studies.papers.protocol import MeasuredRow, PaperProtocol
-from isopix.studies.papers.results import ReproductionResult, TableCell, TableRow, TrialState
-from isopix.studies.papers.setup import Setup
+from isopix.studies.papers.protocol import MeasuredRow, PaperProtocol, Records, Setup
+from isopix.studies.papers.results import ReproductionResult, TrialState
 from isopix.studies.papers.trials import Pretrain, ProtocolTrial, RunVerb
 
 
@@ -89,12 +88,7 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Reproduc
     folder.mkdir(exist_ok=True)
     page = folder / "report.html"
     published = [
-        TableRow(
-            row.method,
-            row.data,
-            f"published ({row.source})" if row.source else "published",
-            {name: _cell(cell) for name, cell in row.cells.items()},
-        )
+        replace(row, source=f"published ({row.source})" if row.source else "published")
         for row in protocol.published
     ]
     result = ReproductionResult(
@@ -104,7 +98,7 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Reproduc
         statement=_statement(setup, rows),
         note=protocol.note,
         units=protocol.units,
-        rows=(*published, *(_measured(row, row.values(records), setup.scale) for row in rows)),
+        rows=(*published, *(_measured(row, records, setup.scale) for row in rows)),
         trials={name: reproduction.state(trial) for name, trial in trials.items()},
     ).saved(page)
     markdown = "\n\n".join([result.tables()[0].markdown(), result.statement, result.note])
@@ -137,16 +131,12 @@ def _model(network: Pretrain) -> str:
     return f"{text}{train.steps:,} steps of {train.batch_size} images of {Path(data.source).name}"
 
 
-def _measured(row: MeasuredRow, values: Mapping[str, Value | str | None], scale: str) -> TableRow:
+def _measured(row: MeasuredRow, records: Records, scale: str) -> TableRow:
     return TableRow(
         row.method if scale == "paper" else f"{row.method}, scale {scale}",
         Path(row.data).name,
+        {name: value for name, value in row.values(records).items() if value is not None},
         f"measured, scale {scale}",
-        {name: _cell(value) for name, value in values.items() if value is not None},
         measured=True,
         model=_model(row.network),
     )
-
-
-def _cell(value: Value | str) -> TableCell:
-    return TableCell(value) if isinstance(value, str) else TableCell(value.number, value.std)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from isopix.core.table import Table
+from isopix.recipes.published import TableRow
 from isopix.storage.result import Result
 
 DECIMALS = {"nats": 4}  # by unit; 1 for all others
@@ -19,35 +20,6 @@ class TrialState:
     reason: str = ""  # of a failure
     record: str = ""
     selection: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class TableCell:
-    """A number with its standard deviation, if there is one, or a text."""
-
-    value: float | str
-    std: float | None = None
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A row of the table; cells that were not measured or published are missing."""
-
-    method: str
-    data: str
-    source: str
-    cells: Mapping[str, TableCell]
-    measured: bool = False
-    model: str = ""
-
-    def text(self, column: str, unit: str) -> str:
-        """Return `68.6`, `26.8 ± 1.5`, a text, or nothing; published numbers keep all their decimals."""
-        cell = self.cells.get(column)
-        if cell is None or isinstance(cell.value, str):
-            return "" if cell is None else str(cell.value)
-        numbers = [each for each in (cell.value, cell.std) if each is not None]
-        decimals = DECIMALS.get(unit, 1)
-        return " ± ".join(f"{each:.{decimals}f}" if self.measured else f"{each}" for each in numbers)
 
 
 class ReproductionResult(Result):
@@ -65,7 +37,7 @@ class ReproductionResult(Result):
     def tables(self) -> list[Table]:
         columns = [f"{name}, {unit}" if unit else name for name, unit in self.units.items()]
         rows = [
-            [row.method, row.data, *(row.text(name, unit) for name, unit in self.units.items()), row.source]
+            [row.method, row.data, *(_text(row, name, unit) for name, unit in self.units.items()), row.source]
             for row in self.rows
         ]
         return [
@@ -123,6 +95,16 @@ class ReproductionPlan(Result):
     def notes(self) -> list[str]:
         text = f"total: {self.hours:,.3g} hours of one A100 at {self.mfu:.0%} of its bf16 peak"
         return [f"{text}; searches that end early take less, probes and evaluations are not counted"]
+
+
+def _text(row: TableRow, column: str, unit: str) -> str:
+    """Return `68.6`, `26.8 ± 1.5`, a text, or nothing; published numbers keep all their decimals."""
+    cell = row.cells.get(column)
+    if cell is None or isinstance(cell.value, str):
+        return "" if cell is None else str(cell.value)
+    numbers = [each for each in (cell.value, cell.std) if each is not None]
+    decimals = DECIMALS.get(unit, 1)
+    return " ± ".join(f"{each:.{decimals}f}" if row.measured else f"{each}" for each in numbers)
 
 
 def _state(trial: TrialState) -> tuple[str, str, str]:

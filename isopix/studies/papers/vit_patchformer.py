@@ -11,12 +11,13 @@ from isopix.studies.papers.protocol import (
     MeasuredRow,
     Read,
     Record,
+    Setup,
     accuracy_at,
     cells_of,
     low_data_error,
     protocol,
+    slug,
 )
-from isopix.studies.papers.setup import Setup, slug
 from isopix.studies.papers.trials import FineTune, Measure, Pretrain
 
 ACCURACY = "accuracy"
@@ -54,7 +55,6 @@ def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
 
 @protocol(
     "vit.finetuning",
-    "Fine-tuning on ImageNet at 384 pixels",
     units={ACCURACY: "%"},
     published=published.VIT_SELF_SUPERVISED,
     note="SGD with momentum 0.9, batch size 512, cosine decay, no weight decay, gradients clipped at norm 1, "
@@ -63,7 +63,7 @@ def _finetune(setup: Setup, network: Pretrain, data: str) -> FineTune:
     "with other settings than here.",
 )
 def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
-    """A pre-trained network, and an untrained one with the same settings."""
+    """Fine-tuning on ImageNet at 384 pixels."""
     (data,), recipe = setup.datasets("imagenet-1k"), _recipe(setup)
     networks = {
         "masked patch prediction": setup.network("vit", recipe),
@@ -78,7 +78,6 @@ def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
 
 @protocol(
     "vit.few-shot",
-    "Linear few-shot accuracy",
     units=FEW_SHOT,
     published=(),
     note="Least squares with an L2 penalty from frozen representations of a few images per class to targets "
@@ -87,7 +86,7 @@ def finetuning(setup: Setup) -> Sequence[MeasuredRow]:
     "standard deviation over five random draws.",
 )
 def few_shot(setup: Setup) -> Sequence[MeasuredRow]:
-    """Ridge regression from the class token, and the same of an untrained network and of raw pixels."""
+    """Linear few-shot accuracy."""
     network, (data,) = setup.network("vit", _recipe(setup)), setup.datasets("imagenet-1k")
     options = {"labels": list(SHOTS), "subsets": SUBSETS, "method": "ridge", "pool": "first"}
     options["layer"] = network.recipe.model.depth
@@ -136,25 +135,13 @@ def _patchformer_rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:
     return [MeasuredRow("PatchFormer", data, network, cells)]
 
 
-@protocol(
-    "patchformer.table1",
-    "Top-1 accuracy with 1, 10 and 20 % of the labels",
-    units=PERCENT,
-    published=published.PATCHFORMER_TOP_1,
-    note=PATCHFORMER_NOTE,
-)
+@protocol("patchformer.table1", units=PERCENT, published=published.PATCHFORMER_TOP_1, note=PATCHFORMER_NOTE)
 def top_1(setup: Setup) -> Sequence[MeasuredRow]:
-    """Fine-tuned PatchFormers."""
+    """Top-1 accuracy with 1, 10 and 20 % of the labels."""
     return _patchformer_rows(setup, accuracy_at("metrics.accuracy"))
 
 
-@protocol(
-    "patchformer.table2",
-    "Top-5 accuracy with 1, 10 and 20 % of the labels",
-    units=PERCENT,
-    published=published.PATCHFORMER_TOP_5,
-    note=PATCHFORMER_NOTE,
-)
+@protocol("patchformer.table2", units=PERCENT, published=published.PATCHFORMER_TOP_5, note=PATCHFORMER_NOTE)
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:
-    """The same runs as in table 1."""
+    """Top-5 accuracy with 1, 10 and 20 % of the labels."""
     return _patchformer_rows(setup, accuracy_at("metrics.top5_accuracy"))

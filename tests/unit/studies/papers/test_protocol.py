@@ -8,9 +8,8 @@ import pytest
 from isopix.recipes.published import Value
 from isopix.studies.papers import igpt, vit_patchformer
 from isopix.studies.papers.igpt_networks import igpt_network
-from isopix.studies.papers.protocol import find_protocol, protocols
+from isopix.studies.papers.protocol import Setup, find_protocol, protocols
 from isopix.studies.papers.reproduction import Reproduction
-from isopix.studies.papers.setup import Setup
 from isopix.studies.papers.trials import FineTune
 from isopix.train.optim import SGD, AdamW, WarmupCosineSchedule
 from tests.unit.studies.papers.fakes import FakeVerbs

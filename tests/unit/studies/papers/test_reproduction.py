@@ -9,12 +9,12 @@ import pytest
 
 from isopix.recipes import igpt
 from isopix.recipes.cost import recipe_cost
+from isopix.recipes.published import TableRow, Value
 from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import read_json
-from isopix.studies.papers.protocol import find_protocol
+from isopix.studies.papers.protocol import Setup, find_protocol
 from isopix.studies.papers.reproduction import Reproduction, write_table
-from isopix.studies.papers.results import ReproductionResult, TableCell, TableRow
-from isopix.studies.papers.setup import Setup
+from isopix.studies.papers.results import ReproductionResult
 from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, kept_weights
 from tests.unit.studies.papers.fakes import FakeVerbs
 
@@ -118,7 +118,8 @@ def measured(path: Path) -> list[Any]:
     with Reproduction.create(path, SETUP) as found:
         result = write_table(TABLE, found)
     assert ReproductionResult.read(result.path) == result
-    return [row.text("accuracy", "%") for row in result.rows if row.measured]
+    shown = zip(result.rows, result.tables()[0].rows, strict=True)
+    return [cells[2] for row, cells in shown if row.measured]
 
 
 def test_after_a_kill_finished_trials_are_not_repeated(tmp_path: Path) -> None:
@@ -188,6 +189,8 @@ def test_a_measured_row_names_its_scale_model_and_data(tmp_path: Path) -> None:
 
 
 def test_published_numbers_keep_their_decimals() -> None:
-    row = TableRow("", "", "", {"x": TableCell(2.08951)})
-    assert (row.text("x", "nats"), replace(row, measured=True).text("x", "nats")) == ("2.08951", "2.0895")
-    assert replace(row, measured=True).text("x", "%") == "2.1"
+    row = TableRow("", "", {"loss": Value(2.08951), "accuracy": Value(64.03)})
+    texts = dict.fromkeys(("protocol", "experiment", "scale", "statement", "note"), "")
+    units, rows = {"loss": "nats", "accuracy": "%"}, (row, replace(row, measured=True))
+    (table, _) = ReproductionResult(**texts, units=units, rows=rows, trials={}).tables()
+    assert [cells[2:4] for cells in table.rows] == [["2.08951", "64.03"], ["2.0895", "64.0"]]
