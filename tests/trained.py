@@ -11,7 +11,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.start import InitialWeights
-from isopix.runs.training import RunStatus
+from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from isopix.data.batches import Batches
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs import checkpoint_writer
+from isopix.runs import state
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import fit_codec
 from isopix.runs.resume import resume_run
@@ -138,7 +138,7 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             assert ready.wait(20)
         save(folder, *content)
 
-    monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", save_later)
+    monkeypatch.setattr(state.checkpoint, "save_checkpoint", save_later)
     return ready
 
 
@@ -178,7 +178,7 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
         if record["step"] == 5:
             assert failed.wait(20)
 
-    monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", fail)
+    monkeypatch.setattr(state.checkpoint, "save_checkpoint", fail)
     recipe = registry.resolve("igpt.digits", settings=[*SAVING, "async_save=true"]).recipe
     with pytest.raises(RuntimeError, match="the disk is full"):
         train(recipe, tmp_path / "run", observer=RunObserver(record=watch))

@@ -14,7 +14,7 @@ from isopix.runs import pretrain as running
 from isopix.runs.load import load_run
 from isopix.runs.resume import finetune_and_refit
 from isopix.runs.start import prepare_finetune
-from isopix.runs.training import RunStatus
+from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
