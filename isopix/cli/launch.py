@@ -90,22 +90,18 @@ def _launch(count: int) -> NoReturn:
         try:
             elastic_launch(config, sys.executable)("-m", "isopix", *sys.argv[1:])
         except SignalException as stopped:
-            _warn_of_stop(stop_file)
+            if stop_file.exists():
+                warn(stop_file.read_text())
             received = Signals(stopped.sigval)
             sys.exit(128 + received if received is Signals.SIGINT else STOPPED)
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
             if failure.exitcode < 0:  # else it has said why
                 warn(f"isopix: rank {rank} was ended by {Signals(-failure.exitcode).name}")
-            elif rank == 0:
-                _warn_of_stop(stop_file)
+            elif rank == 0 and stop_file.exists():
+                warn(stop_file.read_text())
             sys.exit(max(1, failure.exitcode))
     sys.exit(0)
-
-
-def _warn_of_stop(file: Path) -> None:
-    if file.exists():
-        warn(file.read_text())
 
 
 def check_command(name: str) -> None:

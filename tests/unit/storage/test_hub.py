@@ -27,9 +27,7 @@ def test_a_missing_folder_like_a_hub_name_is_neither(monkeypatch: pytest.MonkeyP
     not_found = type("RepositoryNotFoundError", (Exception,), {})  # as in huggingface_hub
     gated = type("GatedRepoError", (not_found,), {})
     library(monkeypatch, snapshot_download=Mock(side_effect=gated("401 Client Error. (Request ID: 1)")))
-    with pytest.raises(
-        ValueError, match=r"^'runs/digts' is neither a run folder nor a model that .*401"
-    ):
+    with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model that .*401"):
         isopix.load("runs/digts")
 
 
