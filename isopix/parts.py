@@ -31,7 +31,6 @@ convolutions and embeddings are initialized to N(0, 0.02^2) and 0; all others ke
 set.
 """
 
-import isopix.analysis.run  # noqa: F401  registers the package's own
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
 from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
 from isopix.core.random import generator
@@ -73,84 +72,21 @@ from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluator, EvaluatorSpec, Metrics
 from isopix.train.optim import OptimizerSpec, ScheduleSpec
 
-__all__ = [
-    "MLP",
-    "Analysis",
-    "AnalysisInput",
-    "Attention",
-    "AugmentationSpec",
-    "Block",
-    "BlockSpec",
-    "Categorical",
-    "Codec",
-    "CodecSpec",
-    "Codes",
-    "Components",
-    "Constant",
-    "DataConfig",
-    "Draw",
-    "EvaluationContext",
-    "Evaluator",
-    "EvaluatorSpec",
-    "Figure",
-    "FittedProbe",
-    "Glorot",
-    "Grid",
-    "HeadSpec",
-    "ImageDataset",
-    "Images",
-    "InitScheme",
-    "InitTable",
-    "Inputs",
-    "Labels",
-    "LayerNormSpec",
-    "Likelihood",
-    "Logits",
-    "LossMask",
-    "MLPSpec",
-    "Mask",
-    "MaskSpec",
-    "Masking",
-    "MaskingSpec",
-    "Metrics",
-    "ModelSpec",
-    "Network",
-    "Norm",
-    "NormSpec",
-    "Normal",
-    "Numbers",
-    "ObjectiveSpec",
-    "Ones",
-    "OptimizerSpec",
-    "Part",
-    "PatchAugmentSpec",
-    "PositionEmbedding",
-    "PositionEmbeddingSpec",
-    "PositionIndices",
-    "PretrainModel",
-    "ProbeMethod",
-    "ProbeProblem",
-    "RMSNormSpec",
-    "Recipe",
-    "Scalar",
-    "ScheduleSpec",
-    "SelectedTokens",
-    "StatelessCodecSpec",
-    "Stem",
-    "StemSpec",
-    "Table",
-    "Tokens",
-    "TrainConfig",
-    "TrainingBatch",
-    "Uniform",
-    "ZeroMaskingSpec",
-    "Zeros",
-    "figure_style",
-    "generator",
-    "image_source",
-    "kinds",
-    "new_figure",
-    "nouns",
-    "recipe",
-    "register",
-]
+__all__ = ["Part", "Recipe", "generator", "kinds", "nouns", "recipe", "register"]
+__all__ += ["Codes", "Grid", "Images", "Labels", "Logits", "LossMask", "Mask", "PositionIndices", "Scalar"]
+__all__ += ["SelectedTokens", "Tokens"]
+__all__ += ["Codec", "CodecSpec", "StatelessCodecSpec"]
+__all__ += ["AugmentationSpec", "DataConfig", "ImageDataset", "PatchAugmentSpec"]
+__all__ += ["ModelSpec", "Network", "PositionEmbedding", "PositionEmbeddingSpec"]
+__all__ += ["Components", "Inputs", "Stem", "StemSpec"]
+__all__ += ["Attention", "Block", "BlockSpec"]
+__all__ += ["MLP", "LayerNormSpec", "MLPSpec", "Norm", "NormSpec", "RMSNormSpec"]
+__all__ += ["Categorical", "HeadSpec", "Likelihood"]
+__all__ += ["Constant", "Draw", "Glorot", "InitScheme", "InitTable", "Normal", "Ones", "Uniform", "Zeros"]
+__all__ += ["MaskSpec", "Masking", "MaskingSpec", "ZeroMaskingSpec"]
+__all__ += ["ObjectiveSpec", "PretrainModel", "TrainingBatch"]
+__all__ += ["OptimizerSpec", "ScheduleSpec", "TrainConfig"]
+__all__ += ["EvaluationContext", "Evaluator", "EvaluatorSpec", "Metrics"]
+__all__ += ["FittedProbe", "ProbeMethod", "ProbeProblem"]
+__all__ += ["Analysis", "AnalysisInput", "Figure", "Numbers", "Table", "figure_style", "image_source"]
+__all__ += ["new_figure"]

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from isopix.cli.output import open_console
-from isopix.core.progress import print_line, show_progress_on
+from isopix.core.progress import print_line, show_progress
 from isopix.core.registry import load_plugin
 from isopix.core.table import Table
 from isopix.core.text import printable
@@ -73,7 +73,7 @@ class _PrintMessages(logging.Handler):
 
 logging.getLogger("isopix").setLevel(logging.INFO)
 logging.getLogger("isopix").handlers = [_PrintMessages()]
-show_progress_on(next((each for each in (console, error_console) if each.is_terminal), error_console))
+show_progress(next((each for each in (console, error_console) if each.is_terminal), error_console))
 
 
 def show_json(values: Mapping[str, Any]) -> None:

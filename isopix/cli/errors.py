@@ -4,14 +4,11 @@ import importlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
-from typing import Any, Literal, get_args, get_origin
 
 from cyclopts import CycloptsError
 from cyclopts.argument import Argument
 from cyclopts.exceptions import (
-    CoercionError,
     MissingArgumentError,
-    RepeatArgumentError,
     UnknownCommandError,
     UnknownOptionError,
     UnusedCliTokensError,
@@ -37,12 +34,11 @@ SYNONYMS = {
     "output-dir": "out",
     "temp": "temperature",
 }
-EXPECTED: dict[Any, str] = {int: "must be an integer", float: "must be a number", bool: "takes no value"}
 
 
 @singledispatch
 def format_error(error: CycloptsError) -> str:
-    """Return the error as one line."""
+    """Return the error as one line, in the words of cyclopts where ours say no more."""
     return " ".join(str(error).split())
 
 
@@ -74,20 +70,12 @@ def _(error: UnknownOptionError) -> str:
 
 
 @format_error.register
-def _(error: CoercionError) -> str:
-    assert error.token
-    assert error.argument
-    kind = error.target_type
-    choices = ", ".join(map(str, get_args(kind) if get_origin(kind) is Literal else [kind]))
-    given = f"{error.token.keyword or _name(error.argument)} is '{error.token.value}'"
-    return f"{given}; it {EXPECTED.get(kind, f'must be one of {choices}')}"
-
-
-@format_error.register
 def _(error: MissingArgumentError) -> str:
     assert error.argument
     if error.keyword is None:
-        return f"missing {_name(error.argument)}; see: {_command(error)} --help"
+        name = error.argument.name
+        shown = name.lstrip("-").upper() if _positional(error.argument) else name
+        return f"missing {shown}; see: {_command(error)} --help"
     count, _ = error.argument.token_count()
     return f"{error.keyword} needs {'a value' if count == 1 else f'{count} values'}"
 
@@ -96,11 +84,6 @@ def _(error: MissingArgumentError) -> str:
 def _(error: UnusedCliTokensError) -> str:
     assert error.unused_tokens
     return f"unexpected argument '{error.unused_tokens[0]}'; see: {_command(error)} --help"
-
-
-@format_error.register
-def _(error: RepeatArgumentError) -> str:
-    return f"{error.token.keyword} is given more than once"
 
 
 def with_option_names(message: str, parameters: Iterable[str]) -> str:
@@ -132,10 +115,6 @@ def _command(error: CycloptsError) -> str:
 
 def _positional(argument: Argument) -> bool:
     return argument.field_info.is_positional
-
-
-def _name(argument: Argument) -> str:
-    return argument.name.lstrip("-").upper() if _positional(argument) else argument.name
 
 
 def _suggestion(given: str, names: Iterable[str], similarity: float = SIMILARITY) -> str:

@@ -12,7 +12,7 @@ import PIL
 import torch
 
 from isopix.core import choices, ranks
-from isopix.core.device_specs import DEVICE_SPECS, SPEC_BY_DRIVER_NAME
+from isopix.core.device_specs import DEVICE_SPECS
 
 Precision = choices.Precision
 DeviceLike = str | torch.device
@@ -88,7 +88,8 @@ def gpu_uuid(device: torch.device) -> str:
 
 def spec_name(device: torch.device) -> str | None:
     """Return the name in `DEVICE_SPECS` of a device, or None if it has none."""
-    return SPEC_BY_DRIVER_NAME.get(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+    driver = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    return next((name for name, spec in DEVICE_SPECS.items() if driver in spec.drivers), None)
 
 
 def peak_flops(device: torch.device, precision: Precision) -> float | None:
@@ -99,9 +100,7 @@ def peak_flops(device: torch.device, precision: Precision) -> float | None:
 
 def peak_flops_by_device(precision: Precision) -> dict[str, float]:
     """Return the data-sheet FLOP/s at this precision by device name."""
-    peaks = {
-        name: device.bf16 if precision == "bf16" else device.fp32 for name, device in DEVICE_SPECS.items()
-    }
+    peaks = {name: spec.bf16 if precision == "bf16" else spec.fp32 for name, spec in DEVICE_SPECS.items()}
     return {name: peak for name, peak in peaks.items() if peak is not None}
 
 
@@ -139,16 +138,6 @@ def synchronize(device: torch.device) -> None:
     """Wait for queued work, so that elapsed time can be measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def has_cuda() -> bool:
-    """Return whether PyTorch can use a GPU of NVIDIA or AMD."""
-    return torch.cuda.is_available()
-
-
-def cuda_build() -> str | None:
-    """Return the version of CUDA that PyTorch is built for; None for a build without it."""
-    return torch.version.cuda
 
 
 def nvidia_driver() -> str | None:

@@ -1,7 +1,5 @@
 """Progress of long steps: a bar on a terminal and in a notebook, a line every few seconds elsewhere."""
 
-import abc
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,29 +19,31 @@ CountDone = Callable[[int], None]  # called with the number of items done
 DELAY = 0.5  # seconds after which a step has a bar
 
 
-class ProgressBar(abc.ABC):
-    """What shows progress. A `live` bar changes in place; others print lines, `interval` seconds apart."""
+class ProgressBar:
+    """Shows progress by lines, `interval` seconds apart; a `live` bar changes in place instead."""
 
-    live, interval = True, 0.1
+    live, interval = False, 10.0
 
     def __init__(self, console: Console):
         self.console = console
 
-    @abc.abstractmethod
     def show(self, description: str, done: int, total: int | None, text: str) -> None:
         """Show that so many items of a total are done, and a text; without a total, only that it goes on."""
+        self.say(f"{description}  {text}")
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
         print_line(self.console, line)
 
     def close(self) -> None:
-        """End the bar."""
+        """Let a live bar disappear."""
         return
 
 
 class TerminalBar(ProgressBar):
     """A bar on a terminal, with the elapsed time."""
+
+    live, interval = True, 0.1
 
     def __init__(self, console: Console):
         super().__init__(console)
@@ -59,19 +59,10 @@ class TerminalBar(ProgressBar):
         self.bar.stop()
 
 
-class Lines(ProgressBar):
-    """Lines in a file or a pipe."""
-
-    live, interval = False, 10.0
-
-    def show(self, description: str, done: int, total: int | None, text: str) -> None:
-        self.say(f"{description}  {text}")
-
-
 class NotebookBar(ProgressBar):
     """A bar in the output of a notebook's cell; that of rich needs ipywidgets."""
 
-    interval = 0.2
+    live, interval = True, 0.2
     handle: Any = None
 
     def show(self, description: str, done: int, total: int | None, text: str) -> None:
@@ -93,44 +84,40 @@ class NotebookBar(ProgressBar):
 
 
 class _Process:
-    """The console on which this process shows progress, None for none; `decided` once somebody has chosen."""
+    """The console on which this process shows progress, or False; None until somebody has chosen."""
 
-    console: Console | None = None
-    decided = False
-
-
-def show_progress(shown: bool = True) -> None:
-    """Show progress bars on standard error from now on, or none; notebooks show them without this call."""
-    console = Console(stderr=not _in_notebook(), force_jupyter=False, highlight=False)
-    show_progress_on(console if shown else None)
+    console: Console | bool | None = None
 
 
-def show_progress_on(console: Console | None) -> None:
-    """Show progress on a console from now on; None for none."""
-    _Process.console, _Process.decided = console, True
+def show_progress(shown: bool | Console = True) -> None:
+    """Show progress bars on standard error from now on, on a console, or not at all.
+
+    Notebooks show them without this call.
+    """
+    default = Console(stderr=not _in_notebook(), force_jupyter=False, highlight=False)
+    _Process.console = default if shown is True else shown
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Show no progress inside."""
-    before = _Process.console, _Process.decided
-    show_progress_on(None)
+    before, _Process.console = _Process.console, False
     try:
         yield
     finally:
-        _Process.console, _Process.decided = before
+        _Process.console = before
 
 
 def open_bar() -> ProgressBar | None:
     """Return a new bar; None where progress is not shown, as in ranks other than 0."""
-    if not _Process.decided and _in_notebook():
+    if _Process.console is None and _in_notebook():
         show_progress()
     console = _Process.console
-    if console is None or ranks.rank() > 0:
+    if not isinstance(console, Console) or ranks.rank() > 0:
         return None
     if _in_notebook():
         return NotebookBar(console)
-    return TerminalBar(console) if console.is_terminal else Lines(console)
+    return TerminalBar(console) if console.is_terminal else ProgressBar(console)
 
 
 def announce(line: str) -> None:
@@ -192,6 +179,4 @@ def print_line(console: Console, line: str) -> None:
 
 
 def _in_notebook() -> bool:
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
+    return Console().is_jupyter

@@ -1,6 +1,7 @@
 """Image datasets: from data settings to training, validation and test images at the model's resolution."""
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,11 +16,18 @@ from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import CachedSource, StoreChoice, cached_source
 from isopix.data.copies import distinct_splits
-from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import Crop, PreprocessConfig, Resample
 from isopix.data.results import BadFile
-from isopix.data.sources.base import SPLIT_NAMES, ReadOptions, Source, SplitName, find_reader
+from isopix.data.sources.base import (
+    SPLIT_NAMES,
+    ReadOptions,
+    Source,
+    SplitName,
+    find_reader,
+    joined,
+    remember_source,
+)
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
 from isopix.storage.cache import default_cache
@@ -184,6 +192,24 @@ def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], S
     """Return what reads the source of these settings; the cache, if any, keeps the hashes of its files."""
     index = None if cache is None else cache / FILE_INDEX
     return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index))
+
+
+def image_names(config: DataConfig, split: Split) -> list[str]:
+    """Return the name of each image as its source has it: a file's path, empty if not known."""
+    if split.rows is None:
+        return [""] * len(split)
+    source = joined([*open_source(config, default_cache())().splits.values()])
+    if len(split) and int(split.rows.max()) >= source.num_images:
+        raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
+    return [source.image_name(row) for row in split.rows.tolist()]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return the names of images as seen from the folder that all are in, if there is one."""
+    folders = {os.path.split(each)[0] for each in names}
+    is_mixed = len({each.startswith(os.sep) for each in folders}) != 1  # or there are none
+    folder = "" if is_mixed else os.path.commonpath(folders)
+    return [each if folder in ("", os.sep) else os.path.relpath(each, folder) for each in names]
 
 
 def preprocess_config(config: DataConfig) -> PreprocessConfig:

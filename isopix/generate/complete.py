@@ -13,7 +13,7 @@ from isopix.core.progress import track
 from isopix.core.text import short_repr
 from isopix.core.types import Images, Mask
 from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
-from isopix.generate.filling import Filled, fill_in_passes, fill_raster
+from isopix.generate.filling import fill_in_passes, fill_raster
 from isopix.generate.mask import PixelMask, hidden_pixels
 from isopix.generate.sample import (
     Stream,
@@ -87,9 +87,11 @@ def complete_images(
     given all that is visible. Completion j of image i is a function of `seed`, i and j. `batch_size`
     completions are computed at a time, by default as many as the free memory allows.
     """
-    found, each = [], prompt.samples_per_image
+    found, each, raster = [], prompt.samples_per_image, model.objective.can_sample
     with report_memory(f"{len(prompt.images) * each:,} images; sample fewer"), sampling_mode(model, sampling):
-        size = batch_size or _batch_size(model, sampling)
+        size = batch_size or (
+            images_at_once(model.network, sampling.precision) if raster else images_per_forward(model.network)
+        )
         parts = [
             (images, samples)
             for images in range_batches(len(prompt.images), max(1, size // each))
@@ -99,8 +101,8 @@ def complete_images(
             for number, part in enumerate(parts):
                 for step in _steps(model, prompt, *part, sampling=sampling, passes=passes, seed=seed):
                     count(round(100 * (number + step.done / step.total) / len(parts)))
-                found.append((_pictures(model, prompt, part[0], step).cpu(), _log_likelihood(step)))
-    images, log_likelihood = (_by_image(torch.cat(each_part), each) for each_part in zip(*found, strict=True))
+                found.append((step.images.flatten(0, 1), step.log_likelihood.flatten()))
+    images, log_likelihood = (_by_image(torch.cat(part), each) for part in zip(*found, strict=True))
     mask = hidden_pixels(prompt.hidden, prompt.images)
     return Completions(images, log_likelihood, mask, likelihood_kind(model))
 
@@ -114,18 +116,14 @@ def completion_steps(
     seed: int = 0,
 ) -> Iterator[PartialCompletions]:
     """Yield `complete_images` as they are made: after each row, or each pass of a masked model."""
-    each, every = prompt.samples_per_image, range(len(prompt.images))
-    steps = _steps(model, prompt, every, range(each), sampling=sampling, passes=passes, seed=seed)
+    parts = range(len(prompt.images)), range(prompt.samples_per_image)
+    steps = _steps(model, prompt, *parts, sampling=sampling, passes=passes, seed=seed)
     while True:
         with report_memory("these completions; complete fewer"), sampling_mode(model, sampling):
             step = next(steps, None)  # between two steps, the caller computes as it likes
-            if step is None:
-                return
-            images = _pictures(model, prompt, every, step)
-            remaining = hidden_pixels(step.remaining, images)
-            images = images.masked_fill(remaining[:, None], GRAY)
-            parts = (images.cpu(), remaining.cpu(), _log_likelihood(step))
-        yield PartialCompletions(step.done, step.total, *(_by_image(part, each) for part in parts))
+        if step is None:
+            return
+        yield step
 
 
 def _steps(
@@ -137,47 +135,38 @@ def _steps(
     sampling: SamplingConfig,
     passes: Passes,
     seed: int,
-) -> Iterator[Filled]:
+) -> Iterator[PartialCompletions]:
+    """Yield the completions of these numbers of a batch of images, on the CPU."""
     require(model, "complete")
-    device = model.network.device
-    images, hidden = (each[batch.start : batch.stop].to(device) for each in (prompt.images, prompt.hidden))
+    network, raster = model.network, model.objective.can_sample
+    images, hidden = (part[batch.start : batch.stop].to(network.device) for part in prompt[:2])
     streams: list[Stream] = [(seed, f"complete/{sample}", image) for image in batch for sample in samples]
-    if not model.objective.can_sample:
-        if sampling.compile:
-            raise ValueError("only autoregressive models are compiled for sampling; this one is masked")
-        return fill_in_passes(model, images, hidden, streams=streams, sampling=sampling, passes=passes)
-    if passes != DEFAULT_PASSES:
+    if raster and passes != DEFAULT_PASSES:
         raise ValueError(
             "only masked models have an order and iterations; an autoregressive model samples in raster order"
         )
-    return fill_raster(model, images, hidden, streams=streams, sampling=sampling)
-
-
-def _pictures(model: PretrainModel, prompt: Prompt, batch: range, step: Filled) -> Images:
-    network = model.network
-    decoded = network.codec.decode(step.codes)
-    if model.objective.can_sample:
-        return decoded  # it reads decoded codes everywhere
-    each = len(decoded) // len(batch)
-    images, hidden = (
-        part[batch.start : batch.stop].to(network.device).repeat_interleave(each, 0)
-        for part in (prompt.images, prompt.hidden)
-    )
-    return torch.where(hidden_pixels(hidden, images)[:, None], decoded, network.visible_pixels(images))
+    if sampling.compile and not raster:
+        raise ValueError("only autoregressive models are compiled for sampling; this one is masked")
+    if raster:
+        steps = fill_raster(model, images, hidden, streams=streams, sampling=sampling)
+    else:
+        steps = fill_in_passes(model, images, hidden, streams=streams, sampling=sampling, passes=passes)
+    each, known = len(samples), network.visible_pixels(images)[:, None]
+    hidden_here = hidden_pixels(hidden, images)[:, None, None]
+    for step in steps:
+        decoded = network.codec.decode(step.codes)
+        made, remaining = (
+            _by_image(part, each) for part in (decoded, hidden_pixels(step.remaining, decoded))
+        )
+        if not raster:  # an autoregressive model reads decoded codes everywhere
+            made = torch.where(hidden_here, made, known)
+        made = made.masked_fill(remaining[:, :, None], GRAY)
+        log_likelihood = _by_image(step.log_probs.detach().cpu().double().flatten(1).sum(1), each)
+        yield PartialCompletions(step.done, step.total, made.cpu(), remaining.cpu(), log_likelihood)
 
 
 def _by_image(values: Tensor, each: int) -> Tensor:
     return rearrange(values, "(b each) ... -> b each ...", each=each)
-
-
-def _log_likelihood(step: Filled) -> Float64[Tensor, " _"]:
-    return step.log_probs.detach().cpu().double().flatten(1).sum(1)
-
-
-def _batch_size(model: PretrainModel, sampling: SamplingConfig) -> int:
-    if model.objective.can_sample:
-        return images_at_once(model.network, sampling.precision)
-    return images_per_forward(model.network)
 
 
 class Reconstruction(NamedTuple):

@@ -13,7 +13,6 @@ import torch
 from einops import reduce, repeat
 from jaxtyping import Bool
 from numpy.typing import NDArray
-from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 
 from isopix.codecs.base import Codec
@@ -25,6 +24,7 @@ from isopix.core.types import Images, Mask
 from isopix.data.decode import read_mask
 from isopix.data.preprocess import crop_box
 from isopix.objectives.masks import MaskSpec, exact_ratio_mask
+from isopix.objectives.visible_baselines import nearest_visible
 
 PixelShape = Bool[Tensor, "H W"]
 PixelMask = Bool[Tensor, "B H W"]
@@ -66,12 +66,12 @@ def completion_mask(mask: MaskLike, codec: Codec, count: int, *, seed: int = 0) 
     cropped at their center to the images' aspect ratio, and resized. Random masks of image i are a function
     of `seed` and i. Raises ValueError for anything else, and for a mask that hides nothing or everything.
     """
-    hidden = torch.zeros(count, codec.grid.positions, 1, dtype=torch.bool)
+    hidden, side = torch.zeros(count, codec.grid.positions, 1, dtype=torch.bool), codec.patch_size
     for source in _sources(mask, codec):
         if isinstance(source, MaskSpec):
             hidden = hidden | _drawn(source, codec, count, seed)
         elif len(source) in (1, count):
-            hidden = hidden | _touched_positions(source, codec)
+            hidden = hidden | reduce(source, "b (h p) (w q) -> b (h w) 1", "any", p=side, q=side)
         else:
             raise ValueError(f"mask has {len(source)} masks for {count} images; allowed: 1 or {count}")
     for image, own in enumerate(hidden):
@@ -122,19 +122,9 @@ def hidden_pixels(hidden: Mask, images: Images) -> PixelMask:
 
 def nearest_visible_pixels(images: Images, hidden: PixelMask) -> Images:
     """Return images whose hidden pixels are as the nearest visible one, if any: no learning."""
-    filled = images.cpu().clone()
-    for image, mask in zip(filled, hidden.cpu(), strict=True):
-        if not mask.all():
-            places = distance_transform_edt(mask.numpy(), return_distances=False, return_indices=True)
-            row, col = torch.from_numpy(places).long()
-            image[:] = image[:, row, col]
-    return filled
-
-
-def _touched_positions(pixels: Bool[Tensor, "_ H W"], codec: Codec) -> Mask:
-    side = codec.patch_size
-    touched = reduce(pixels.to(torch.uint8), "b (h p) (w q) -> b (h w) 1", "max", p=side, q=side)
-    return touched.bool()
+    given = images.cpu()
+    found = nearest_visible(given.int(), ~hidden.cpu()[:, None])
+    return torch.where(found < 0, given, found).to(torch.uint8)
 
 
 def _drawn(policy: MaskSpec, codec: Codec, count: int, seed: int) -> Mask:

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import fft
 from scipy.ndimage import distance_transform_edt
 from torch import Tensor
@@ -26,19 +26,19 @@ class NearestVisible(PairBaseline):
     name = "nearest visible"
 
     def context(self, batch: MaskedCodes) -> CodeMap:
-        return nearest_visible(batch)
+        return nearest_visible(batch.codes, batch.visible)
 
 
-def nearest_visible(batch: MaskedCodes) -> CodeMap:
+def nearest_visible(codes: CodeMap, visible: Bool[Tensor, "B _ R S"]) -> CodeMap:
     """Return the nearest visible code of the same image and channel; -1 where none is visible."""
-    found = torch.full_like(batch.codes, -1)
-    for codes, visible, nearest in zip(batch.codes, batch.visible, found, strict=True):
-        equal = bool((visible == visible[0]).all())  # one search for all channels
-        for channels, seen in [(slice(None), visible[0])] if equal else enumerate(visible):
-            if seen.any():
-                places = distance_transform_edt(~seen.numpy(), return_distances=False, return_indices=True)
-                row, col = torch.from_numpy(places).long()
-                nearest[channels] = codes[channels, row, col]
+    found = torch.full_like(codes, -1)
+    for own, seen, nearest in zip(codes, visible, found, strict=True):
+        equal = bool((seen == seen[0]).all())  # one search for all channels
+        for channels, places in [(slice(None), seen[0])] if equal else enumerate(seen):
+            if places.any():
+                indices = distance_transform_edt(~places.numpy(), return_distances=False, return_indices=True)
+                row, col = torch.from_numpy(indices).long()
+                nearest[channels] = own[channels, row, col]
     return found
 
 
@@ -116,7 +116,7 @@ def _own_by_pairs(batch: MaskedCodes) -> CodeValues:
 
 def exact_matches(batch: MaskedCodes, modes: Sequence[int]) -> dict[str, float]:
     """Return the fractions of codes in the loss that equal the nearest visible code, and the mode."""
-    predictions = {"nearest visible": nearest_visible(batch)}
+    predictions = {"nearest visible": nearest_visible(batch.codes, batch.visible)}
     if modes:
         predictions["most frequent value"] = torch.tensor(modes)[:, None, None].expand_as(batch.codes)
     return {

@@ -162,7 +162,7 @@ def _command(training: Sequence[object], count: int) -> str:
 
 
 def _parse_devices(text: str, precision: Precision, own_device: str | None) -> tuple[str, int]:
-    known = {_plain(name): name for name in peak_flops_by_device(precision) if DEVICE_SPECS[name].is_gpu}
+    known = {_plain(name): name for name in peak_flops_by_device(precision) if DEVICE_SPECS[name].drivers}
     found = DEVICES.fullmatch(text.strip())
     name = _plain(found[2] or own_device or "") if found else ""
     if not found or name not in known:

@@ -9,8 +9,7 @@ import gradio as gr
 import numpy as np
 from PIL import Image
 
-from isopix.generate.mask import MaskLike
-from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, hidden_part, image_of, pixels_of
+from isopix.studio.run import SHAPES, ChosenImage, OpenedRun, Pixels, image_of, pixels_of
 from isopix.studio.views import note_html, problem_html
 
 CANVAS = 320  # pixels, the longer side of the picture that is painted on
@@ -34,11 +33,6 @@ def enlarged(pixels: Pixels) -> Pixels:
     scale = CANVAS / max(height, width)
     size = (round(width * scale), round(height * scale))
     return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.NEAREST))
-
-
-def mask_of(run: OpenedRun, editor: Any, shape: str) -> MaskLike:
-    """Return what is hidden, from the values of the components."""
-    return hidden_part(shape, (editor or {}).get("layers") or (), run.size)
 
 
 def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[], None]]:
@@ -66,20 +60,19 @@ def build_image_panel(runs: Sequence[OpenedRun]) -> tuple[ImagePanel, Callable[[
     )
     gr.HTML(note_html(first.note), padding=False)
     file = gr.File(label="Your own image: drop a file", height=120, elem_id="file")
-    pointer = gr.Image(render=False, **POINTER, value=picture)
+    pointer = gr.Image(
+        picture,
+        label="Click a pixel",
+        interactive=False,
+        buttons=[],
+        format="png",
+        height=CANVAS,
+        elem_id="pointer",
+        elem_classes="pixelated",
+        render=False,
+    )
     panel = ImagePanel(run, chosen, editor, shape, pointer)
     return panel, lambda: _connect({each.name: each for each in runs}, panel, (message, gallery, file))
-
-
-POINTER: dict[str, Any] = {
-    "label": "Click a pixel",
-    "interactive": False,
-    "buttons": [],
-    "format": "png",
-    "height": CANVAS,
-    "elem_id": "pointer",
-    "elem_classes": "pixelated",
-}
 
 
 def _editor(run: OpenedRun, picture: Pixels | None) -> Any:

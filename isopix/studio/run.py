@@ -1,26 +1,26 @@
 """A run as the page uses it: its model, its test images, what it can do, and what is hidden of an image."""
 
 import os
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from isopix.analysis.attention import require_attention
-from isopix.analysis.likelihood import require_scores
+from isopix.analysis.scores import require_scores
 from isopix.core.device import DeviceLike
 from isopix.core.types import AnyNumber, Images
 from isopix.generate.mask import MaskLike
 from isopix.pretrained.images import DataLike, select_split
 from isopix.pretrained.model import PretrainedModel
 from isopix.pretrained.run import load_network, run_folder
+from isopix.probing.features import extract_features
 from isopix.probing.splits import Features
 from isopix.runs.load import LoadedRun
 
@@ -54,8 +54,6 @@ class OpenedRun:
     model: PretrainedModel
     images: Images
     note: str
-    features: Features | None = None  # of all layers of the test images, computed when they are needed
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def loaded(self) -> LoadedRun:
@@ -64,6 +62,11 @@ class OpenedRun:
     @property
     def size(self) -> tuple[int, int]:
         return self.model.network.codec.image_size
+
+    @cached_property
+    def features(self) -> Features:
+        """The features of all layers of the test images, [L+1 B D]; computed once."""
+        return extract_features(self.model.network, self.images)
 
     def label(self) -> str:
         rows, cols = self.size
@@ -127,14 +130,11 @@ def image_of(run: OpenedRun, chosen: ChosenImage | None) -> Images:
     return run.model.preprocess([chosen.content])
 
 
-def hidden_part(shape: str, layers: Sequence[NDArray[np.uint8]], size: tuple[int, int]) -> MaskLike:
-    """Return the mask of a shape, or bool [H W] of what is painted on `layers`, RGBA at any scale."""
+def hidden_part(shape: str, editor: Mapping[str, Any] | None) -> MaskLike:
+    """Return the mask of a shape, or bool [H W] of what is painted on the editor's RGBA layers, enlarged."""
     if shape != PAINTED:
         return SHAPES[shape]
-    painted = torch.zeros(size, dtype=torch.bool)
-    for layer in layers:
-        alpha = torch.from_numpy(np.ascontiguousarray(layer[..., 3])).float()
-        painted |= F.adaptive_max_pool2d(alpha[None], size)[0] > 0
+    painted = np.any([layer[..., 3] for layer in (editor or {}).get("layers") or ()], 0)
     if not painted.any():
         raise ValueError("nothing is painted yet: paint over a part of the image, or choose a shape to hide")
-    return painted
+    return np.asarray(painted)

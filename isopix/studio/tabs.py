@@ -7,8 +7,8 @@ from typing import Any, get_args
 import gradio as gr
 
 from isopix.generate.config import Order, Passes
-from isopix.studio.panel import ImagePanel, mask_of
-from isopix.studio.run import Ability, ChosenImage, OpenedRun, image_of
+from isopix.studio.panel import ImagePanel
+from isopix.studio.run import Ability, ChosenImage, OpenedRun, hidden_part, image_of
 from isopix.studio.views import (
     attention_tiles,
     completion_frames,
@@ -101,8 +101,8 @@ def _completed(
     for run in runs:
         title, shown = run.name if len(runs) > 1 else "", ""
         try:
-            frames = completion_frames(run, image_of(run, chosen), mask_of(run, editor, shape), settings)
-            for frame in frames:
+            image = image_of(run, chosen)
+            for frame in completion_frames(run, image, hidden_part(shape, editor), settings):
                 step = f"step {frame.done:,} of {frame.total:,}"
                 note = note_html(frame.note if frame.done == frame.total else step)
                 shown = tiles_html(frame.tiles, title=title) + note

@@ -13,25 +13,17 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.analysis.attention import attention_from
-from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
-from isopix.analysis.scores import score_images
+from isopix.analysis.scores import ScoreConfig, code_nats, score_images, surprise_maps
 from isopix.core.text import printable
 from isopix.core.types import Images
-from isopix.generate.complete import GRAY, PartialCompletions, likelihood_kind
-from isopix.generate.mask import (
-    LATER_PIXELS,
-    MaskLike,
-    PixelMask,
-    completion_mask,
-    hidden_pixels,
-    later_known,
-)
+from isopix.generate.complete import GRAY, likelihood_kind
+from isopix.generate.mask import LATER_PIXELS, MaskLike, completion_mask, hidden_pixels, later_known
+from isopix.generate.results import LIKELIHOODS
 from isopix.plots.images import overlay_maps, png_bytes
 from isopix.pretrained.feature_extractor import inference
 from isopix.probing.features import extract_features
-from isopix.probing.splits import Features
 from isopix.studio.run import OpenedRun, Pixels, pixels_of
 
 
@@ -76,14 +68,6 @@ def escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
-MEANING = {
-    "raster": "Below each picture: its log-likelihood, the sum over the hidden codes of "
-    "ln p(code | codes before it).",
-    "path": "Below each picture: the log-probability of the path taken, the sum over the hidden codes of "
-    "ln p(code | visible codes and those of earlier passes).",
-}
-
-
 class CompletionFrame(NamedTuple):
     """Pictures after `done` of `total` rows or passes."""
 
@@ -96,31 +80,22 @@ class CompletionFrame(NamedTuple):
 def completion_frames(
     run: OpenedRun, image: Images, mask: MaskLike, settings: Mapping[str, Any]
 ) -> Iterator[CompletionFrame]:
-    """Yield pictures of `PretrainedModel.complete_steps`; wrong settings raise ValueError at once."""
+    """Yield pictures of `PretrainedModel.complete_steps`. Raises ValueError for wrong settings."""
     run.model.require("complete")
-    codec, raster = run.model.network.codec, run.loaded.recipe.objective.can_sample
-    hidden = hidden_pixels(completion_mask(mask, codec, 1, seed=settings.get("seed", 0)), image)
+    network, raster = run.model.network, run.loaded.recipe.objective.can_sample
+    hidden = hidden_pixels(completion_mask(mask, network.codec, 1, seed=settings.get("seed", 0)), image)
     given = {name: settings[name] for name in settings if not (raster and name in ("order", "iterations"))}
-    steps = run.model.complete_steps(image, mask=mask, **given)
-    note = MEANING[likelihood_kind(run.loaded.model)]
-    if raster and later_known(hidden, codec):
+    note = f"{LIKELIHOODS[likelihood_kind(run.loaded.model)]}, below each picture."
+    if raster and later_known(hidden, network.codec):
         note = f"{note} Note: {LATER_PIXELS}."
-    return _frames([Tile(pixels_of(image), "original"), _visible_tile(run, image, hidden)], steps, note)
-
-
-def _frames(given: list[Tile], steps: Iterator[PartialCompletions], note: str) -> Iterator[CompletionFrame]:
-    for step in steps:
+    seen = network.visible_pixels(image.to(network.device)).cpu().masked_fill(hidden[:, None], GRAY)
+    tiles = [Tile(pixels_of(image), "original"), Tile(pixels_of(seen), "visible part")]
+    for step in run.model.complete_steps(image, mask=mask, **given):
         made = [
-            Tile(pixels_of(image[None]), _format_nats(nats) if step.done == step.total else "")
-            for image, nats in zip(step.images[0], step.log_likelihood[0], strict=True)
+            Tile(pixels_of(each[None]), _format_nats(nats) if step.done == step.total else "")
+            for each, nats in zip(step.images[0], step.log_likelihood[0], strict=True)
         ]
-        yield CompletionFrame([*given, *made], step.done, step.total, note)
-
-
-def _visible_tile(run: OpenedRun, image: Images, hidden: PixelMask) -> Tile:
-    network = run.model.network
-    seen = network.visible_pixels(image.to(network.device)).cpu()
-    return Tile(pixels_of(seen.masked_fill(hidden[:, None], GRAY)), "visible part")
+        yield CompletionFrame([*tiles, *made], step.done, step.total, note)
 
 
 def _format_nats(nats: Tensor) -> str:
@@ -138,7 +113,7 @@ def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | No
     if len(others) < 2:
         raise ValueError(f"there are no images to compare with; {run.note}")
     query = extract_features(run.model.network, image)[layer]
-    points = torch.cat([query, gallery_features(run)[layer][others]])
+    points = torch.cat([query, run.features[layer][others]])
     count = min(NUM_NEIGHBORS, len(others))
     found = nearest_neighbors(points, num_neighbors=count, threshold=NO_PAIRS, device=torch.device("cpu"))
     tiles = [Tile(pixels_of(image), "this image")]
@@ -146,14 +121,6 @@ def neighbor_tiles(run: OpenedRun, image: Images, layer: int, *, index: int | No
         picture = pixels_of(run.images[others[place - 1]][None])
         tiles.append(Tile(picture, f"similarity {similarity:.2f}".replace("-", "\N{MINUS SIGN}")))
     return tiles
-
-
-def gallery_features(run: OpenedRun) -> Features:
-    """Return the features of all layers of the test images, [L+1 B D]; computed once."""
-    with run.lock:
-        if run.features is None:
-            run.features = extract_features(run.model.network, run.images)
-        return run.features
 
 
 def attention_tiles(run: OpenedRun, image: Images, row: int, col: int) -> list[Tile]:

@@ -169,9 +169,9 @@ def _device_checks(device: DeviceLike) -> Iterator[Check]:
         action = "pip uninstall torchvision, or install the version for this torch"
         yield _check("torchvision", f"breaks transformers, as it cannot be imported: {error}", failed=action)
     yield _check("device", hardware.describe_device(chosen))
-    driver, build = hardware.nvidia_driver(), hardware.cuda_build()
+    driver, build = hardware.nvidia_driver(), torch.version.cuda
     found = f"driver {driver or 'none'}, torch is built for {f'CUDA {build}' if build else 'the CPU'}"
-    unused = driver and not hardware.has_cuda()
+    unused = driver and hardware.select_device().type != "cuda"
     yield _check("cuda", found, warning="install a build of torch for CUDA of this driver" if unused else "")
     yield _check("threads", f"{torch.get_num_threads()} of {hardware.available_cores()} cores")
     yield _check("precision", hardware.native_precision(chosen))

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from isopix.cli.main import main
 from isopix.core import progress
-from isopix.core.progress import Lines
+from isopix.core.progress import ProgressBar
 from isopix.plots import style
 from isopix.probing import low_data, probe
 from isopix.probing.base import ProbeMethod
@@ -66,7 +66,7 @@ def isopix(
         monkeypatch.chdir(request.getfixturevalue("folder"))
     else:
         request.getfixturevalue("workplace")
-    monkeypatch.setattr(Lines, "interval", 1e9)  # a slow machine writes no lines of progress
+    monkeypatch.setattr(ProgressBar, "interval", 1e9)  # a slow machine writes no lines of progress
 
     def call(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["isopix", *words])

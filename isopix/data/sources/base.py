@@ -3,29 +3,31 @@
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isopix.core import choices
-from isopix.core.text import did_you_mean, similar_paths
+from isopix.core.text import command_line, did_you_mean, similar_paths
 from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
+from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
+from isopix.storage.provenance import hash_bytes
 
 SplitName = choices.SplitName
 
 Files = Mapping[SplitName, Sequence[Path]]
-T = TypeVar("T", bound=Mapping[SplitName, Any])
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
-# Names of splits in folder and file names.
+# Words for splits in the names of folders and files.
 SPLIT_ALIASES: dict[str, SplitName] = {
     "train": "train",
     "validation": "validation",
@@ -33,7 +35,7 @@ SPLIT_ALIASES: dict[str, SplitName] = {
     "val": "validation",
     "test": "test",
 }
-SPLIT_PREFIX = re.compile(rf"({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")
+SPLIT_WORD = re.compile(rf"(?:.*[-_.])?({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")  # the last of several
 
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
 MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
@@ -129,22 +131,45 @@ def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
     return sorted(found)
 
 
+def split_of(name: str) -> SplitName | None:
+    """Return the split whose word a name has, set off by `-`, `_` or `.`; None if it has none."""
+    match = SPLIT_WORD.match(name)
+    return SPLIT_ALIASES[match[1]] if match else None
+
+
 def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
     """Return a file as the training split, or files below a folder by the split in their path."""
     found: dict[SplitName, list[Path]] = {}
     unnamed: list[Path] = []
     for file in files_below(path, name):
-        words = [SPLIT_PREFIX.match(piece) for piece in file.relative_to(path).parts]
-        word = next((match[1] for match in words if match), None)
-        (found.setdefault(SPLIT_ALIASES[word], []) if word else unnamed).append(file)
-    return require_train(found or {"train": unnamed}, path)
+        splits = map(split_of, file.relative_to(path).parts)
+        split = next((each for each in splits if each is not None), None)
+        (found.setdefault(split, []) if split else unnamed).append(file)
+    require_train(found or {"train": unnamed}, path)
+    return found or {"train": unnamed}
 
 
-def require_train(files: T, folder: Path) -> T:
-    """Return the files or folders of each split. Raises ValueError if none is train."""
-    if "train" not in files:
-        raise ValueError(f"folder {folder} has no split train, only {', '.join(sorted(files)) or 'others'}")
-    return files
+def require_train(splits: Collection[SplitName], folder: Path) -> None:
+    """Raise ValueError if none of the splits of a folder is train."""
+    if "train" not in splits:
+        raise ValueError(f"folder {folder} has no split train, only {', '.join(sorted(splits)) or 'others'}")
+
+
+def source_of_files(
+    path: Path,
+    files: Iterable[Path],
+    splits: Mapping[SplitName, SourceSplit],
+    classes: Iterable[str],
+    options: ReadOptions,
+    outside: Iterable[Path] = (),
+) -> Source:
+    """Return the source of splits that were read from files below a path, and from others `outside` of it."""
+    root = path if path.is_dir() else path.parent
+    names = [each.relative_to(root).as_posix() for each in files]
+    names += [os.path.relpath(each, root.resolve()) for each in outside]
+    title = path.resolve().name if path.is_dir() else path.resolve().stem
+    source = Source(title, splits, (), hash_names(root, names, options.index))
+    return with_class_names(source, classes)
 
 
 def joined(parts: Sequence[SourceSplit], where: str = "") -> SourceSplit:
@@ -201,3 +226,40 @@ def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     note = f"labels of dataset '{source.name}' are {numbers}; each is a class of that name"
     classes = tuple(map(str, ids.tolist()))
     return replace(source, splits=splits, classes=classes, label_note=note if len(ids) <= largest else "")
+
+
+def remember_source(source: str) -> None:
+    """Add a path to the list of those that this user has read, if it can be written."""
+    if not is_known_source(source):
+        with suppress(OSError, RuntimeError):  # there is no home folder
+            _known_sources().parent.mkdir(parents=True, exist_ok=True)
+            with _known_sources().open("a") as file:
+                file.write(f"{_path_hash(source)}\n")
+
+
+def require_known_source(source: str) -> None:
+    """Raise ValueError if the source of a run is an existing path that this user has not read before.
+
+    So no run folder of another has local data read unasked.
+    """
+    if Path(source).expanduser().exists() and not is_known_source(source):
+        option = command_line("--data", source).removeprefix("isopix ")
+        raise ValueError(
+            f"this run was trained on {source}, which you have not used before; to read it, give {option}"
+        )
+
+
+def is_known_source(source: str) -> bool:
+    """Return whether a source is the name of a dataset, or a path that this user has read."""
+    with suppress(OSError, ValueError, RuntimeError):
+        return source in DATASETS or _path_hash(source) in _known_sources().read_text().split()
+    return False
+
+
+def _path_hash(source: str) -> str:
+    return hash_bytes(os.fsencode(Path(source).expanduser().resolve()))
+
+
+def _known_sources() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "isopix" / "known-sources"

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from isopix.analysis.inductive_biases import uniform_receptive_field
-from isopix.analysis.similarity import (
+from isopix.analysis.embeddings import (
     LevelSimilarity,
     continuous_similarity,
     fourier_similarity,
     one_hot_similarity,
 )
+from isopix.analysis.inductive_biases import uniform_receptive_field
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.pool import Pool
@@ -23,7 +23,7 @@ from isopix.plots.biases import ForestRow, Mark, compare_inductive_biases, plot_
 from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.images import reconstruction_grid
 from isopix.plots.study import MeanStd, PoolResults, TrialGroup
-from isopix.plots.study_marks import block_order, display_name
+from isopix.plots.style import block_order, display_name
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS
 from isopix.studies.inductive_bias.measure import Example
 from isopix.studies.inductive_bias.results import Architecture, Trial

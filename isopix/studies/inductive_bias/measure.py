@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from isopix.analysis.color_error import color_error
+from isopix.analysis.embeddings import LevelSimilarity, embedding_similarity
 from isopix.analysis.inductive_biases import ReceptiveField, measure_inductive_biases
-from isopix.analysis.similarity import LevelSimilarity, embedding_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset

@@ -8,7 +8,7 @@ from rich.console import Console
 
 import isopix
 from isopix.core import progress
-from isopix.core.progress import show_progress_on, track
+from isopix.core.progress import show_progress, track
 from isopix.train.display import TrainingDisplay
 
 RECORD = {"kind": "train", "step": 10, "images": 100, "loss_nats": 2.0, "images_per_second": 50.0}
@@ -19,21 +19,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress._Process, "console", None)
-    monkeypatch.setattr(progress._Process, "decided", False)
     return now
 
 
 @pytest.fixture
 def pipe() -> io.StringIO:
     written = io.StringIO()
-    show_progress_on(Console(file=written, width=20))
+    show_progress(Console(file=written, width=20))
     return written
 
 
 @pytest.fixture
 def terminal() -> io.StringIO:
     written = io.StringIO()
-    show_progress_on(Console(file=written, force_terminal=True, width=100))
+    show_progress(Console(file=written, force_terminal=True, width=100))
     return written
 
 

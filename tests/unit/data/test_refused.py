@@ -74,7 +74,6 @@ REFUSED: list[tuple[Content, str]] = [
         "column 'label' of labels cannot be read",
     ),
     ({"train-0.parquet": table(3), "train-1.parquet": table(3, image="x")}, "1.parquet has other columns"),
-    ({"dataset_dict.json": b'{"splits": ["test"]}', "test/state.json": b'{"_data_files": []}'}, "only test"),
     (_samples(("a.png", b""), ("a.jpg", b"")), "sample 'a' has 2 images: png, jpg; allowed: one"),
     (_samples(("a.png", b""), ("a.cls", b"cat")), "file 'a.cls' cannot be read: invalid literal for int()"),
     (_samples(("a.png", b""), ("a.json", b"[" * 10**5)), "file 'a.json' cannot be read"),

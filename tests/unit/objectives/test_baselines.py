@@ -159,7 +159,7 @@ def test_the_mean_of_the_histogram_is_the_mean_of_visible_levels_by_distance() -
 
 def test_the_nearest_visible_code_is_at_the_smallest_distance() -> None:
     batch = some_codes()
-    found = nearest_visible(batch)
+    found = nearest_visible(batch.codes, batch.visible)
     for image, channel, row, col in product(range(3), range(2), range(6), range(7)):
         seen = batch.visible[image, channel].nonzero().tolist()
         least = min(math.dist(each, (row, col)) for each in seen)

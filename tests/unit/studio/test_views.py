@@ -93,11 +93,9 @@ def test_a_seed_gives_the_pictures_of_the_command(
 def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun]) -> None:
     layer = np.zeros((400, 400, 4), dtype=np.uint8)
     layer[110:140, 260:301, 3] = 255  # rows 2, columns 5 to 6 of 8
-    mask = hidden_part(PAINTED, [layer], (8, 8))
+    mask, run = hidden_part(PAINTED, {"layers": [layer]}), opened["bert"]
     expected = torch.zeros(8, 8, dtype=torch.bool)
     expected[2, 5:7] = True
-    assert torch.equal(torch.as_tensor(mask), expected)
-    run = opened["bert"]
     frames = list(completion_frames(run, run.images[:1], mask, {"each": 1}))
     assert frames[-1].total == 2  # positions, each a pass of its own
     changed = (frames[-1].tiles[2].pixels != frames[-1].tiles[1].pixels).any(-1)
@@ -106,8 +104,9 @@ def test_what_is_painted_is_hidden(opened: dict[str, OpenedRun]) -> None:
 
 def test_an_empty_canvas_is_refused() -> None:
     layer = np.zeros((40, 40, 4), dtype=np.uint8)
-    assert "nothing is painted yet" in refusal(lambda: hidden_part(PAINTED, [layer], (8, 8)))
-    assert hidden_part("Lower half", [layer], (8, 8)) == "half"
+    for editor in ({"layers": [layer]}, None):
+        assert "nothing is painted yet" in refusal(hidden_part, PAINTED, editor)
+    assert hidden_part("Lower half", {"layers": [layer]}) == "half"
 
 
 def test_an_autoregressive_model_says_that_it_does_not_see_later_pixels(

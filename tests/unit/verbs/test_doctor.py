@@ -37,8 +37,7 @@ def test_what_is_broken_is_named_with_what_to_do(tmp_path: Path, monkeypatch: py
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path / "file" / "cache"))
     monkeypatch.setattr(hardware, "nvidia_driver", lambda: "550.54")
-    monkeypatch.setattr(hardware, "has_cuda", lambda: False)
-    monkeypatch.setattr(hardware, "cuda_build", lambda: None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     found = doctor()
     assert (found.ok, found.failure) == (False, "broken: torchvision, cache")
     assert found.notes() == [
