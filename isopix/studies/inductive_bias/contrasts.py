@@ -159,7 +159,8 @@ def _above_baselines(evidence: StudyEvidence, block: str, depth: int | None) -> 
     def gain(name: str) -> Mean:
         def read(trial: Trial) -> list[Term] | None:
             baseline = trial.probes[evidence.pool].baselines.get(name)
-            return minus(evidence.accuracy(trial), baseline and [evidence.accuracy_of(baseline)])
+            known = None if baseline is None else [evidence.accuracy_of(baseline)]
+            return minus(evidence.accuracy(trial), known)
 
         return evidence.mean((each.architecture for each in own), evidence.reading(lambda kind: [kind], read))
 

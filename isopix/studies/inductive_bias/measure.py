@@ -116,7 +116,7 @@ def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> d
         return evaluate_probe(splits, method, CONFIG, device=device)
 
     def probe_pool(together: FeatureSplits, pool: int) -> EvaluatedProbe:
-        return probe(together.map(lambda split: split.map(lambda each: each.split(widths, -1)[pool])))
+        return probe(together.map(lambda split: split.map(lambda each: torch.split(each, widths, -1)[pool])))
 
     def probe_components(fitted: PixelComponents) -> ProbedLayers:
         return _probed_layers(probe(_splits(data, lambda images: fitted.project(raw_pixels(images)))))
