@@ -70,14 +70,14 @@ def raising(error: BaseException):
 
 
 def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isopix.runs.processes.train_recipe", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("isopix.runs.resume.train_recipe", raising(KeyboardInterrupt()))
     refused(isopix("pretrain", "igpt.digits", "--out", "my run"), "interrupted", code=130)
 
     def interrupted(*_: object, **__: object) -> None:
         Path("my run/checkpoints/step-00000025").mkdir(parents=True)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isopix.runs.processes.train_recipe", interrupted)
+    monkeypatch.setattr("isopix.runs.resume.train_recipe", interrupted)
     message = "interrupted; last checkpoint: {}/checkpoints/step-00000025; resume with: isopix {}"
     answer = isopix("pretrain", "igpt.digits", "--out", "my run")
     refused(answer, message.format("my run", "resume 'my run'"), code=130)
