@@ -154,7 +154,7 @@ class FileImages:
     def packed(self, device: torch.device) -> "FileImages":
         """Return a copy of these decoded images on the device, in their order, in one file without gaps."""
         pixels = torch.empty(int(self.sizes.sum()), dtype=torch.uint8, device=device)
-        for image, place in zip(self.images(), pixels.split(self.sizes.tolist()), strict=True):
+        for image, place in zip(self.images(), torch.split(pixels, self.sizes.tolist()), strict=True):
             place.copy_(torch.from_numpy(image).flatten())
         rows = self.sizes.cumsum(0) - self.sizes
         return replace(self, files=(pixels,), numbers=torch.zeros_like(self.numbers), rows=rows)
