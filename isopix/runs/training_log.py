@@ -16,11 +16,10 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.loggers import RunLogger
 from isopix.storage.log import RunLog, read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.baselines import measure_baselines
 from isopix.train.config import TrainConfig
-from isopix.train.display import TrainingDisplay
-from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss
+from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss, measure_baselines
 from isopix.train.stopping import DivergedError, DivergenceDetector
+from isopix.train.throughput import TrainingDisplay
 from isopix.train.trainer import Record
 
 
