@@ -31,7 +31,6 @@ convolutions and embeddings are initialized to N(0, 0.02^2) and 0; all others ke
 set.
 """
 
-import isopix.analysis.run  # noqa: F401  registers the package's own
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
 from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
 from isopix.core.random import generator

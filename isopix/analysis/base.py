@@ -1,20 +1,26 @@
-"""Analysis: a measurement of a network on images without labels, with its figure and its caption."""
+"""Analyses: measurements of a network on images without labels, each with its figure and its caption."""
 
 import abc
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from torch import Tensor
 
 from isopix.analysis.attention import CLASS_TOKEN
+from isopix.analysis.results import AnalysisResult
 from isopix.codecs.base import Codec
-from isopix.core.registry import Part
+from isopix.core.progress import track
+from isopix.core.registry import Part, import_modules, kinds_of
 from isopix.core.table import Table
+from isopix.core.text import did_you_mean
 from isopix.core.types import Images
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
+from isopix.plots import style
 from isopix.plots.style import Figure
 
 Numbers = Mapping[str, Any]  # JSON values
@@ -107,3 +113,55 @@ def rounded(values: Tensor, digits: int = 4) -> Any:
     for side in reversed(values.shape[1:]):
         nested = [nested[start : start + side] for start in range(0, len(nested), side)]
     return nested
+
+
+def registered_analyses() -> dict[str, Analysis]:
+    """Return all analyses by name."""
+    import_modules("isopix.analysis")
+    return {name: analysis() for name, analysis in sorted(kinds_of(Analysis).items())}
+
+
+def select_analyses(only: Collection[str] = ()) -> dict[str, Analysis]:
+    """Return the analyses of these names, by default all. Raises ValueError for an unknown name."""
+    known = registered_analyses()
+    for name in only:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ValueError(f"there is no analysis '{name}'; {hint}registered: {', '.join(known)}")
+    return {name: analysis for name, analysis in known.items() if not only or name in only}
+
+
+def analyze_network(
+    given: AnalysisInput, only: Collection[str] = (), about: Mapping[str, Any] = MappingProxyType({})
+) -> AnalysisResult:
+    """Return the numbers of each selected analysis, with what they are `about` (step, data, split)."""
+    selected = select_analyses(only)
+    analyses, shown, reasons = dict[str, Numbers](), list[Table](), dict[str, str]()
+    with track("analyses", len(selected)) as count:
+        for number, (name, analysis) in enumerate(selected.items()):
+            count(number)
+            if reason := analysis.not_applicable_reason(given.network):
+                reasons[name] = reason
+                continue
+            analyses[name] = json.loads(json.dumps({**analysis.compute(given), **about}))
+            if table := analysis.table(analyses[name]):
+                rows = [list(map(str, row)) for row in table.rows]
+                shown.append(replace(table, columns=list(table.columns), rows=rows))
+    return AnalysisResult(analyses=analyses, shown=tuple(shown), not_applicable=reasons)
+
+
+def save_analyses(result: AnalysisResult, folder: Path, only: Collection[str]) -> AnalysisResult:
+    """Write the figures and the record to a folder, where the results of other analyses than `only` stay."""
+    analyses = dict(result.analyses)
+    if only and (folder / "analyze.json").exists():
+        earlier = AnalysisResult.read(folder / "analyze.json").analyses
+        analyses |= {name: numbers for name, numbers in earlier.items() if name not in only}
+    folder.mkdir(exist_ok=True)
+    for name, analysis in select_analyses(only).items():
+        stem = folder / name
+        if name in analyses:
+            style.write_figure(analysis.figure(analyses[name]), stem)
+        else:
+            for suffix in (".png", ".svg"):
+                stem.with_suffix(suffix).unlink(missing_ok=True)
+    return replace(result, analyses=analyses).saved(folder)

@@ -195,7 +195,7 @@ class AnalysisResult(Result):
         return self.shown
 
     def figures(self) -> Iterator[tuple[str, Any]]:
-        from isopix.analysis.run import registered_analyses  # noqa: PLC0415
+        from isopix.analysis.base import registered_analyses  # noqa: PLC0415
 
         registered = registered_analyses()
         for name, numbers in self.analyses.items():

@@ -1,7 +1,7 @@
 """Copies: held-out images of the content of others, which are left out; and duplicates, also near ones."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ BLOCK = 1024  # images that are compared with others at a time, at most
 MAX_PAIRS = 2**24  # that are compared at a time; 64 MiB of differences
 
 Rows = NDArray[np.int64]
+Groups = list[tuple[int, ...]]  # the indices of the images of each, ascending
 Thumbnails = UInt8[np.ndarray, "n 8 8 3"]
 Points = Float32[np.ndarray, "n D"]
 
@@ -55,19 +56,12 @@ def distinct_splits(
     return kept, left_out, notes
 
 
-class DuplicateGroup(NamedTuple):
-    """Images of the same content (exact), or of almost the same look (near), by ascending index."""
-
-    kind: Literal["exact", "near"]
-    members: tuple[int, ...]
-
-
-def exact_duplicates(hashes: Rows) -> list[DuplicateGroup]:
+def exact_duplicates(hashes: Rows) -> Groups:
     """Return the groups of images with the same hash of their content."""
-    return _groups("exact", np.arange(len(hashes)), hashes)
+    return _groups(np.arange(len(hashes)), hashes)
 
 
-def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup]:
+def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> Groups:
     """Return groups of images of different content whose thumbnails are almost equal.
 
     That is a root mean square difference of at most 8 levels of 0..255 and a fifth of the standard deviation
@@ -80,15 +74,13 @@ def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> list[DuplicateGroup
     graph = coo_array((np.ones(len(links), np.int8), (links[:, 0], links[:, 1])), shape=(size, size))
     component = connected_components(graph, directed=False)[1][content]
     linked = np.isin(content, links)
-    return _groups("near", np.flatnonzero(linked), component[linked])
+    return _groups(np.flatnonzero(linked), component[linked])
 
 
-def _groups(
-    kind: Literal["exact", "near"], images: Rows, keys: NDArray[np.integer[Any]]
-) -> list[DuplicateGroup]:
+def _groups(images: Rows, keys: NDArray[np.integer[Any]]) -> Groups:
     order = np.argsort(keys, kind="stable")
     groups = np.split(images[order], np.flatnonzero(np.diff(keys[order])) + 1)
-    return [DuplicateGroup(kind, each) for each in sorted(tuple(g.tolist()) for g in groups if len(g) > 1)]
+    return sorted(tuple(group.tolist()) for group in groups if len(group) > 1)
 
 
 def _links(pixels: UInt8[np.ndarray, "n D"]) -> NDArray[np.int64]:

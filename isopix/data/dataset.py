@@ -1,8 +1,8 @@
 """Image datasets: from data settings to training, validation and test images at the model's resolution."""
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +15,18 @@ from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import CachedSource, StoreChoice, cached_source
 from isopix.data.copies import distinct_splits
-from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import Crop, PreprocessConfig, Resample
 from isopix.data.results import BadFile
-from isopix.data.sources.base import SPLIT_NAMES, ReadOptions, Source, SplitName, find_reader
+from isopix.data.sources.base import (
+    SPLIT_NAMES,
+    ReadOptions,
+    Source,
+    SplitName,
+    find_reader,
+    joined,
+    remember_source,
+)
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.atomic import write_csv
 from isopix.storage.cache import default_cache
@@ -85,14 +92,9 @@ class DataConfig:
             raise ValueError(f"subset is {self.subset}; allowed: {allowed}")
         if self.crop == "squash" and self.crop_fraction != 1:
             raise ValueError(f"crop_fraction is {self.crop_fraction}; crop=squash takes the whole image: 1")
-        self.count_or_fraction_per_class  # noqa: B018  # raises ValueError for anything else
+        if self.labels_per_class is not None:
+            count_or_fraction(self.labels_per_class, "labels_per_class")  # raises ValueError
         self.augment.source_side(self.rows, self.cols)  # raises ValueError if it does not fit
-
-    @property
-    def count_or_fraction_per_class(self) -> int | Fraction | None:
-        """`labels_per_class` as a number: images of each class, or a fraction of them, or None for all."""
-        given = self.labels_per_class
-        return None if given is None else count_or_fraction(given, "labels_per_class")
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,24 @@ def open_source(config: DataConfig, cache: Path | None = None) -> Callable[[], S
     return find_reader(config.source, ReadOptions(config.rows, config.cols, config.placements, index))
 
 
+def image_names(config: DataConfig, split: Split) -> list[str]:
+    """Return the name of each image as its source has it: a file's path, empty if not known."""
+    if split.rows is None:
+        return [""] * len(split)
+    source = joined([*open_source(config, default_cache())().splits.values()])
+    if len(split) and int(split.rows.max()) >= source.num_images:
+        raise ValueError(f"dataset '{config.source}' has changed: it has fewer images than it had")
+    return [source.image_name(row) for row in split.rows.tolist()]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return the names of images as seen from the folder that all are in, if there is one."""
+    folders = {os.path.split(each)[0] for each in names}
+    is_mixed = len({each.startswith(os.sep) for each in folders}) != 1  # or there are none
+    folder = "" if is_mixed else os.path.commonpath(folders)
+    return [each if folder in ("", os.sep) else os.path.relpath(each, folder) for each in names]
+
+
 def preprocess_config(config: DataConfig) -> PreprocessConfig:
     """Return how an image of a caller becomes pixels: by the center crop if the settings have random ones."""
     return PreprocessConfig(
@@ -238,10 +258,11 @@ def _limited(whole: Mapping[SplitName, Split], config: DataConfig) -> dict[Split
     if config.train_on_validation:
         splits["train"] = splits["train"].concat(splits["validation"])
         splits["validation"] = splits["validation"].select(torch.arange(0))
-    if (per_class := config.count_or_fraction_per_class) is not None:
+    if config.labels_per_class is not None:
         labels = splits["train"].labels
         if labels is None:
             raise ValueError(f"labels_per_class needs labels; dataset '{config.source}' has none in train")
+        per_class = count_or_fraction(config.labels_per_class, "labels_per_class")
         draw = generator(config.seed, "subset", config.subset)
         splits["train"] = splits["train"].select(balanced_subset(labels, per_class, draw))
     return splits

@@ -12,7 +12,7 @@ from PIL import Image
 from isopix.core.choices import EXAMINED_IMAGES
 from isopix.core.progress import CountDone, track
 from isopix.core.text import printable
-from isopix.data.copies import DuplicateGroup, exact_duplicates, near_duplicates
+from isopix.data.copies import Groups, exact_duplicates, near_duplicates
 from isopix.data.dataset import DataConfig, open_source
 from isopix.data.decode import (
     RawImage,
@@ -22,7 +22,6 @@ from isopix.data.decode import (
     image_header,
     read_content,
 )
-from isopix.data.known_sources import remember_source
 from isopix.data.preprocess import map_images
 from isopix.data.results import (
     BadFile,
@@ -34,7 +33,7 @@ from isopix.data.results import (
     Sizes,
     SplitCounts,
 )
-from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName
+from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName, remember_source
 from isopix.storage.cache import default_cache
 
 NUM_RANGES = 100  # into which the images of a larger split are divided
@@ -59,13 +58,16 @@ class ImageFacts(NamedTuple):
 
 @dataclass
 class Survey:
-    """The examined images of a source: those read, which `duplicates` index, others, and small `pictures`."""
+    """The examined images of a source: those read, which `duplicates` index, others, and small `pictures`.
+
+    Duplicates are `exact` or `near`; pictures are by class.
+    """
 
     source: Source
     images: list[tuple[Examined, ImageFacts]] = field(default_factory=list)
     bad_files: list[tuple[SplitName, BadFile]] = field(default_factory=list)
     pictures: dict[str, list[Image.Image]] = field(default_factory=dict)
-    duplicates: tuple[DuplicateGroup, ...] = ()
+    duplicates: dict[str, Groups] = field(default_factory=dict)
 
     @property
     def sizes(self) -> Counter[tuple[int, int]]:
@@ -88,7 +90,7 @@ def survey_source(
             _examine_split(survey, name, limit, count)
     hashes = np.array([facts.content_hash for _, facts in survey.images], np.int64)
     thumbnails = np.array([facts.thumbnail for _, facts in survey.images], np.uint8)
-    survey.duplicates = (*exact_duplicates(hashes), *near_duplicates(hashes, thumbnails))
+    survey.duplicates = {"exact": exact_duplicates(hashes), "near": near_duplicates(hashes, thumbnails)}
     return _result(survey, source, limit)
 
 
@@ -115,7 +117,6 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     positions = [i for start, stop in ranges for i in range(start, stop)]
     names = ["" if split.labels is None else classes[split.labels[i]] for i in positions]
     room = _picture_room(survey.source) if name == "train" else {}
-    before = len(survey.images) + len(survey.bad_files)
 
     def jobs() -> Iterator[tuple[RawImage, bool]]:
         images = (raw for start, stop in ranges for raw in split.images(start, stop))
@@ -124,9 +125,7 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
             yield raw, room[class_name] >= 0
 
     examined = map_images(jobs(), _examine, lambda job: job[0], kept_bytes=3 * PICTURE_SIDE**2)
-    for done, (position, class_name, facts) in enumerate(
-        zip(positions, names, examined, strict=True), start=1
-    ):
+    for position, class_name, facts in zip(positions, names, examined, strict=True):
         image_name = printable(split.image_name(position))
         if isinstance(facts, str):
             survey.bad_files.append((name, BadFile(image_name, facts)))
@@ -134,7 +133,7 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
             survey.images.append((Examined(name, image_name, class_name or None), facts))
             if facts.picture is not None:
                 survey.pictures.setdefault(class_name, []).append(facts.picture)
-        count(before + done)
+        count(len(survey.images) + len(survey.bad_files))
 
 
 def _examine(job: tuple[RawImage, bool]) -> ImageFacts | str:
@@ -176,7 +175,7 @@ def _result(survey: Survey, source: str, limit: int) -> DataResult:
             height=_range(each.height for each in facts),
         ),
         formats=tuple(FormatCount(*kind, n) for kind, n in formats.most_common()),
-        duplicates={kind: _duplicates(survey, kind) for kind in ("exact", "near")},
+        duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
         unreadable=tuple(each for _, each in survey.bad_files[:LISTED]),
         survey=survey,
     )
@@ -198,8 +197,8 @@ def _counts(survey: Survey, name: SplitName) -> SplitCounts:
     return SplitCounts(split.num_images, read + unreadable, unreadable, counts)
 
 
-def _duplicates(survey: Survey, kind: str) -> Duplicates:
-    groups = [[survey.images[i][0] for i in each.members] for each in survey.duplicates if each.kind == kind]
+def _duplicates(survey: Survey, found: Groups) -> Duplicates:
+    groups = [[survey.images[i][0] for i in each] for each in found]
     across: Counter[SplitName] = Counter()
     conflicting = 0
     for members in groups:

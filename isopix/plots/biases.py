@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
-from isopix.plots.study_marks import BLOCK_COLORS, block_order, display_name
+from isopix.plots.style import BLOCK_COLORS, block_order, display_name
 
 Layers = Sequence[Mapping[str, Any]]  # as `BiasMeasurements.by_layer` gives them
 FieldMap = tuple[Float[np.ndarray, "rows cols"], Int[np.ndarray, "rows cols"] | None]  # fractions, samples

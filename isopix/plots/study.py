@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from isopix.plots import style
 from isopix.plots.curves import spread_labels
-from isopix.plots.study_marks import (
+from isopix.plots.style import (
     DASHES,
     ENCODING_COLORS,
     MARKERS,

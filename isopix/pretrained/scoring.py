@@ -7,16 +7,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from isopix.analysis.likelihood import (
+from isopix.analysis.results import AUROC, SCORES, ScoredImages, ScoreResult
+from isopix.analysis.scores import (
     Frequencies,
     ScoreConfig,
+    auroc,
     code_frequencies,
     code_nats,
     has_likelihood,
+    score_images,
+    summarize,
     surprise_maps,
 )
-from isopix.analysis.results import AUROC, SCORES, ScoredImages, ScoreResult
-from isopix.analysis.scores import auroc, score_images, summarize
 from isopix.core.choices import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.plots.images import MappedImages, png_bytes, surprise_grid

@@ -15,8 +15,7 @@ from isopix.model.network import Network
 from isopix.model.pool import Pool, default_pool, require_pool
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
-from isopix.probing.knn import knn_accuracy
-from isopix.probing.linear import L2_PENALTY, LbfgsProbe
+from isopix.probing.methods import L2_PENALTY, LbfgsProbe, knn_accuracy
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import PIL
 import torch
 import torch.distributed as dist
 
@@ -18,7 +19,7 @@ from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Groups, ImageSequence, Labels, Mask
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import content_hash
+from isopix.data.measurement import images_hash
 from isopix.model.attention import rounded_scores
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import Network, without_start_token
@@ -248,5 +249,6 @@ def _views(data: ImageDataset, mask_ensemble: int) -> list[View]:
 
 
 def _cache_folder(source: FeatureSource, data: ImageDataset, *facts: str) -> Path:
-    parts = (str(CACHE_VERSION), source.identity(), content_hash(data), *facts)
+    images = images_hash(data.train, data.validation, data.test)  # the fingerprint has their preprocessing
+    parts = (str(CACHE_VERSION), source.identity(), data.fingerprint, images, PIL.__version__, *facts)
     return default_cache() / "features" / hash_bytes(*(part.encode() for part in parts))

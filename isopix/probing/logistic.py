@@ -8,7 +8,7 @@ scikit-learn's `LogisticRegression` minimizes N C times this, with C = 1 / (l2 N
 penalizes the difference of the two weight vectors, so there C = 2 / (l2 N).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,8 +18,124 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core.types import Labels
-from isopix.probing import lbfgs
 from isopix.probing.splits import Features
+
+Points = Float[Tensor, "P n"]
+Values = Float[Tensor, " P"]
+Members = Int[Tensor, " P"]  # the index of each row among all problems
+Mask = Bool[Tensor, " P"]
+
+HISTORY_SIZE = 10  # steps that the curvature is estimated from
+MAX_HALVINGS = 30  # of a step, before a problem is given up
+ARMIJO = 1e-4  # fraction of the predicted decrease that a step must reach (Nocedal and Wright, equation 3.4)
+
+
+class SearchState(NamedTuple):
+    """Points of the problems, and values and gradients there."""
+
+    points: Points
+    values: Values
+    gradients: Points
+
+    def take(self, rows: Tensor) -> "SearchState":
+        return SearchState(*(each[rows] for each in self))
+
+    def assign(self, rows: Tensor, other: "SearchState") -> None:
+        for mine, theirs in zip(self, other, strict=True):
+            mine[rows] = theirs
+
+    def clone(self) -> "SearchState":
+        return SearchState(*(each.clone() for each in self))
+
+
+class Step(NamedTuple):
+    """A step, the change of the gradient along it, and the reciprocal of their product."""
+
+    step: Points
+    change: Points
+    inverse: Values
+
+    def take(self, rows: Tensor) -> "Step":
+        return Step(*(each[rows] for each in self))
+
+
+def _minimize(
+    objectives: "_Objectives", curvature: Points, max_iterations: int
+) -> tuple[SearchState, Members, Mask]:
+    """Minimize all problems by L-BFGS; each stops by its own criterion and leaves the batch.
+
+    `curvature` is a positive approximation of the Hessian's diagonal. Return the final state of each problem,
+    its number of iterations, and whether it met its criterion.
+    """
+    start = objectives.start()
+    members = torch.arange(len(start), device=start.device)
+    state = SearchState(start, *objectives(start, members))
+    final, iterations = state.clone(), torch.zeros_like(members)
+    converged = torch.zeros_like(members, dtype=torch.bool)
+    moved = torch.ones_like(converged)
+    history: list[Step] = []
+    for count in range(max_iterations + 1):
+        done = objectives.have_converged(state.values, state.gradients, members)
+        final.assign(members, state)
+        iterations[members], converged[members] = count, done
+        rows = torch.nonzero(moved & ~done).flatten()
+        if count == max_iterations or not len(rows):
+            break
+        members, before = members[rows], state.take(rows)
+        history = [step.take(rows) for step in history]
+        directions = _directions(before.gradients, history, curvature[members])
+        state, moved = _search(objectives, before, directions, members)
+        history = [*history, _step(before, state)][-HISTORY_SIZE:]
+    return final, iterations, converged
+
+
+def _step(before: SearchState, after: SearchState) -> Step:
+    step, change = after.points - before.points, after.gradients - before.gradients
+    product = _dot(step, change)
+    return Step(step, change, torch.where(product > 0, 1 / product, 0.0))
+
+
+def _directions(gradients: Points, history: Sequence[Step], curvature: Points) -> Points:
+    """Return minus the estimated inverse Hessian times the gradients (Nocedal and Wright, algorithm 7.4)."""
+    vector, weights = gradients.clone(), []
+    for past in reversed(history):
+        weights.append(past.inverse * _dot(past.step, vector))
+        vector -= weights[-1][:, None] * past.change
+    vector /= curvature
+    if history:
+        newest = history[-1]
+        size = newest.inverse * _dot(newest.change, newest.change / curvature)
+        vector /= torch.where(size > 0, size, 1.0)[:, None]
+    for past, weight in zip(history, reversed(weights), strict=True):
+        vector += (weight - past.inverse * _dot(past.change, vector))[:, None] * past.step
+    return -vector
+
+
+def _search(
+    objectives: "_Objectives", state: SearchState, directions: Points, members: Members
+) -> tuple[SearchState, Mask]:
+    """Return points that satisfy the Armijo condition, by backtracking, and where one was found.
+
+    The curvature condition needs no check, as convex functions have positive curvature along every step.
+    """
+    found, slopes = state.clone(), _dot(state.gradients, directions)
+    pending, size = torch.arange(len(slopes), device=slopes.device), 1.0
+    for _ in range(MAX_HALVINGS):
+        points = state.points[pending] + size * directions[pending]
+        trial = SearchState(points, *objectives(points, members[pending]))
+        good = trial.values <= state.values[pending] + ARMIJO * size * slopes[pending]
+        found.assign(pending[good], trial.take(good))
+        pending, size = pending[~good], size / 2
+        if not len(pending):
+            break
+    moved = torch.ones_like(members, dtype=torch.bool)
+    moved[pending] = False
+    return found, moved
+
+
+def _dot(a: Points, b: Points) -> Values:
+    return (a * b).sum(-1)
+
 
 L2Penalties = Float[Tensor, "F S"]  # S penalties for each of F layers
 
@@ -76,15 +192,9 @@ def fit_logistic(
     _, variances, axes = decomposed_covariance(x)
     x = x @ F.pad(axes, (0, 1))  # [F N axes+1], with a column of ones
     x[..., -1] = 1
-    problem = _Softmax(x, labels, l2, num_classes)
-    (points, values, gradients), iterations, converged = lbfgs.minimize(
-        problem,
-        problem.start(),
-        curvature=problem.curvature(variances),
-        stop=problem.has_converged,
-        max_iterations=max_iterations,
-    )
-    shape = l2.shape
+    objectives = _Objectives(x, labels, l2, num_classes)
+    curvature, shape = objectives.curvature(variances), l2.shape
+    (points, values, gradients), iterations, converged = _minimize(objectives, curvature, max_iterations)
     points = points.reshape(*shape, num_classes, -1)
     weights = torch.einsum("fska,fda->fskd", points[..., :-1], axes)
     return LinearFits(
@@ -112,8 +222,8 @@ def decomposed_covariance(
     return None, variances.clamp_min(0), basis @ axes
 
 
-class _Softmax:
-    """The objectives: problem f * S + s has the features of layer f and penalty s."""
+class _Objectives:
+    """The objectives and their gradients: problem f * S + s has the features of layer f and penalty s."""
 
     def __init__(self, features: Features, labels: Labels, l2: L2Penalties, num_classes: int):
         self.features, self.labels, self.num_classes = features, labels.to(features.device), num_classes
@@ -121,20 +231,20 @@ class _Softmax:
         counts = torch.bincount(self.labels, minlength=num_classes)
         self.frequencies = counts.to(features) / len(labels)
 
-    def start(self) -> lbfgs.Points:
+    def start(self) -> Points:
         """Return weights of zero and the intercepts that are optimal for them."""
         points = self.features.new_zeros(len(self.l2), self.num_classes, self.features.shape[2])
         points[..., -1] = self.frequencies.log()
         return points.flatten(1)
 
-    def curvature(self, variances: Float[Tensor, "F axes"]) -> lbfgs.Points:
+    def curvature(self, variances: Float[Tensor, "F axes"]) -> Points:
         """Return the Hessian's diagonal near the start, where probabilities are the class frequencies."""
         variances = F.pad(variances, (0, 1), value=1.0).repeat_interleave(self.per_layer, 0)
         penalty = repeat(self.l2, "p -> p 1 n", n=variances.shape[1]).clone()
         penalty[..., -1] = 0
         return (torch.einsum("k,pn->pkn", self.frequencies, variances) + penalty).flatten(1)
 
-    def __call__(self, points: lbfgs.Points, members: lbfgs.Members) -> tuple[lbfgs.Values, lbfgs.Points]:
+    def __call__(self, points: Points, members: Members) -> tuple[Values, Points]:
         weights = rearrange(points, "p (k n) -> p k n", k=self.num_classes).clone()
         weights[..., -1] = 0  # the intercepts, which are not penalized
         l2 = self.l2[members]
@@ -148,9 +258,7 @@ class _Softmax:
             gradients[rows] += gradient
         return values, gradients
 
-    def _cross_entropy(
-        self, features: Float[Tensor, "B axes"], points: lbfgs.Points
-    ) -> tuple[lbfgs.Values, lbfgs.Points]:
+    def _cross_entropy(self, features: Float[Tensor, "B axes"], points: Points) -> tuple[Values, Points]:
         weights = rearrange(points, "p (k n) -> (p k) n", k=self.num_classes)
         values, gradients = points.new_zeros(len(points)), torch.zeros_like(weights)
         count, size = len(features), max(1, BATCH_NUMBERS[features.device.type] // sum(weights.shape))
@@ -164,8 +272,6 @@ class _Softmax:
             gradients += rearrange(errors, "p k b -> (p k) b") @ x
         return values / count, rearrange(gradients, "(p k) n -> p (k n)", k=self.num_classes) / count
 
-    def has_converged(
-        self, values: lbfgs.Values, gradients: lbfgs.Points, members: lbfgs.Members
-    ) -> lbfgs.Mask:
+    def have_converged(self, values: Values, gradients: Points, members: Members) -> Mask:
         highest = (2 * self.l2[members] * RELATIVE_GAP * values).sqrt().clamp(max=MAX_GRAD_NORM)
         return gradients.norm(dim=-1) <= highest

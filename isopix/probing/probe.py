@@ -21,7 +21,7 @@ from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import images_hash
 from isopix.data.splits import majority_accuracy
-from isopix.probing import knn, linear, minibatch  # noqa: F401  registers them
+from isopix.probing import methods, minibatch  # noqa: F401  registers them
 from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatScore, LayerScore, LayerScores
@@ -40,11 +40,11 @@ class EvaluatedProbe(NamedTuple):
 
 def probe_method(kind: str, settings: Sequence[str] = ()) -> ProbeMethod:
     """Return a registered method with its settings, as `name=value`. Raises ValueError for wrong ones."""
-    methods = kinds_of(ProbeMethod)
-    if kind not in methods:
-        hint = did_you_mean(kind, methods)
-        raise ValueError(f"method is '{kind}'; {hint}allowed: {', '.join(sorted(methods))}")
-    return from_dict(methods[kind], parse(settings))
+    known = kinds_of(ProbeMethod)
+    if kind not in known:
+        hint = did_you_mean(kind, known)
+        raise ValueError(f"method is '{kind}'; {hint}allowed: {', '.join(sorted(known))}")
+    return from_dict(known[kind], parse(settings))
 
 
 def probe_measurement(

@@ -14,7 +14,7 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.text import error_line, printable
 from isopix.core.types import Images
 from isopix.probing.config import ProbeConfig
-from isopix.probing.linear import LbfgsProbe
+from isopix.probing.methods import LbfgsProbe
 from isopix.probing.results import ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.results import VerificationResult

@@ -13,7 +13,7 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from isopix.analysis.attention import require_attention
-from isopix.analysis.likelihood import require_scores
+from isopix.analysis.scores import require_scores
 from isopix.core.device import DeviceLike
 from isopix.core.types import AnyNumber, Images
 from isopix.generate.mask import MaskLike

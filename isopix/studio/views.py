@@ -13,10 +13,9 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.analysis.attention import attention_from
-from isopix.analysis.likelihood import ScoreConfig, code_nats, surprise_maps
 from isopix.analysis.neighbors import nearest_neighbors
 from isopix.analysis.results import SCORES
-from isopix.analysis.scores import score_images
+from isopix.analysis.scores import ScoreConfig, code_nats, score_images, surprise_maps
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.generate.complete import GRAY, likelihood_kind

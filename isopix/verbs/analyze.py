@@ -41,8 +41,7 @@ def analyze(
 
     Example: isopix analyze runs/photos --limit 32 --position 8,8 --position 24,16
     """
-    from isopix.analysis.base import AnalysisInput
-    from isopix.analysis.run import analyze_network, save_analyses, select_analyses
+    from isopix.analysis.base import AnalysisInput, analyze_network, save_analyses, select_analyses
     from isopix.pretrained.images import select_split
     from isopix.pretrained.run import open_run
 

@@ -66,14 +66,11 @@ def _draw(folder: Path, result: DataResult) -> None:
 def _list(folder: Path, survey: "Survey") -> None:
     from isopix.storage.atomic import write_csv
 
-    groups = (
-        (number, group, survey.images[i][0])
-        for number, group in enumerate(survey.duplicates)
-        for i in group.members
-    )
+    groups = [(kind, each) for kind, found in survey.duplicates.items() for each in found]
     rows = (
-        (number, group.kind, image.split, image.name, image.class_name or "")
-        for number, group, image in groups
+        (number, kind, image.split, image.name, image.class_name or "")
+        for number, (kind, members) in enumerate(groups)
+        for image in (survey.images[i][0] for i in members)
     )
     write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows)
     bad = ((each.path, each.reason) for _, each in survey.bad_files)

@@ -40,7 +40,7 @@ def score(
 
     Example: isopix score runs/photos --data photos --against other-photos
     """
-    from isopix.analysis.likelihood import ScoreConfig, require_scores
+    from isopix.analysis.scores import ScoreConfig, require_scores
     from isopix.pretrained import scoring
     from isopix.pretrained.images import results_folder
     from isopix.pretrained.run import open_run

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
-from isopix.data.measurement import content_hash
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
@@ -35,7 +34,7 @@ def _logged(out: Path) -> list[dict[str, object]]:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_run_does_not_depend_on_the_store(name: str, tmp_path: Path) -> None:
     family, changes = SETTINGS[name]
-    known = set[tuple[str, str]]()
+    known = set[str]()
     for out, store in {
         "pixels": ["data.store=pixels"],
         "encoded": ["data.store=encoded", "data.workers=0"],
@@ -44,7 +43,7 @@ def test_a_run_does_not_depend_on_the_store(name: str, tmp_path: Path) -> None:
         settings = recipe(family, [*changes, *store])
         data = load_dataset(settings.data)
         assert data.train.is_decoded == (out == "pixels")
-        known.add((data.fingerprint, content_hash(data)))
+        known.add(data.fingerprint)
         train_recipe(settings, tmp_path / out, device=CPU, observer=RunObserver())
     assert len(known) == 1
     expected = final(tmp_path / "pixels")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.analysis.run import registered_analyses
+from isopix.analysis.base import registered_analyses
 from tests.smoke.conftest import QUICK, Run, done
 
 

@@ -18,7 +18,7 @@ import os, signal, time
 from pathlib import Path
 
 from isopix import parts
-from isopix.probing.linear import RidgeProbe
+from isopix.probing.methods import RidgeProbe
 import isopix.probing.features as extraction
 import isopix.probing.baselines as probe
 

@@ -3,29 +3,31 @@
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isopix.core import choices
-from isopix.core.text import did_you_mean, similar_paths
+from isopix.core.text import command_line, did_you_mean, similar_paths
 from isopix.data.augment import AugmentationSpec
 from isopix.data.decode import RawImage
+from isopix.data.file_hashes import hash_names
 from isopix.data.formats import FORMATS, local_formats
+from isopix.storage.provenance import hash_bytes
 
 SplitName = choices.SplitName
 
 Files = Mapping[SplitName, Sequence[Path]]
-T = TypeVar("T", bound=Mapping[SplitName, Any])
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
-# Names of splits in folder and file names.
+# Words for splits in the names of folders and files.
 SPLIT_ALIASES: dict[str, SplitName] = {
     "train": "train",
     "validation": "validation",
@@ -33,7 +35,7 @@ SPLIT_ALIASES: dict[str, SplitName] = {
     "val": "validation",
     "test": "test",
 }
-SPLIT_PREFIX = re.compile(rf"({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")
+SPLIT_WORD = re.compile(rf"(?:.*[-_.])?({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")  # the last of several
 
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
 MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
@@ -47,7 +49,7 @@ class SourceSplit:
     num_images: int
     read_range: Callable[[int, int], Iterator[RawImage]]  # what `images` yields for a start and a stop
     image_name: Callable[[int], str]  # of image i, for messages
-    labels: NDArray[np.int64] | None = None
+    labels: NDArray[np.integer[Any]] | None = None
     groups: NDArray[np.int64] | None = None  # what each image was made from; None: images are independent
 
     def images(self, start: int = 0, stop: int | None = None) -> Iterator[RawImage]:
@@ -129,26 +131,49 @@ def files_below(folder: Path, name: re.Pattern[str]) -> list[Path]:
     return sorted(found)
 
 
+def split_of(name: str) -> SplitName | None:
+    """Return the split whose word a name has, set off by `-`, `_` or `.`; None if it has none."""
+    match = SPLIT_WORD.match(name)
+    return SPLIT_ALIASES[match[1]] if match else None
+
+
 def files_by_split(path: Path, name: re.Pattern[str]) -> Files:
     """Return a file as the training split, or files below a folder by the split in their path."""
     found: dict[SplitName, list[Path]] = {}
     unnamed: list[Path] = []
     for file in files_below(path, name):
-        words = [SPLIT_PREFIX.match(piece) for piece in file.relative_to(path).parts]
-        word = next((match[1] for match in words if match), None)
-        (found.setdefault(SPLIT_ALIASES[word], []) if word else unnamed).append(file)
-    return require_train(found or {"train": unnamed}, path)
+        splits = map(split_of, file.relative_to(path).parts)
+        split = next((each for each in splits if each is not None), None)
+        (found.setdefault(split, []) if split else unnamed).append(file)
+    require_train(found or {"train": unnamed}, path)
+    return found or {"train": unnamed}
 
 
-def require_train(files: T, folder: Path) -> T:
-    """Return the files or folders of each split. Raises ValueError if none is train."""
-    if "train" not in files:
-        raise ValueError(f"folder {folder} has no split train, only {', '.join(sorted(files)) or 'others'}")
-    return files
+def require_train(splits: Collection[SplitName], folder: Path) -> None:
+    """Raise ValueError if none of the splits of a folder is train."""
+    if "train" not in splits:
+        raise ValueError(f"folder {folder} has no split train, only {', '.join(sorted(splits)) or 'others'}")
 
 
-def joined(parts: Sequence[SourceSplit], where: str = "") -> SourceSplit:
-    """Return the split of these parts, one after the other. Raises ValueError as `labels_or_none`."""
+def source_of_files(
+    path: Path,
+    files: Iterable[Path],
+    splits: Mapping[SplitName, SourceSplit],
+    classes: Iterable[str],
+    options: ReadOptions,
+    outside: Iterable[Path] = (),
+) -> Source:
+    """Return the source of splits that were read from files below a path, and from others `outside` of it."""
+    root = path if path.is_dir() else path.parent
+    names = [each.relative_to(root).as_posix() for each in files]
+    names += [os.path.relpath(each, root.resolve()) for each in outside]
+    title = path.resolve().name if path.is_dir() else path.resolve().stem
+    source = Source(title, splits, (), hash_names(root, names, options.index))
+    return with_class_names(source, classes)
+
+
+def joined(parts: Sequence[SourceSplit]) -> SourceSplit:
+    """Return the split of these parts, one after the other; with labels if all have them."""
     ends = list(accumulate(part.num_images for part in parts))
     starts = [0, *ends]
 
@@ -163,41 +188,81 @@ def joined(parts: Sequence[SourceSplit], where: str = "") -> SourceSplit:
         return parts[number].image_name(i - starts[number])
 
     labels = [part.labels for part in parts if part.labels is not None]
-    found = labels_or_none(np.concatenate(labels), where) if len(labels) == len(parts) else None
+    found = np.concatenate(labels) if len(labels) == len(parts) else None
     return SourceSplit(ends[-1] if ends else 0, read_range, image_name, found)
-
-
-def labels_or_none(values: NDArray[np.integer[Any]], where: str) -> NDArray[np.int64] | None:
-    """Return labels; None if all are missing (-1). Raises ValueError if only some are."""
-    labels = values.astype(np.int64)
-    if (labels == -1).all():
-        return None
-    if labels.min() < 0:
-        missing = f"{(labels < 0).sum()} of {len(labels)} images"
-        raise ValueError(f"{where} has no label from 0 on for {missing}; label all of them, or none (-1)")
-    return labels
 
 
 def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     """Return the source with these class names, or, without any, with its labels as names.
 
-    Unnamed labels above `MAX_INDEX` are identifiers, which become the classes 0, 1, ... in ascending order.
+    Labels that are all missing (-1) are none. Unnamed labels above `MAX_INDEX` are identifiers, which become
+    the classes 0, 1, ... in ascending order. Raises ValueError if only some labels are missing.
     """
-    labeled = {name: split.labels for name, split in source.splits.items() if split.labels is not None}
+    splits = {
+        name: replace(split, labels=_labels(split, f"{name} images of dataset '{source.name}'"))
+        for name, split in source.splits.items()
+    }
+    labeled = {name: split.labels for name, split in splits.items() if split.labels is not None}
     if not labeled:
-        return source
+        return replace(source, splits=splits)
     named, largest = tuple(map(str, names)), max(int(labels.max()) for labels in labeled.values())
     if named and largest >= len(named):
         raise ValueError(f"label {largest} has no class name; there are {len(named)} class names")
     if named or largest <= MAX_INDEX:
-        return replace(source, classes=named or tuple(map(str, range(largest + 1))))
+        return replace(source, splits=splits, classes=named or tuple(map(str, range(largest + 1))))
     ids = np.unique(np.concatenate([np.unique(labels) for labels in labeled.values()]))
     if len(ids) > MAX_CLASSES:
         raise ValueError(f"the labels are of {len(ids):,} different classes; allowed: up to {MAX_CLASSES:,}")
-    splits = dict(source.splits)
     for name, labels in labeled.items():
         splits[name] = replace(splits[name], labels=np.searchsorted(ids, labels))
     numbers = f"{len(ids):,} different numbers from {ids[0]} to {largest}"
     note = f"labels of dataset '{source.name}' are {numbers}; each is a class of that name"
     classes = tuple(map(str, ids.tolist()))
     return replace(source, splits=splits, classes=classes, label_note=note if len(ids) <= largest else "")
+
+
+def _labels(split: SourceSplit, images: str) -> NDArray[np.int64] | None:
+    if split.labels is None or (split.labels == -1).all():
+        return None
+    labels = split.labels.astype(np.int64)
+    if labels.min() < 0:
+        missing = f"{(labels < 0).sum()} of {len(labels)} {images}"
+        raise ValueError(f"there is no label from 0 on for {missing}; label all of them, or none (-1)")
+    return labels
+
+
+def remember_source(source: str) -> None:
+    """Add a path to the list of those that this user has read, if it can be written."""
+    if not is_known_source(source):
+        with suppress(OSError, RuntimeError):  # there is no home folder
+            _known_sources().parent.mkdir(parents=True, exist_ok=True)
+            with _known_sources().open("a") as file:
+                file.write(f"{_path_hash(source)}\n")
+
+
+def require_known_source(source: str) -> None:
+    """Raise ValueError if the source of a run is an existing path that this user has not read before.
+
+    So no run folder of another has local data read unasked.
+    """
+    if Path(source).expanduser().exists() and not is_known_source(source):
+        option = command_line("--data", source).removeprefix("isopix ")
+        raise ValueError(
+            f"this run was trained on {source}, which you have not used before; to read it, give {option}"
+        )
+
+
+def is_known_source(source: str) -> bool:
+    """Return whether a source is the name of a dataset, or a path that this user has read."""
+    with suppress(OSError, ValueError, RuntimeError):
+        return source in DATASETS or _path_hash(source) in _known_sources().read_text().split()
+    return False
+
+
+def _path_hash(source: str) -> str:
+    return hash_bytes(os.fsencode(Path(source).expanduser().resolve()))
+
+
+def _known_sources() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "isopix" / "known-sources"

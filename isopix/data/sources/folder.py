@@ -78,7 +78,8 @@ def _split_folders(root: Path) -> dict[SplitName, Path]:
             f"folder {root} has {first}/ and {min(others)}/, so it may be a split or a class; "
             "put all classes into one train/ folder, or keep only train/, val/ and test/"
         )
-    return require_train(found, root)
+    require_train(found, root)
+    return found
 
 
 def _list_classes(folder: Path, prefix: str) -> Classes:

@@ -1,10 +1,10 @@
 """Tables in the Hugging Face layout, images {bytes, path} and class indices: Parquet and Arrow files."""
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from isopix.core.text import naming
 from isopix.data.decode import RawImage
-from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     READERS,
-    SPLIT_ALIASES,
     Files,
     Reader,
     ReadOptions,
@@ -28,8 +26,7 @@ from isopix.data.sources.base import (
     files_below,
     files_by_split,
     joined,
-    require_train,
-    with_class_names,
+    source_of_files,
 )
 from isopix.data.sources.folder import has_images
 from isopix.storage.atomic import read_json
@@ -39,8 +36,7 @@ LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several col
 PARQUET_NAME = re.compile(r"[^.].*\.parquet", re.IGNORECASE)
 DICTIONARY = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
 STATE = "state.json"  # of `Dataset.save_to_disk`
-# `datasets` names the files of its cache so: cifar10-train.arrow, imagenet-1k-train-00000-of-00257.arrow
-CACHED = re.compile(rf"(?:.*-)?({'|'.join(SPLIT_ALIASES)})(?:-\d+-of-\d+)?\.arrow")
+ARROW_NAME = re.compile(r"(?!\.|cache-).*\.arrow", re.IGNORECASE)  # `map` and `shuffle` write cache-*.arrow
 END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
 
 
@@ -68,22 +64,22 @@ def read_parquet(path: Path, options: ReadOptions) -> Source:
 
 
 def read_arrow(path: Path, options: ReadOptions) -> Source:
-    """Read a folder of `save_to_disk`, Arrow files in the cache of `datasets`, or one file as train.
+    """Read one file as the training split, or a folder of `save_to_disk` or of the cache of `datasets`.
 
     Images are {bytes, path}; without bytes they are the file at the path, from the Arrow file's folder on.
     """
-    return _read(path, _arrow_files(path) if path.is_dir() else {"train": [path]}, open_arrow, options)
+    shards = {
+        name: [each for folder, own in groupby(files, attrgetter("parent")) for each in _saved(folder) or own]
+        for name, files in files_by_split(path, ARROW_NAME).items()
+    }
+    return _read(path, shards if path.is_dir() else {"train": [path]}, open_arrow, options)
 
 
 def _read(path: Path, files: Files, opened: Callable[[Path], ColumnTable], options: ReadOptions) -> Source:
-    root = path if path.is_dir() else path.parent
     tables = {name: list(map(opened, paths)) for name, paths in files.items()}
     splits, classes = splits_of(tables)
-    names = [each.relative_to(root).as_posix() for each in chain(*files.values())]
-    names += [os.path.relpath(each, root.resolve()) for each in _outside(chain(*tables.values()))]
-    content_hash = hash_names(root.resolve(), names, options.index)
-    name = path.resolve().name.removesuffix(path.suffix)
-    return with_class_names(Source(name, splits, (), content_hash), classes)
+    outside = _outside(chain(*tables.values()))
+    return source_of_files(path, chain(*files.values()), splits, classes, options, outside)
 
 
 def splits_of(
@@ -94,8 +90,7 @@ def splits_of(
     for table in chain(*tables.values()):
         if _columns(table)[:2] != first[:2]:
             raise ValueError(f"{table.path} has other columns than {tables['train'][0].path}")
-    where = f"column '{first.label}'"
-    splits = {name: joined([_split(each, first) for each in parts], where) for name, parts in tables.items()}
+    splits = {name: joined([_split(each, first) for each in parts]) for name, parts in tables.items()}
     return splits, first.names
 
 
@@ -204,22 +199,10 @@ def _outside(tables: Iterator[ColumnTable]) -> Iterator[Path]:
                 yield from (image for image in _images(structs, table) if isinstance(image, Path))
 
 
-def _arrow_files(path: Path) -> Files:
-    if (path / STATE).is_file():
-        return {"train": _saved(path)}
-    files: dict[SplitName, list[Path]] = {}
-    if (path / DICTIONARY).is_file():
-        with naming(str(path / DICTIONARY)):
-            words = read_json(path / DICTIONARY)["splits"]
-        for word in (each for each in words if each in SPLIT_ALIASES):
-            files.setdefault(SPLIT_ALIASES[word], []).extend(_saved(path / word))
-    else:
-        for file, word in _cached(path):
-            files.setdefault(SPLIT_ALIASES[word], []).append(file)
-    return require_train(files, path)
-
-
 def _saved(folder: Path) -> list[Path]:
+    """Return the files of a folder of `save_to_disk`, as its state lists them; none of another folder."""
+    if not (folder / STATE).is_file():
+        return []
     with naming(str(folder / STATE)):
         state = read_json(folder / STATE)
         if state.get("_indices_data_files"):
@@ -227,18 +210,9 @@ def _saved(folder: Path) -> list[Path]:
         return [folder / Path(each["filename"]).name for each in state["_data_files"]]
 
 
-def _cached(folder: Path) -> list[tuple[Path, str]]:
-    # `map` and `shuffle` have written those whose names begin with `cache-`.
-    found = sorted(each for each in folder.glob("*.arrow") if not each.name.startswith("cache-"))
-    matches = [(file, CACHED.fullmatch(file.name)) for file in found]
-    return [(file, match[1] if match else "train") for file, match in matches if match or len(found) == 1]
-
-
 def _is_arrow(path: Path) -> bool:
-    if path.is_file():
-        return path.suffix.lower() == ".arrow"
-    is_saved = (path / DICTIONARY).is_file() or (path / STATE).is_file()
-    return is_saved or (bool(_cached(path)) and not has_images(path))
+    is_saved = path.is_file() or (path / DICTIONARY).is_file() or (path / STATE).is_file()
+    return bool(files_below(path, ARROW_NAME)) and (is_saved or not has_images(path))
 
 
 READERS["parquet"] = Reader(lambda path: bool(files_below(path, PARQUET_NAME)), read_parquet)

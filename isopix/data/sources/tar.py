@@ -14,7 +14,6 @@ import numpy as np
 
 from isopix.core.text import naming
 from isopix.data.decode import MAX_BYTES
-from isopix.data.file_hashes import hash_names
 from isopix.data.sources.base import (
     READERS,
     Reader,
@@ -24,7 +23,7 @@ from isopix.data.sources.base import (
     files_below,
     files_by_split,
     joined,
-    with_class_names,
+    source_of_files,
 )
 from isopix.data.sources.folder import IMAGE_SUFFIXES, has_images
 from isopix.storage.atomic import read_regular
@@ -41,20 +40,17 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
 
     A sample has one image, and an integer label in a .cls file or in a .json file (`label` or `cls`).
     """
-    root, files = path if path.is_dir() else path.parent, files_by_split(path, TAR_NAME)
-    splits = {name: joined(list(map(_shard, shards)), str(path)) for name, shards in files.items()}
+    files, names = files_by_split(path, TAR_NAME), path / CLASS_NAMES
+    splits = {name: joined(list(map(_shard, shards))) for name, shards in files.items()}
     for name, split in splits.items():
         if not split.num_images:
             allowed = " ".join(IMAGE_SUFFIXES)
             raise ValueError(f"tar file {files[name][0]} has no images; allowed suffixes: {allowed}")
-    names = [each.relative_to(root).as_posix() for each in chain(*files.values())]
-    classes: list[str] = []
-    if path.is_dir() and (root / CLASS_NAMES).is_file():
-        with naming(f"file {root / CLASS_NAMES} of class names"):
-            classes = read_regular(root / CLASS_NAMES).decode().splitlines()
-        names += [CLASS_NAMES] if classes else []
-    content_hash, title = hash_names(root, names, options.index), path.resolve().name.removesuffix(".tar")
-    return with_class_names(Source(title, splits, (), content_hash), classes)
+    if not names.is_file():
+        return source_of_files(path, chain(*files.values()), splits, (), options)
+    with naming(f"file {names} of class names"):
+        classes = read_regular(names).decode().splitlines()
+    return source_of_files(path, chain(*files.values(), [names] if classes else []), splits, classes, options)
 
 
 def _shard(path: Path) -> SourceSplit:

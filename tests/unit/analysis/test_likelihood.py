@@ -11,15 +11,18 @@ import torch
 from PIL import Image
 from sklearn.metrics import roc_auc_score
 
-from isopix.analysis.likelihood import (
+from isopix.analysis.results import AUROC
+from isopix.analysis.scores import (
     CodeNats,
     ScoreConfig,
+    Scores,
+    auroc,
     code_frequencies,
     frequency_nats,
+    score_images,
+    summarize,
     surprise_maps,
 )
-from isopix.analysis.results import AUROC
-from isopix.analysis.scores import Scores, auroc, score_images, summarize
 from isopix.codecs.palette_spec import PaletteSpec
 from isopix.codecs.patches import BytesSpec
 from isopix.core.random import generator
@@ -100,7 +103,7 @@ def test_the_masked_loss_is_the_mean_over_the_codes_of_all_masks(recipe: Recipe)
 def test_the_batch_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     images = cases.images(TINY, 5)
     expected = scores(TINY, images)
-    monkeypatch.setattr("isopix.analysis.likelihood.MAX_LOGITS", 2 * 3 * 4)
+    monkeypatch.setattr("isopix.analysis.scores.MAX_LOGITS", 2 * 3 * 4)
     model = cases.busy_model(TINY)
     found = score_images(model, TINY.model.head, images, ScoreConfig())
     for name, values in expected.items():

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from isopix.analysis import attention
-from isopix.analysis.base import AnalysisInput
-from isopix.analysis.run import analyze_network, registered_analyses
+from isopix.analysis.base import AnalysisInput, analyze_network, registered_analyses
 from isopix.model.blocks.convolution import ConvolutionSpec
 from isopix.model.positions import NoPositionEmbeddingSpec
 from isopix.model.stems.patches import PatchEmbedSpec

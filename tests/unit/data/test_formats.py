@@ -113,7 +113,7 @@ def test_a_saved_dictionary_has_its_splits_in_folders(tmp_path: Path) -> None:
     save_to_disk(tmp_path / "test", table(3, names="abc"))
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "other", "test"]}')
     splits = read(tmp_path).splits
-    assert [(name, split.num_images) for name, split in splits.items()] == [("train", 9), ("test", 3)]
+    assert [(name, split.num_images) for name, split in splits.items()] == [("test", 3), ("train", 9)]
     assert splits["train"].image_name(5) == f"{tmp_path}/train/data-00001-of-00002.arrow row 0"
     state = tmp_path / "train" / "state.json"
     state.write_text(json.dumps({"_data_files": [], "_indices_data_files": ["a"]}))

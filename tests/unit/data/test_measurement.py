@@ -1,6 +1,5 @@
 """The measurement record says which images a number is of, and tells different ones apart."""
 
-import hashlib
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,6 @@ import torch
 from isopix.core.measurement import Measurement
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import (
-    content_hash,
     described_differences,
     differences,
     images_hash,
@@ -79,18 +77,3 @@ def test_classes_without_training_images_are_counted_and_named() -> None:
     [note] = missing_class_notes(data)
     assert note.endswith("without training images, which no classifier can predict: owl (2)")
     assert missing_classes(replace(data, test=Split(data.train.images))) == {}
-
-
-def test_it_is_the_hash_of_whole_tensors_in_batches() -> None:
-    """So that features that were cached before images were hashed in batches are found."""
-    images = torch.arange(2500 * 3).reshape(2500, 3, 1, 1).to(torch.uint8)
-    labels = torch.arange(2500)
-    labeled, none = Split(images, labels), Split(images[:0])
-    data = ImageDataset("all", ("a",), labeled, none, labeled, "fingerprint")
-    expected = hashlib.blake2b(digest_size=16)
-    for each in (images, labels, images[:0], None, images, labels):
-        expected.update(str(None if each is None else tuple(each.shape)).encode())
-        expected.update(b"" if each is None else each.numpy().tobytes())
-    assert content_hash(data) == expected.hexdigest()
-    flipped = (replace(labeled, images=images.flip(0)), replace(labeled, labels=labels.flip(0)), none)
-    assert len({content_hash(replace(data, test=each)) for each in (labeled, *flipped)}) == 4

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.colors import to_hex, to_rgba
 
-from isopix.plots import biases, study, study_marks, style
+from isopix.plots import biases, study, style
 from tests.unit.plots import cases
 from tests.unit.plots.drawn import check_readable, legend_texts
 
@@ -13,23 +13,22 @@ RESULTS = cases.results()
 def test_color_is_the_block_marker_the_encoding_and_size_the_depth() -> None:
     panels = dict(zip(cases.ENCODINGS, study.plot_study_loss([RESULTS]).axes, strict=True))
     for each in RESULTS.trained:
-        color = study_marks.BLOCK_COLORS[each.block]
+        color = style.BLOCK_COLORS[each.block]
         for accuracy, face in ((each.accuracy, color), (each.untrained, style.BACKGROUND)):
             point = (each.loss.mean, accuracy.mean)
             [line] = [
                 line
                 for line in panels[each.encoding].lines
-                if line.get_marker() in set(study_marks.MARKERS.values())
-                and tuple(line.get_xydata()[0]) == point
+                if line.get_marker() in set(style.MARKERS.values()) and tuple(line.get_xydata()[0]) == point
             ]
             assert (line.get_color(), line.get_markerfacecolor()) == (color, face)
-            assert line.get_marker() == study_marks.MARKERS[each.encoding]
-            assert line.get_markersize() == study_marks.marker_size(each.depth)
+            assert line.get_marker() == style.MARKERS[each.encoding]
+            assert line.get_markersize() == style.marker_size(each.depth)
 
 
 def test_no_color_marker_or_dash_has_two_meanings() -> None:
-    colors = [*study_marks.BLOCK_COLORS.values(), *study_marks.ENCODING_COLORS.values(), style.MUTED_COLOR]
-    for marks in (map(to_hex, colors), study_marks.MARKERS.values(), map(str, study_marks.DASHES.values())):
+    colors = [*style.BLOCK_COLORS.values(), *style.ENCODING_COLORS.values(), style.MUTED_COLOR]
+    for marks in (map(to_hex, colors), style.MARKERS.values(), map(str, style.DASHES.values())):
         found = list(marks)
         assert len(set(found)) == len(found)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from isopix.analysis import similarity
+from isopix.analysis.embeddings import continuous_similarity, one_hot_similarity
 from isopix.plots import biases, curves, embeddings, sheets, study
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps
 from tests.unit.plots import cases
@@ -25,7 +25,7 @@ TABLES = [{"projections": each.tolist(), "explained_variance_ratio": RATIOS} for
 DISTANCES = cases.distances(["1", "2"], [[2.0, 3.0], [4.0, 5.0]], {"all positions": 9.0})
 TUNING = [{"step": step, "accuracy": step / 50, "split": "validation"} for step in (0, 10, 20)]
 ATTENTION = cases.attention()
-ENCODINGS = {"one-hot": similarity.one_hot_similarity(8), "continuous": similarity.continuous_similarity(8)}
+ENCODINGS = {"one-hot": one_hot_similarity(8), "continuous": continuous_similarity(8)}
 
 
 def mosaic() -> Any:

@@ -16,8 +16,7 @@ from isopix.model.spec import ModelSpec
 from isopix.objectives.objectives import Masked
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
-from isopix.probing.knn import KnnProbe
-from isopix.probing.linear import LbfgsProbe, RidgeProbe
+from isopix.probing.methods import KnnProbe, LbfgsProbe, RidgeProbe
 from isopix.probing.minibatch import AdamProbe, SgdProbe
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import LayerScores

@@ -10,7 +10,7 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.probing import evaluators
 from isopix.probing.features import extract_features
-from isopix.probing.linear import LbfgsProbe
+from isopix.probing.methods import LbfgsProbe
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe

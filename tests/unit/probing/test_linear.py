@@ -6,12 +6,11 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
-from isopix.probing import knn, logistic
+from isopix.probing import logistic, methods
 from isopix.probing.base import ProbeProblem
 from isopix.probing.features import extract_features
-from isopix.probing.knn import KnnProbe, knn_accuracy
-from isopix.probing.linear import LbfgsProbe, RidgeProbe
 from isopix.probing.logistic import LinearFits, fit_logistic
+from isopix.probing.methods import KnnProbe, LbfgsProbe, RidgeProbe, knn_accuracy
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import CPU, DEPTH, clusters, cut, digits, network, standardize, trained
 
@@ -135,7 +134,7 @@ def test_ridge_has_scikit_learns_weights_and_the_objective_of_a_loop(images, wid
 
 @pytest.mark.parametrize(("count", "batch_size"), [(1, 1024), (5, 100), (200, 1024)])
 def test_votes_and_predictions_are_scikit_learns(count: int, batch_size: int, monkeypatch) -> None:
-    monkeypatch.setattr(knn, "BATCH_SIZE", batch_size)
+    monkeypatch.setattr(methods, "BATCH_SIZE", batch_size)
     images, labels = digits()
     splits = cut(extract_features(network(), images).double(), labels, 900, 300)
     scaled = standardize(splits)

@@ -11,9 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from isopix.core.random import generator
 from isopix.data.splits import balanced_subset
-from isopix.probing.knn import KnnProbe
-from isopix.probing.linear import L2_PENALTY, LbfgsProbe
 from isopix.probing.low_data import fold_indices, label_subsets, probe_subsets
+from isopix.probing.methods import L2_PENALTY, KnnProbe, LbfgsProbe
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import CPU

@@ -6,11 +6,10 @@ from functools import partial
 import pytest
 import torch
 
-from isopix.probing import linear, minibatch
+from isopix.probing import methods, minibatch
 from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.baselines import shuffled_label_baseline
-from isopix.probing.knn import KnnProbe
-from isopix.probing.linear import L2_PENALTY, LbfgsProbe, RidgeProbe
+from isopix.probing.methods import L2_PENALTY, KnnProbe, LbfgsProbe, RidgeProbe
 from isopix.probing.minibatch import SgdProbe
 from isopix.probing.probe import probe_method
 from isopix.probing.splits import FeatureSplits
@@ -65,7 +64,7 @@ def test_a_layer_does_not_depend_on_the_others(method: ProbeMethod, monkeypatch:
     features, labels = clusters(300, 6, 3, spread=2.0)
     splits = cut(torch.cat([features, features.flip(2) * features, -features.exp()]), labels)
     together = run(splits, method)
-    for module in (linear, minibatch):
+    for module in (methods, minibatch):
         monkeypatch.setattr(module, "MAX_BYTES", 1)
     apart = run(splits, method)
     for one, other in zip(together.layers, apart.layers, strict=True):
@@ -87,18 +86,18 @@ def test_extra_penalties_are_tried_only_where_the_smallest_was_selected(
     hard = cut(features[..., :1] + 1e-3 * features, labels)  # copies of a feature
     weak, shapes = (1e-7, 1e-6, 1e-5), []
     whole = run(hard, LbfgsProbe(l2_grid=(*weak, *METHOD.l2_grid)))
-    monkeypatch.setattr(linear, "L2_GRID", METHOD.l2_grid)
-    monkeypatch.setattr(linear, "L2_EXTRA", weak)
+    monkeypatch.setattr(methods, "L2_GRID", METHOD.l2_grid)
+    monkeypatch.setattr(methods, "L2_EXTRA", weak)
     staged = run(hard)
     assert staged.best.selected[L2_PENALTY] in weak
     assert staged.best == whole.best
-    fit = linear.fit_logistic
+    fit = methods.fit_logistic
 
     def spy(x, y, l2, **named):
         shapes.append(tuple(l2.shape))
         return fit(x, y, l2, **named)
 
-    monkeypatch.setattr(linear, "fit_logistic", spy)
+    monkeypatch.setattr(methods, "fit_logistic", spy)
     both = run(stacked(easy(), hard))
     assert shapes == [(2, 3), (1, 3)]
     assert both.layers[1].test_accuracy == staged.best.test_accuracy
@@ -168,7 +167,7 @@ def test_a_method_of_a_plugin_selects_and_reports_what_it_likes() -> None:
 
 
 def test_an_unconverged_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "fit_logistic", partial(linear.fit_logistic, max_iterations=1))
+    monkeypatch.setattr(methods, "fit_logistic", partial(methods.fit_logistic, max_iterations=1))
     with pytest.raises(RuntimeError, match=r"^layer 0: the fit with L2 penalty 0.001 did not converge"):
         run(easy(), LbfgsProbe(l2_grid=(1e-3,)))
 

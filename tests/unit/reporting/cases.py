@@ -20,7 +20,7 @@ from isopix.finetuning.results import ClassificationMetrics, EvaluationResult
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
-from isopix.probing.linear import LbfgsProbe
+from isopix.probing.methods import LbfgsProbe
 from isopix.probing.results import Gain, LayerScore, LayerScores, ProbeResult
 from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe

@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits
 import isopix
 from isopix.data.dataset import load_dataset
 from isopix.probing.config import LowDataConfig, ProbeConfig
-from isopix.probing.linear import RidgeProbe
 from isopix.probing.low_data import label_subsets, probe_low_data
+from isopix.probing.methods import RidgeProbe
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import finetune_low_data, prepare_low_data

@@ -12,7 +12,7 @@ from isopix.data.dataset import DataConfig, load_dataset
 from isopix.probing import low_data
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
-from isopix.probing.linear import L2_PENALTY, RidgeProbe
+from isopix.probing.methods import L2_PENALTY, RidgeProbe
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import LowDataResult
 from isopix.probing.splits import FeatureSplit, FeatureSplits
