@@ -19,13 +19,37 @@ PAGE_WIDTH = 7.0  # inches, of the text of a page
 PRINT_SIZE = 11.2  # points, of all text of figures for print: 5 points where the page is printed 8 cm wide
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
 
-_RC_PARAMS: Any = mpl.rc_params_from_file(
-    Path(__file__).with_name("isopix.mplstyle"), use_default_template=False
-)
-TEXT_COLOR, BACKGROUND = _RC_PARAMS["text.color"], _RC_PARAMS["figure.facecolor"]
-MUTED_COLOR = _RC_PARAMS["axes.edgecolor"]  # of axes and reference lines
-GRID_COLOR = _RC_PARAMS["grid.color"]
-COLORS = tuple(_RC_PARAMS["axes.prop_cycle"].by_key()["color"])
+TEXT_COLOR, BACKGROUND, GRID_COLOR = "#22252A", "#FFFFFF", "#E4E7EB"
+MUTED_COLOR = "#8A9099"  # of axes and reference lines
+# Paul Tol's bright scheme, which is color-blind safe, in an order that maximizes the contrast of neighbors.
+COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
+TEXT_COLORS = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
+_RC_PARAMS: Any = {
+    **dict.fromkeys(TEXT_COLORS, TEXT_COLOR),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), MUTED_COLOR),
+    **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), BACKGROUND),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 8),
+    **dict.fromkeys(("axes.spines.right", "axes.spines.top", "legend.frameon"), False),
+    **dict.fromkeys(("axes.axisbelow", "axes.grid", "figure.constrained_layout.use"), True),
+    "axes.grid.axis": "y",
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.prop_cycle": mpl.cycler(color=COLORS),
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "figure.dpi": 150,
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that figures are equal on all machines
+    "font.size": 9,
+    "grid.color": GRID_COLOR,
+    "grid.linewidth": 0.7,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "isopix",
+}
 SEQUENTIAL = LinearSegmentedColormap.from_list(
     "sequential", [BACKGROUND, "#9DBEDD", COLORS[0], "#1D3557"]
 ).with_extremes(bad=GRID_COLOR)
