@@ -37,7 +37,6 @@ RECONSTRUCTION_IMAGES, BIAS_IMAGES = 256, 64
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 EXAMPLE_IMAGES = 6
 PICTURES = ("original", "pixel_mask", "target", "prediction")
-CONFIG = ProbeConfig(num_resamples=1)  # no gain is computed
 
 
 class Example(NamedTuple):
@@ -127,10 +126,12 @@ def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> d
     recipe, device = loaded.recipe, loaded.network.device
     untrained = recipe.build(loaded.network.codec).to(device).eval()
     features = [_read_pools(loaded, each, data) for each in (loaded.network, untrained)]
-    pixels = _probed_layers(evaluate_probe(_splits(data, raw_pixels), method, CONFIG, device=device))
+    pixels = _probed_layers(evaluate_probe(_splits(data, raw_pixels), method, ProbeConfig(), device=device))
     found = dict[Pool, PoolProbes]()
     for pool in STUDY_POOLS:
-        trained, before = (evaluate_probe(each.pop(pool), method, CONFIG, device=device) for each in features)
+        trained, before = (
+            evaluate_probe(each.pop(pool), method, ProbeConfig(), device=device) for each in features
+        )
         components = PixelComponents.fit(
             data.train.images, pooled_width(pool, recipe.grid, recipe.model.width)
         )
@@ -163,7 +164,7 @@ def _probe(
     components: PixelComponents, data: ImageDataset, method: ProbeMethod, device: torch.device
 ) -> ProbedLayers:
     reduced = _splits(data, lambda images: components.project(raw_pixels(images)))
-    return _probed_layers(evaluate_probe(reduced, method, CONFIG, device=device))
+    return _probed_layers(evaluate_probe(reduced, method, ProbeConfig(), device=device))
 
 
 def _splits(data: ImageDataset, read: Callable[[Images], Features]) -> FeatureSplits:
