@@ -1,20 +1,23 @@
 """Figure style: sizes, fonts and a color-blind-safe palette for all figures."""
 
+import functools
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ContextDecorator
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Figure  # noqa: PLC0414  other rooms import it from here
+from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter
 
 from isopix.storage.atomic import replace_file, write_json
 
+P = ParamSpec("P")
 PAGE_WIDTH = 7.0  # inches, of the text of a page
 PRINT_SIZE = 11.2  # points, of all text of figures for print: 5 points where the page is printed 8 cm wide
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
@@ -34,7 +37,7 @@ _RC_PARAMS: Any = {
     "axes.grid.axis": "y",
     "axes.labelsize": 9,
     "axes.linewidth": 0.8,
-    "axes.prop_cycle": mpl.cycler(color=COLORS),
+    "axes.prop_cycle": cycler(color=COLORS),
     "axes.titlelocation": "left",
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
@@ -63,10 +66,19 @@ def figure_style() -> ContextDecorator:
     return mpl.rc_context(_RC_PARAMS)
 
 
-def print_style() -> ContextDecorator:
-    """Return a decorator as `figure_style`, with all text of one size that small prints leave readable."""
-    names: Any = ("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "xtick.labelsize")
-    return mpl.rc_context({**_RC_PARAMS, **dict.fromkeys((*names, "ytick.labelsize"), PRINT_SIZE)})
+def print_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Decorate a plotting function as `figure_style`, with all text of one size for small prints."""
+    names: Any = ("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize")
+
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **options: P.kwargs) -> Figure:
+        with mpl.rc_context({**_RC_PARAMS, **dict.fromkeys(names, PRINT_SIZE)}):
+            figure = draw(*args, **options)
+        for axes in figure.axes:  # also ticks that are made only when the figure is drawn
+            axes.tick_params(labelsize=PRINT_SIZE)
+        return figure
+
+    return drawn
 
 
 @figure_style()
@@ -85,12 +97,6 @@ def wrap_title(title: str) -> str:
 def add_key(figure: Figure, text: str) -> None:
     """Write what the marks of a figure mean, below its panels."""
     figure.supxlabel(text, fontsize=7.5, color=MUTED_COLOR)
-
-
-def enlarge_ticks(figure: Figure) -> None:
-    """Set the size of print of all ticks, also of those that are made only when the figure is drawn."""
-    for axes in figure.axes:
-        axes.tick_params(labelsize=PRINT_SIZE)
 
 
 def decimal(value: float, digits: int) -> str:
