@@ -22,7 +22,7 @@ from isopix.probing.results import ProbeResult
 from isopix.reporting.card import model_card
 from isopix.reporting.run_record import read_run
 from isopix.runs.image_lists import leave_out_seen
-from isopix.runs.load import LoadedRun, find_checkpoint, load_run
+from isopix.runs.load import LoadedRun, load_run, newest_checkpoint
 from isopix.runs.shipped import FOLDER
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
@@ -81,7 +81,7 @@ def round_weights(network: Network) -> None:
 
 def write_run(run: Path, out: Path, network: Network, log: list[dict[str, Any]]) -> None:
     source, target = RunFolder(run), RunFolder(out)
-    saved = find_checkpoint(run, ())[0]
+    saved = checkpoint.load_checkpoint(newest_checkpoint(run), ())
     weights = dict(network.named_parameters())
     tensors = {
         name: tensor.detach().bfloat16() if name in weights else tensor

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch.distributed as dist
@@ -64,14 +65,7 @@ def count(words: str) -> dict[str, Any]:
     network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     network.backbone.recompute = train.recompute
     task = PretrainTask(PretrainModel(network, recipe.objective))
-    step = TrainStep(
-        task,
-        train.optimizer,
-        accumulate=train.accumulate,
-        precision=train.gpu_precision,
-        compiled=False,
-        parallel=train.parallel,
-    )
+    step = TrainStep(task, replace(train, precision=train.gpu_precision))
     with whole_weights(task.module):  # as in the evaluation before the first step
         pass
     batch = task.make_batch(cases.images(recipe, train.batch_size), None, generator(0, "mask"))

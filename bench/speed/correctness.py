@@ -15,6 +15,7 @@ from isopix.generate.config import SamplingConfig
 from isopix.generate.sample import sample_images
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
@@ -86,7 +87,7 @@ def training_losses(recipe: Recipe, images: int, device: torch.device, *, compil
     network = networks.random_network(recipe, device)
     model = PretrainModel(network, recipe.objective)
     task = PretrainTask(model)
-    step = TrainStep(task, Adam(lr=1e-3), accumulate=1, precision="fp32", compiled=compiled)
+    step = TrainStep(task, TrainConfig(optimizer=Adam(lr=1e-3), precision="fp32", compile=compiled))
     batch = networks.random_images(recipe, images, device)
     losses = [
         step(model.make_batch(batch, generator(0, "bench", number)), step=number, lr_factor=1.0)
@@ -120,7 +121,7 @@ def require_finite_gradients(recipe: Recipe, images: int, device: torch.device) 
             if ".attention.qkv" in name:
                 weight.mul_(TRAP_SCALE)
     model = PretrainModel(network, recipe.objective)
-    step = TrainStep(PretrainTask(model), Adam(), accumulate=1, precision="bf16", compiled=False)
+    step = TrainStep(PretrainTask(model), TrainConfig(precision="bf16", compile=False))
     batch = networks.random_images(recipe, images, device)
     step(model.make_batch(batch, generator(0, "bench")), step=1, lr_factor=0.0)
     shape = f"{recipe.grid.positions} positions, {recipe.model.width} channels a head"

@@ -25,6 +25,7 @@ from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
@@ -110,9 +111,7 @@ def own_steps(
         return step
 
     return {
-        name: step_of(
-            TrainStep(PretrainTask(model), Adam(), accumulate=1, precision=precision, compiled=is_compiled)
-        )
+        name: step_of(TrainStep(PretrainTask(model), TrainConfig(precision=precision, compile=is_compiled)))
         for name, is_compiled in alternatives(compiled).items()
     }
 

@@ -1,9 +1,13 @@
-"""Nearest neighbors of images: near-duplicates and outliers by features, repeated training images by pixels.
+"""Nearest neighbors of images: near-duplicates and outliers by features, and their files; by pixels, too.
 
 Features are standardized: without, those of a network share a large mean, and the cosine similarity of all
 images is near 1.
 """
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -11,15 +15,30 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from isopix.analysis.results import DuplicatePair, NamedImage, NeighborsResult, Outlier
+from isopix.core.choices import Pool, Precision, SplitName
 from isopix.core.progress import track
 from isopix.core.types import AnyNumber, Images, image_batches
+from isopix.data.splits import Split
+from isopix.model.network import Network
+from isopix.plots.images import png_bytes
+from isopix.plots.sheets import plot_pairs
+from isopix.probing.features import iter_features
+from isopix.storage.atomic import replace_file, write_csv
 
 BLOCK_SIZE = 2048  # images that are compared with as many others at once: 16 MiB of similarities
 MAX_PAIRS = 100_000  # that are returned
 BATCH_PIXELS = 2**22  # of training images, compared at a time
 ROUNDING = 1e-5  # of features of the same image, in batches of other sizes
+PAIRS_AT_ONCE = 1_000  # whose pixels are in memory
+CSV_COLUMNS = {
+    "duplicates": "similarity first.split first.index first.name second.split second.index second.name "
+    "pixel_difference",
+    "outliers": "distance image.split image.index image.name nearest.split nearest.index nearest.name",
+}
 
 ImageFeatures = Float[Tensor, "N D"]
+Splits = Mapping[SplitName, Split]
 
 
 class SimilarPairs(NamedTuple):
@@ -138,3 +157,84 @@ def nearest_images(images: Images, others: AnyNumber) -> NearestImages:
         indices = torch.where(closer, position + start, indices)
         start += len(batch)
     return NearestImages(indices, (nearest / queries.shape[1]).sqrt().float())
+
+
+def pooled_features(
+    network: Network, splits: Splits, layer: int, pool: Pool, precision: Precision
+) -> ImageFeatures:
+    """Return the pooled features of one layer. Raises ValueError for a layer that does not exist."""
+    depth = network.backbone.depth
+    if not 0 <= layer <= depth:
+        raise ValueError(f"layer {layer} does not exist; layers are 0 to {depth}")
+    shorter, parts, done = network.truncated(layer), [], 0
+    read = (iter_features(shorter, each.images, pool=pool, precision=precision) for each in splits.values())
+    with track("computing features", sum(map(len, splits.values()))) as count:
+        for batch in chain.from_iterable(read):
+            parts.append(batch[-1].clone())  # without the other layers, which share its memory
+            done += len(parts[-1])
+            count(done)
+    return torch.cat(parts)
+
+
+def duplicate_pairs(found: SimilarPairs, names: Sequence[NamedImage], splits: Splits) -> list[DuplicatePair]:
+    """Return the similar pairs with the mean absolute difference of their pixels."""
+    pairs = [
+        (names[first], names[second])
+        for first, second in zip(found.first.tolist(), found.second.tolist(), strict=True)
+    ]
+    differences: list[float] = []
+    for start in range(0, len(pairs), PAIRS_AT_ONCE):
+        first, second = _pixels(splits, pairs[start : start + PAIRS_AT_ONCE])
+        differences += (first.int() - second.int()).abs().float().mean((1, 2, 3)).tolist()
+    return [
+        DuplicatePair(similarity, *pair, difference)
+        for similarity, pair, difference in zip(found.similarity.tolist(), pairs, differences, strict=True)
+    ]
+
+
+def farthest_images(found: Neighbors, names: Sequence[NamedImage]) -> list[Outlier]:
+    """Return all images, those farthest from others first."""
+    order = found.distances.argsort(descending=True, stable=True).tolist()
+    distances, nearest = found.distances.tolist(), found.indices[:, 0].tolist()
+    return [Outlier(distances[i], names[i], names[nearest[i]]) for i in order]
+
+
+def save_neighbors(path: Path, result: NeighborsResult, splits: Splits, count: int) -> NeighborsResult:
+    """Write the record, duplicates.csv, outliers.csv, and pictures of the first `count` of both lists."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name, columns in CSV_COLUMNS.items():
+        rows = map(attrgetter(*columns.split()), getattr(result, name))
+        write_csv(path / f"{name}.csv", columns.replace(".", "_").split(), rows)
+    title = (
+        f"{result.num_duplicates:,} pairs with a similarity of features of {result.threshold:g} or more, the "
+        "most similar first; in parentheses the mean difference of their pixels, 0 to 255"
+    )
+    pairs = [
+        (f"{each.similarity:.4f} (pixels {each.pixel_difference:.1f})", each.first, each.second)
+        for each in result.duplicates[:count]
+    ]
+    _save_pairs(path / "duplicates.png", title, pairs, splits)
+    title = (
+        "Outliers by features, each beside its nearest image, with its mean distance to the nearest "
+        f"{result.num_neighbors}"
+    )
+    outliers = [(f"{each.distance:.4f}", each.image, each.nearest) for each in result.outliers[:count]]
+    _save_pairs(path / "outliers.png", title, outliers, splits)
+    return result.saved(path)
+
+
+def _save_pairs(
+    path: Path, title: str, pairs: Sequence[tuple[str, NamedImage, NamedImage]], splits: Splits
+) -> None:
+    if pairs:
+        labels = [(value, first.short_name, second.short_name) for value, first, second in pairs]
+        images = _pixels(splits, [(first, second) for _, first, second in pairs])
+        replace_file(path, png_bytes(plot_pairs(title, *images, labels)))
+
+
+def _pixels(splits: Splits, pairs: Sequence[tuple[NamedImage, NamedImage]]) -> tuple[Images, Images]:
+    first, second = (
+        torch.cat([splits[each.split].images[each.index : each.index + 1].cpu() for each in images])
+        for images in zip(*pairs, strict=True)
+    )
+    return first, second

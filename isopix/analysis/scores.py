@@ -30,7 +30,7 @@ from isopix.data.splits import Split
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel, TrainingBatch
 from isopix.objectives.baselines import FILE_OPTIONS, Unigram, code_map, lossless_file
-from isopix.train.baselines import TRAINING_IMAGES, code_batches
+from isopix.train.evaluator import TRAINING_IMAGES, code_batches
 
 MAX_LOGITS = 2**26  # computed at a time
 

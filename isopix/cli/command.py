@@ -12,8 +12,8 @@ from cyclopts import App, Parameter
 from rich.protocol import is_renderable
 
 from isopix.cli.console import Json, Plugins, console, load_plugins, say_wrapped, show, show_json
-from isopix.cli.launch import Devices, SlurmParameters, check_command, launch_ranks, submit
-from isopix.core.signals import STOPPED, Interrupted
+from isopix.cli.launch import Devices, SlurmParameters, check_command, launch_ranks, say_stop, submit
+from isopix.core.signals import Interrupted, exit_code
 from isopix.core.slurm import IN_JOB
 from isopix.core.verb import Verb, check_job
 from isopix.storage.result import Result
@@ -59,7 +59,8 @@ def _command(verb: Verb) -> Callable[..., None]:
             result = verb.function(*args, **options)
         except Interrupted as stopped:
             print_result(stopped.result, json=json)
-            raise SystemExit(STOPPED) from None
+            say_stop("", exit_code(stopped))
+            raise SystemExit(exit_code(stopped)) from None
         print_result(result, json=json)
         if result.failure:
             raise RuntimeError(result.failure)

@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from isopix.cli.console import say, show_json, warn
 from isopix.core import ranks
 from isopix.core.overrides import parse
-from isopix.core.signals import STOP_SIGNALS, STOPPED
+from isopix.core.signals import STOP_SIGNALS, StopSignal, exit_code
 from isopix.core.slurm import Cluster, CommandJob, job_executor
 from isopix.core.text import command_line
 from isopix.verbs import VERBS
@@ -43,7 +43,7 @@ SHUTDOWN_SECONDS = 600  # to save, after a stop signal, before processes are kil
 SAME_ERROR = 5.0  # seconds that other ranks leave to rank 0, whose error is usually the same
 LOST_CONTACT = 5.0  # seconds that a rank leaves to the one that it has lost contact with
 CONNECTION_ERRORS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
-STOP_FILE = "ISOPIX_STOP_FILE"  # the environment variable with the path of a message
+STOP_FILE = "ISOPIX_STOP_FILE"  # the environment variable with the path of an exit code and a message
 CANCEL: dict[Cluster, str] = {"slurm": "scancel {}", "local": "kill -INT {}"}
 
 
@@ -90,22 +90,23 @@ def _launch(count: int) -> NoReturn:
         try:
             elastic_launch(config, sys.executable)("-m", "isopix", *sys.argv[1:])
         except SignalException as stopped:
-            _warn_of_stop(stop_file)
-            received = Signals(stopped.sigval)
-            sys.exit(128 + received if received is Signals.SIGINT else STOPPED)
+            _exit_as_rank_0(stop_file, exit_code(StopSignal(stopped.sigval, at_once=False)))
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
             if failure.exitcode < 0:  # else it has said why
                 warn(f"isopix: rank {rank} was ended by {Signals(-failure.exitcode).name}")
             elif rank == 0:
-                _warn_of_stop(stop_file)
+                _exit_as_rank_0(stop_file, failure.exitcode)
             sys.exit(max(1, failure.exitcode))
     sys.exit(0)
 
 
-def _warn_of_stop(file: Path) -> None:
-    if file.exists():
-        warn(file.read_text())
+def _exit_as_rank_0(file: Path, code: int) -> NoReturn:
+    """Exit with the code and the message that rank 0 left when it was stopped, else with `code`."""
+    left, _, message = (file.read_text() if file.exists() else str(code)).partition(" ")
+    if message:
+        warn(message)
+    sys.exit(int(left))
 
 
 def check_command(name: str) -> None:
@@ -136,11 +137,11 @@ def say_error(message: str) -> None:
     sys.stderr.write(f"{message}\n")
 
 
-def say_stop(message: str) -> None:
-    """Print a stop's message, or leave it to the process that started this one by `--devices`."""
+def say_stop(message: str, code: int) -> None:
+    """Print the message of a stop, or leave it and the exit code to the process of `--devices`."""
     if file := os.environ.get(STOP_FILE):
-        Path(file).write_text(message)
-    else:
+        Path(file).write_text(f"{code} {message}")
+    elif message:
         say_error(message)
 
 

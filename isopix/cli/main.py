@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -71,9 +72,10 @@ def main() -> None:
     except ImportError as error:
         _exit(error, f"{error.__cause__ or error}; isopix doctor checks the installation", 1)
     except KeyboardInterrupt as error:
+        code = exit_code(error)
         if ranks.rank() > 0:  # rank 0 says it
-            ranks.end_process(exit_code(error))
-        _exit(error, stop_message(error), exit_code(error), say=say_stop)
+            ranks.end_process(code)
+        _exit(error, stop_message(error), code, say=partial(say_stop, code=code))
 
 
 def _run(options: list[str]) -> None:

@@ -131,7 +131,9 @@ class Interrupted(KeyboardInterrupt, Generic[T]):
 
 
 def exit_code(stopped: KeyboardInterrupt) -> int:
-    """Return 75 for a batch system's first signal, and 128 + the number of Ctrl-C and of a second signal."""
+    """Return 75 for saved work and for a batch system's first signal, else 128 + the number of the signal."""
+    if isinstance(stopped, Interrupted):
+        return STOPPED
     if not isinstance(stopped, StopSignal):
         return 128 + signal.SIGINT
     by_system = not stopped.at_once and stopped.signal is not signal.SIGINT

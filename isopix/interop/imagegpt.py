@@ -138,32 +138,28 @@ def export_imagegpt(network: Network) -> ExportedModel:
 
 
 def _model_config(network: Network) -> dict[str, Any]:
-    block = network.backbone.layers[0]  # all are of one kind
-    mlp, norm = getattr(block, "mlp", None), getattr(block, "norm1", None)
-    if not (
-        isinstance(block, TransformerBlock) and isinstance(mlp, TwoLayerMLP) and isinstance(norm, nn.RMSNorm)
-    ):
-        raise ValueError(f"block {type(block).__name__} cannot be exported to ImageGPT")
+    match network.backbone.layers[0]:  # all are of one kind
+        case TransformerBlock(mlp=TwoLayerMLP() as mlp, norm1=nn.RMSNorm(eps=float(epsilon))) as block:
+            pass
+        case other:
+            raise ValueError(f"block {type(other).__name__} cannot be exported to ImageGPT")
     inner, width = mlp.up.weight.shape
     activations = {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())}
+    config = ImageGPTConfig(
+        model_type="imagegpt",
+        vocab_size=network.codec.vocab_size + 1,  # the last is the start token
+        n_positions=network.backbone.grid.positions,
+        n_embd=width,
+        n_layer=network.backbone.depth,
+        n_head=block.attention.heads,
+        n_inner=None if inner == EXPANSION * width else inner,
+        activation_function=activations[mlp.activation],
+        layer_norm_epsilon=epsilon,
+    )
     return {
         "architectures": ["ImageGPTForCausalImageModeling"],
-        "model_type": "imagegpt",
-        "vocab_size": network.codec.vocab_size + 1,  # the last is the start token
-        "n_positions": network.backbone.grid.positions,
-        "n_embd": width,
-        "n_layer": network.backbone.depth,
-        "n_head": block.attention.heads,
-        "n_inner": None if inner == EXPANSION * width else inner,
-        "activation_function": activations[mlp.activation],
-        "layer_norm_epsilon": norm.eps,
-        "attn_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "resid_pdrop": 0.0,
+        **config.model_dump(),
+        **dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0),
         "reorder_and_upcast_attn": False,
-        "scale_attn_weights": True,
-        "scale_attn_by_inverse_layer_idx": False,
-        "add_cross_attention": False,
-        "tie_word_embeddings": False,
         "dtype": str(mlp.up.weight.dtype).removeprefix("torch."),
     }

@@ -1,10 +1,8 @@
 """ImportedModel: a model of another library in the names and layouts of isopix, and its run folder."""
 
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import runtime_environment
 from isopix.core.types import Grid
-from isopix.core.version import __version__
 from isopix.data.dataset import DataConfig
 from isopix.interop.name_tables import ZERO_BIAS, Naming, TensorReport, WeightMapping, to_source
 from isopix.interop.weights import WeightFiles, mmap_alloc
@@ -29,6 +26,7 @@ from isopix.runs.state import CLASSIFIER, MODEL, RunEnvironment, State, write_en
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
+from isopix.storage.provenance import environment
 from isopix.storage.run_folder import start_run
 from isopix.train.config import TrainConfig
 
@@ -163,12 +161,12 @@ def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None
         recipe = imported.recipe
         steps, source = max(1, imported.step), data or DEFAULT_DATA
         recipe = recipe.updated(data=replace(recipe.data, source=source), steps=steps)
-        details = runtime_environment(torch.device("cpu"))
+        runtime = runtime_environment(torch.device("cpu"))
+        facts = environment(runtime)
         origin: dict[str, Any] = {"imported": imported.origin, **({"trained_on": data} if data else {})}
-        origin |= {"isopix": __version__, "command": ["isopix", *sys.argv[1:]]}
-        started = datetime.now(UTC).isoformat(timespec="seconds")
+        origin |= {name: facts[name] for name in ("isopix", "command")}
         write_json(run.recipe, to_dict(recipe))
-        write_environment(run, from_dict(RunEnvironment, {**details, **origin, "started": started}))
+        write_environment(run, from_dict(RunEnvironment, {**facts, **origin}))
         log = RunLog(run.log)
         log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
         log.close()
@@ -185,7 +183,7 @@ def import_run(read: Callable[[], ImportedModel], out: Path, *, data: str | None
         records = {
             "recipe": to_dict(recipe),
             "state": to_dict(state),
-            "environment": details,
+            "environment": runtime,
             "imported": {**origin, "tensors": reports},
         }
         groups = {MODEL: network.tensors(), **({CLASSIFIER: imported.head} if imported.head else {})}

@@ -99,38 +99,29 @@ def require_names(own: Collection[str], mappings: Iterable[WeightMapping], model
         raise ValueError(f"tensor '{name}' {problem} {model} of transformers")
 
 
-def renamed(source: str, target: str) -> WeightMapping:
-    """Map one tensor to another of the same layout."""
-    return WeightMapping((source,), (target,), tuple, tuple)
+def renamed(
+    source: str | tuple[str, ...], target: str, pattern: str = "... -> ...", **sizes: int
+) -> WeightMapping:
+    """Map a tensor, or the rows of several of equal shape in the order given, to one of another layout.
 
+    `pattern` is that of each, as einops writes it; `sizes` are those of the axes that it flattens.
+    """
+    names = (source,) if isinstance(source, str) else source
+    before, after = pattern.split(" -> ")
 
-def transposed(source: str, target: str) -> WeightMapping:
-    """Map a matrix [in out] to one of layout [out in]."""
+    def to_target(tensors: Tensors) -> Tensors:
+        first, *others = parts = [rearrange(tensor, pattern, **sizes) for tensor in tensors]
+        if not others:
+            return (first,)
+        shape = (len(parts) * len(first), *first.shape[1:])
+        return (torch.cat(parts, out=mmap_alloc(shape, first.dtype)),)
 
-    def transpose(tensors: Tensors) -> Tensors:
-        return tuple(tensor.T for tensor in tensors)
+    def to_source(tensors: Tensors) -> Tensors:
+        return tuple(
+            rearrange(part, f"{after} -> {before}", **sizes) for part in tensors[0].chunk(len(names))
+        )
 
-    return WeightMapping((source,), (target,), transpose, transpose)
-
-
-def kernel_to_matrix(source: str, target: str, patch_size: int) -> WeightMapping:
-    """Map the kernel [D 3 p p] of a convolution of stride p to a matrix [D 3*p*p] of flattened patches."""
-    return WeightMapping(
-        (source,),
-        (target,),
-        lambda tensors: (tensors[0].flatten(1),),
-        lambda tensors: (rearrange(tensors[0], "d (c p q) -> d c p q", p=patch_size, q=patch_size),),
-    )
-
-
-def stacked(source: tuple[str, ...], target: str) -> WeightMapping:
-    """Map tensors of equal shape to one tensor of their rows, in the order given."""
-    return WeightMapping(
-        source,
-        (target,),
-        lambda tensors: (torch.cat(tensors),),
-        lambda tensors: tensors[0].chunk(len(source)),
-    )
+    return WeightMapping(names, (target,), to_target, to_source)
 
 
 def with_class_position(source: tuple[str, str], target: tuple[str, str]) -> WeightMapping:
@@ -157,35 +148,12 @@ def with_start_token(source: str, table: str, start: str) -> WeightMapping:
     )
 
 
-def heads_to_rows(source: tuple[str, ...], target: str, heads: int) -> WeightMapping:
-    """Map projections [heads size D] into the heads to one matrix [... D], stacked in the order given."""
-
-    def to_target(tensors: Tensors) -> Tensors:
-        parts = [tensor.flatten(0, 1) for tensor in tensors]
-        shape = (sum(map(len, parts)), parts[0].shape[1])
-        return (torch.cat(parts, out=mmap_alloc(shape, parts[0].dtype)),)
-
-    def to_source(tensors: Tensors) -> Tensors:
-        return rearrange(tensors[0], "(n h e) d -> n h e d", n=len(source), h=heads).unbind()
-
-    return WeightMapping(source, (target,), to_target, to_source)
-
-
-def heads_to_columns(source: str, target: str, heads: int) -> WeightMapping:
-    """Map a projection [heads size D] out of the heads to a matrix [D heads*size]."""
-    return WeightMapping(
-        (source,),
-        (target,),
-        lambda tensors: (tensors[0].flatten(0, 1).T,),
-        lambda tensors: (rearrange(tensors[0], "d (h e) -> h e d", h=heads),),
-    )
-
-
 def pairs(source: str, target: str, ends: tuple[str, ...] = ("weight", "bias")) -> tuple[WeightMapping, ...]:
     """Map the weight and the bias of a layer."""
     return tuple(renamed(f"{source}.{end}", f"{target}.{end}") for end in ends)
 
 
+KERNEL = "d c p q -> d (c p q)"  # of a convolution of stride p and q, to a matrix of flattened patches
 BLOCK = "backbone.blocks.{}"
 TOKEN, TABLE, PATCHES = "backbone.cls_token", "backbone.positions.table", "backbone.stem.project"
 
@@ -201,11 +169,11 @@ IMAGEGPT = (
     with_start_token("wte.weight", "backbone.stem.tables.0.weight", "backbone.masking.start"),
     renamed("wpe.weight", TABLE),
     renamed("h.{}.ln_1.weight", f"{BLOCK}.norm1.weight"),
-    transposed("h.{}.attn.c_attn.weight", f"{BLOCK}.attention.qkv.weight"),
-    transposed("h.{}.attn.c_proj.weight", f"{BLOCK}.attention.out.weight"),
+    renamed("h.{}.attn.c_attn.weight", f"{BLOCK}.attention.qkv.weight", "i o -> o i"),
+    renamed("h.{}.attn.c_proj.weight", f"{BLOCK}.attention.out.weight", "i o -> o i"),
     renamed("h.{}.ln_2.weight", f"{BLOCK}.norm2.weight"),
-    transposed("h.{}.mlp.c_fc.weight", f"{BLOCK}.mlp.up.weight"),
-    transposed("h.{}.mlp.c_proj.weight", f"{BLOCK}.mlp.down.weight"),
+    renamed("h.{}.mlp.c_fc.weight", f"{BLOCK}.mlp.up.weight", "i o -> o i"),
+    renamed("h.{}.mlp.c_proj.weight", f"{BLOCK}.mlp.down.weight", "i o -> o i"),
     renamed("ln_f.weight", "backbone.norm.weight"),
     renamed("lm_head.weight", "head.project.weight"),
 )
@@ -219,11 +187,11 @@ def openai_table(heads: int) -> tuple[WeightMapping, ...]:
         renamed("wte", "backbone.stem.tables.0.weight"),
         renamed("wpe", TABLE),
         renamed("h{}/ln_1/g", f"{BLOCK}.norm1.weight"),
-        heads_to_rows(projections, f"{BLOCK}.attention.qkv.weight", heads),
-        heads_to_columns("h{}/attn/c_proj", f"{BLOCK}.attention.out.weight", heads),
+        renamed(projections, f"{BLOCK}.attention.qkv.weight", "h e d -> (h e) d", h=heads),
+        renamed("h{}/attn/c_proj", f"{BLOCK}.attention.out.weight", "h e d -> d (h e)", h=heads),
         renamed("h{}/ln_2/g", f"{BLOCK}.norm2.weight"),
-        transposed("h{}/mlp/c_fc/w", f"{BLOCK}.mlp.up.weight"),
-        transposed("h{}/mlp/c_proj/w", f"{BLOCK}.mlp.down.weight"),
+        renamed("h{}/mlp/c_fc/w", f"{BLOCK}.mlp.up.weight", "i o -> o i"),
+        renamed("h{}/mlp/c_proj/w", f"{BLOCK}.mlp.down.weight", "i o -> o i"),
         renamed("ln_f/g", "backbone.norm.weight"),
         renamed("wtet", "head.project.weight"),
     )
@@ -255,12 +223,12 @@ def vit_table(patch_size: int, *, qkv_bias: bool, head: bool) -> tuple[WeightMap
     layer, patches = "encoder.layer.{}", "embeddings.patch_embeddings.projection"
     parts = [f"{layer}.attention.attention.{part}" for part in ("query", "key", "value")]
     qkv = [
-        stacked(tuple(f"{part}.{end}" for part in parts), f"{BLOCK}.attention.qkv.{end}")
+        renamed(tuple(f"{part}.{end}" for part in parts), f"{BLOCK}.attention.qkv.{end}")
         for end in ("weight", "bias")[: 1 + qkv_bias]
     ]
     return (
         with_class_position(("embeddings.cls_token", "embeddings.position_embeddings"), (TOKEN, TABLE)),
-        kernel_to_matrix(f"{patches}.weight", f"{PATCHES}.weight", patch_size),
+        renamed(f"{patches}.weight", f"{PATCHES}.weight", KERNEL, p=patch_size, q=patch_size),
         renamed(f"{patches}.bias", f"{PATCHES}.bias"),
         *pairs(f"{layer}.layernorm_before", f"{BLOCK}.norm1"),
         *qkv,
@@ -277,7 +245,7 @@ def timm_table(patch_size: int, *, qkv_bias: bool, head: bool) -> tuple[WeightMa
     """Return the mappings of timm's VisionTransformer with a class token, or with the head of classes."""
     return (
         with_class_position(("cls_token", "pos_embed"), (TOKEN, TABLE)),
-        kernel_to_matrix("patch_embed.proj.weight", f"{PATCHES}.weight", patch_size),
+        renamed("patch_embed.proj.weight", f"{PATCHES}.weight", KERNEL, p=patch_size, q=patch_size),
         renamed("patch_embed.proj.bias", f"{PATCHES}.bias"),
         *pairs("blocks.{}.norm1", f"{BLOCK}.norm1"),
         *pairs("blocks.{}.attn.qkv", f"{BLOCK}.attention.qkv", ("weight", "bias")[: 1 + qkv_bias]),

@@ -11,8 +11,7 @@ from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
 from isopix.interop.imported_model import ImportedModel, convert_tensors, grid_of, igpt_recipe, shape_of
 from isopix.interop.name_tables import OPENAI_START, Naming, expand_layers, openai_table
-from isopix.interop.tf_checkpoint import TFCheckpoint
-from isopix.interop.weights import WeightFiles
+from isopix.interop.tf_checkpoint import find_prefix, open_checkpoint
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Autoregressive, Masked
 
@@ -35,11 +34,10 @@ def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | 
     `colors` is its palette, levels of 0..255. Sizes are inferred from the shapes; without `grid` the image is
     square. One mapping of tensors is read at a time, so that memory stays close to the model's size.
     """
-    checkpoint = TFCheckpoint.open(prefix)
-    given = {name: entry.shape for name, entry in checkpoint.entries.items()}
-    naming = Naming("OpenAI", "", SKIPPED)
-    naming = naming._replace(prefix=_scope(name for name in given if not naming.skip_reason(name)))
-    shapes = {name.removeprefix(naming.prefix): shape for name, shape in given.items()}
+    prefix = find_prefix(prefix)
+    stored, naming = open_checkpoint(prefix), Naming("OpenAI", "", SKIPPED)
+    naming = naming._replace(prefix=_scope(name for name in stored.shapes if not naming.skip_reason(name)))
+    shapes = {name.removeprefix(naming.prefix): shape for name, shape in stored.shapes.items()}
     count, width = shape_of(shapes, "wte", 2)
     positions, _ = shape_of(shapes, "wpe", 2)
     heads, *_ = shape_of(shapes, "h0/attn/q_proj", 3)
@@ -53,11 +51,11 @@ def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | 
     objective = Autoregressive() if causal else Masked()
     recipe = igpt_recipe(depth, width, grid, TransformerSpec(heads=heads), objective, count)
     table = (*openai_table(heads), *([OPENAI_START] if causal else []))
-    stored, mappings = WeightFiles(given, checkpoint.read), tuple(expand_layers(table, depth))
+    mappings = tuple(expand_layers(table, depth))
     tensors, reports = convert_tensors(stored, naming, mappings, recipe.outline().tensors())
-    step = STEP.search(checkpoint.prefix.name)
+    step = STEP.search(prefix.name)
     return ImportedModel(
-        origin=f"OpenAI {checkpoint.prefix.name}",
+        origin=f"OpenAI {prefix.name}",
         recipe=recipe,
         codec=Palette(colors, grid),
         step=int(step[1]) if step else 0,

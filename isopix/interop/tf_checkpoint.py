@@ -8,7 +8,6 @@ place in one of the files `PREFIX.data-XXXXX-of-YYYYY`.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from isopix.core.text import naming
-from isopix.interop.weights import mmap_alloc
+from isopix.interop.weights import WeightFiles, mmap_alloc
 
 MAGIC, FOOTER = 0xDB4775248B80FB57, 48
 CHUNK = 2**22  # bytes read and checked at a time
@@ -39,60 +38,45 @@ class TensorEntry(NamedTuple):
     shape: tuple[int, ...]
     shard: int
     offset: int  # bytes from the start of the shard
-    size: int  # bytes
     crc: int  # masked CRC-32C of the bytes
 
 
-@dataclass(frozen=True)
-class TFCheckpoint:
-    """An open checkpoint: its entries by name, and `read`, which returns one tensor."""
+def open_checkpoint(prefix: Path) -> WeightFiles:
+    """Open the checkpoint of a prefix. Raises ValueError for a damaged index; `read` for a damaged tensor."""
+    index = _index_path(prefix)
+    with naming(f"checkpoint index {index}"):
+        items = dict(_table(index.read_bytes()))
+        header = _message(items.pop(b""))
+        if _int(header, 2):
+            raise ValueError("it is big-endian, which is not supported")
+        entries = {name.decode(): _entry(_message(value)) for name, value in items.items()}
 
-    prefix: Path
-    shards: int
-    entries: Mapping[str, TensorEntry]
+    def read(name: str) -> Tensor:
+        entry = entries[name]
+        path = prefix.with_name(f"{prefix.name}.data-{entry.shard:05d}-of-{_int(header, 1):05d}")
+        return _read(f"checkpoint shard {path}: tensor {name!r}", path, entry)
 
-    @classmethod
-    def open(cls, given: Path) -> "TFCheckpoint":
-        """Open a checkpoint by its prefix, its `.index` file, or its folder if that holds no other."""
-        prefix = find_prefix(given)
-        index = _index_path(prefix)
-        with naming(f"checkpoint index {index}"):
-            items = dict(_table(index.read_bytes()))
-            header = _message(items.pop(b""))
-            if _int(header, 2):
-                raise ValueError("it is big-endian, which is not supported")
-            entries = {name.decode(): _entry(_message(value)) for name, value in items.items()}
-        return cls(prefix, _int(header, 1), entries)
+    return WeightFiles({name: entry.shape for name, entry in entries.items()}, read)
 
-    def read(self, name: str) -> Tensor:
-        """Read a tensor into its own memory. ValueError for a bad type, shard or checksum."""
-        entry = self.entries[name]
-        if entry.dtype not in DTYPES:
-            raise ValueError(f"tensor {name!r} has TensorFlow's type {entry.dtype}, which is not supported")
-        tensor = mmap_alloc(entry.shape, DTYPES[entry.dtype])
-        if tensor.nbytes != entry.size:
-            raise ValueError(
-                f"tensor {name!r} has {entry.size} bytes; shape {entry.shape} needs {tensor.nbytes}"
-            )
-        memory = tensor.view(-1).view(torch.uint8).numpy().data
-        path = self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard:05d}-of-{self.shards:05d}")
-        if not path.is_file():
-            raise ValueError(f"checkpoint shard {path} does not exist; all {self.shards} shards are needed")
-        crc = 0
-        with path.open("rb") as file:
-            file.seek(entry.offset)
-            for start in range(0, entry.size, CHUNK):
-                chunk = memory[start : start + CHUNK]
-                if file.readinto(chunk) < len(chunk):
-                    raise ValueError(f"checkpoint shard {path} is truncated: it ends inside tensor {name!r}")
-                crc = google_crc32c.extend(crc, bytes(chunk))
-        if mask_crc(crc) != entry.crc:
-            raise ValueError(f"checkpoint shard {path}: tensor {name!r} is damaged; its checksum differs")
-        return tensor
+
+def _read(what: str, path: Path, entry: TensorEntry) -> Tensor:
+    if entry.dtype not in DTYPES:
+        raise ValueError(f"{what} has TensorFlow's type {entry.dtype}, which is not supported")
+    tensor, crc = mmap_alloc(entry.shape, DTYPES[entry.dtype]), 0
+    memory = tensor.view(-1).view(torch.uint8).numpy().data
+    with path.open("rb") as file:
+        file.seek(entry.offset)
+        for start in range(0, tensor.nbytes, CHUNK):
+            chunk = memory[start : start + CHUNK]
+            file.readinto(chunk)
+            crc = google_crc32c.extend(crc, bytes(chunk))
+    if mask_crc(crc) != entry.crc:
+        raise ValueError(f"{what} is damaged; its checksum differs")
+    return tensor
 
 
 def find_prefix(given: Path) -> Path:
-    """Return the prefix of a checkpoint. Raises ValueError if there is none, or more than one."""
+    """Return the prefix of a checkpoint, given it, its `.index` file, or a folder with no other one."""
     prefix = given.with_suffix("") if given.suffix == ".index" else given
     if prefix.name and _index_path(prefix).is_file():
         return prefix
@@ -137,8 +121,6 @@ def _block(file: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]
     stored = file[offset : offset + size + 5]
     if mask_crc(google_crc32c.value(stored[:-4])) != int.from_bytes(stored[-4:], "little"):
         raise ValueError(f"the block at byte {offset} is damaged; its checksum differs")
-    if stored[size]:
-        raise ValueError(f"the block at byte {offset} is compressed, which is not supported")
     restarts = int.from_bytes(stored[size - 4 : size], "little")
     key, at, end = b"", 0, size - 4 * restarts - 4
     while at < end:
@@ -193,4 +175,4 @@ def _entry(fields: Message) -> TensorEntry:
     if 7 in fields:
         raise ValueError("it holds slices of partitioned variables, which are not supported")
     shape = tuple(_int(size, 1) for part in _inner(fields, 2) for size in _inner(part, 2))
-    return TensorEntry(_int(fields, 1), shape, *(_int(fields, field) for field in (3, 4, 5, 6)))
+    return TensorEntry(_int(fields, 1), shape, *(_int(fields, field) for field in (3, 4, 6)))

@@ -87,17 +87,13 @@ class ViTProcessor(BaseModel):
     crop_size: Any = None
 
 
-def read_huggingface_vit(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
-    """Import a ViTModel or ViTForImageClassification; a pooler, a mask token and a decoder are skipped."""
-    return _read(folder, "vit", classes)
+def read_huggingface_vit(
+    folder: Path, classes: tuple[str, ...] = (), *, model_type: Literal["vit", "vit_mae"] = "vit"
+) -> ImportedModel:
+    """Import a ViTModel, ViTForImageClassification, ViTMAEModel or ViTMAEForPreTraining.
 
-
-def read_mae(folder: Path) -> ImportedModel:
-    """Import the encoder of a ViTMAEModel or ViTMAEForPreTraining; the decoder is skipped, and reported."""
-    return _read(folder, "vit_mae", ())
-
-
-def _read(folder: Path, model_type: Literal["vit", "vit_mae"], classes: tuple[str, ...]) -> ImportedModel:
+    The pooler, the mask token and the decoder are skipped, and reported.
+    """
     config = read_config(folder, CONFIG, ViTConfig)
     if config.model_type != model_type:
         raise ValueError(f"model_type is {config.model_type!r:.100}; it must be {model_type}")
@@ -204,9 +200,9 @@ def read_vit(
     """Return the model of these files, with learned position embeddings if the fixed ones differ."""
     width, ends = recipe.model.width, ("weight", "bias")
     head = (torch.empty(len(classes), width), torch.empty(len(classes)))
-    targets = recipe.outline().tensors() | dict(
-        zip((f"{CLASSIFIER}.{end}" for end in ends), head, strict=True)
-    )
+    targets = recipe.outline().tensors() | {
+        f"{CLASSIFIER}.{end}": each for end, each in zip(ends, head, strict=True)
+    }
     tensors, reports = convert_tensors(
         stored, naming, tuple(expand_layers(table, recipe.model.depth)), targets
     )

@@ -1,7 +1,6 @@
 """The images that verbs read for a run, of its own dataset, of another one or of a caller, and pictures."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +9,7 @@ import torch
 from einops import rearrange
 from PIL import Image
 
-from isopix.analysis.neighbors import nearest_images
+from isopix.analysis.neighbors import Splits, nearest_images
 from isopix.analysis.results import NamedImage
 from isopix.core.choices import Count, SplitName
 from isopix.core.measurement import Measurement
@@ -32,7 +31,6 @@ from isopix.storage.run_folder import RunFolder
 
 P = TypeVar("P", bound=PictureResult)
 DataLike = str | os.PathLike[str] | ImageDataset
-Splits = Mapping[SplitName, Split]
 
 FIRST_IMAGES = 8  # that are completed or reconstructed
 MAX_HELD_OUT = 256  # images that samples are compared with
@@ -162,6 +160,20 @@ def named_images(loaded: LoadedRun, data: DataLike | None, splits: Splits) -> li
         NamedImage(split, i, printable(name), printable(short) or f"{split} {i}")
         for (split, i, name), short in zip(found, short_names([each for *_, each in found]), strict=True)
     ]
+
+
+def compared_images(
+    loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
+) -> tuple[Splits, list[NamedImage], ImageDataset]:
+    """Return the splits with images, all names, and the dataset. Raises ValueError without any image."""
+    whole = opened_images(loaded, data, holdout=None if split else 0.0)  # one split, if it has one
+    dataset = sample_of_each(whole, limit)
+    dataset = replace(dataset, seen_known=loaded.seen_known)
+    splits = {name: getattr(dataset, name) for name in ([split] if split else SPLIT_NAMES)}
+    splits = {name: each for name, each in splits.items() if len(each)}
+    if not splits:
+        raise ValueError(f"dataset '{dataset.name}' has no images of {split or 'any'} split")
+    return splits, named_images(loaded, data, splits), dataset
 
 
 def prompt_images(

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.network import Network
-from isopix.runs.state import CLASSIFIER, MODEL
+from isopix.runs.state import CLASSIFIER, MODEL, SavedRun
 from isopix.storage import checkpoint
-from isopix.storage.checkpoint import Checkpoint, Groups
+from isopix.storage.checkpoint import Groups
 from isopix.storage.run_folder import RunFolder
 from isopix.train.parallel import is_sharded, shard_like, write_shards
 
@@ -84,8 +84,8 @@ def weights_of(network: Network, model: FineTuneModel | None) -> dict[str, Mappi
     return groups
 
 
-def load_weights(network: Network, model: FineTuneModel | None, found: Checkpoint) -> None:
+def load_weights(network: Network, model: FineTuneModel | None, saved: SavedRun) -> None:
     """Copy the weights of a checkpoint of the same run into a network, and its class head if there is one."""
     for group, tensors in weights_of(network, model).items():
         for name, tensor in tensors.items():
-            tensor.copy_(shard_like(found.tensors[group][name], tensor))
+            tensor.copy_(shard_like(saved.tensors[group][name], tensor))

@@ -34,17 +34,11 @@ from isopix.runs.state import (
     CLASSIFIER,
     MODEL,
     Environment,
+    SavedRun,
     State,
-    check_content,
-    class_head_of,
-    codec_of,
-    environment_of,
-    plugin_changes,
-    recipe_of,
-    state_of,
+    typed,
 )
 from isopix.storage import checkpoint
-from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 
@@ -136,18 +130,18 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint or of a run: its best checkpoint, or the newest intact one."""
     best = RunFolder(path).best
     chosen = best if (best / checkpoint.MANIFEST).is_file() else path
-    found, damaged = find_checkpoint(chosen, (MODEL, CLASSIFIER), (CLASSIFIER,))
-    head, state = class_head_of(found), state_of(found)
+    saved = find_checkpoint(chosen, (MODEL, CLASSIFIER), (CLASSIFIER,))
+    head = saved.class_head()
     return LoadedRun(
-        recipe_of(found),
-        build_network(found).to(device),
-        state,
-        environment_of(found),
-        imported=found.records.get("imported", {}),
-        damaged=tuple(map(str, damaged)),
-        changes=plugin_changes(found),
-        seen=load_seen(path, state.files),
-        labeled=load_labeled(path, state.files),
+        saved.recipe,
+        saved.network().to(device),
+        saved.state,
+        saved.environment,
+        imported=saved.imported,
+        damaged=tuple(map(str, saved.damaged)),
+        changes=saved.changes,
+        seen=load_seen(path, saved.state.files),
+        labeled=load_labeled(path, saved.state.files),
         modes=_most_frequent_codes(path),
         class_head=None if head is None else head.to(device),
     )
@@ -164,21 +158,19 @@ def _most_frequent_codes(path: Path) -> tuple[int, ...]:
 
 def find_checkpoint(
     path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
-) -> tuple[Checkpoint, list[DamagedCheckpointError]]:
+) -> SavedRun:
     """Return the newest intact checkpoint of a run, or that at a path, and why newer ones are damaged."""
     if (path / checkpoint.MANIFEST).is_file():
-        found = checkpoint.load_checkpoint(path, groups, optional)
-        check_content(found)
-        return found, []
-    latest = checkpoint.load_latest(RunFolder.open(path).checkpoints, groups, check_content, optional)
+        return typed(checkpoint.load_checkpoint(path, groups, optional))
+    latest = checkpoint.load_latest(RunFolder.open(path).checkpoints, groups, typed, optional)
     if latest.checkpoint is None:
         raise ValueError(_no_checkpoint(path))
-    return latest.checkpoint, latest.damaged
+    return typed(latest.checkpoint, latest.damaged)
 
 
 def saved_recipe(path: Path) -> Recipe:
     """Return the recipe of a run or checkpoint folder. Raises what `find_checkpoint` raises."""
-    return recipe_of(find_checkpoint(path, ())[0])
+    return find_checkpoint(path, ()).recipe
 
 
 def newest_checkpoint(path: Path) -> Path:
@@ -189,11 +181,6 @@ def newest_checkpoint(path: Path) -> Path:
     if last is None:
         raise ValueError(_no_checkpoint(path))
     return last
-
-
-def build_network(found: Checkpoint) -> Network:
-    """Return the network of a checkpoint with its weights and its codec, without drawing initial weights."""
-    return recipe_of(found).restore(codec_of(found), found.tensors[MODEL])
 
 
 def _no_checkpoint(path: Path) -> str:

@@ -4,11 +4,9 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
-from typing import Any
 
 from isopix.storage.atomic import read_json, temporary_path
 from isopix.storage.run_folder import RunFolder
@@ -101,87 +99,76 @@ def metrics_of(record: Record) -> dict[str, int | float]:
     }
 
 
-class LoggedRun:
-    """A run in one logger, with the last step of each metric there, so that a resumed run continues it."""
+class RunLogger:
+    """A run in one logger. A failing logger is switched off, and `record` is called with a note of it.
 
-    def __init__(self, name: str, folder: RunFolder, *, step: int):
-        self.name, self.folder = name, folder
-        self._path = folder.path / "loggers" / f"{name}.json"
+    The last step of each metric there is kept in a file, so that a resumed run continues without repetition.
+    """
+
+    def __init__(self, name: str, folder: RunFolder, record: Callable[[Record], None]):
+        self.name, self.folder, self._record = name, folder, record
+        self._log: Callable[[int, Metrics], None] | None = None
+        self._close: Callable[[], None] = lambda: None
+        self._start, self._failed = 0, False
+
+    def write(self, record: Record, earlier: Callable[[], Sequence[Record]]) -> None:
+        """Log a record, after the `earlier` ones to a logger that opens now, as the run has its name."""
+        if self._failed or self.folder.target is not None:
+            return
+        with self._switched_off_by_errors(_last_step(record)):
+            if self._log is None:
+                self._log = self._open()
+                for each in earlier():
+                    self._write(each, self._log)
+            self._write(record, self._log)
+
+    def rewind(self, step: int) -> None:
+        """Continue after a step: tensorboard hides what it has of later ones, others keep it."""
+        self._start = step
+        if self.name in HIDES_STEPS:
+            self.close()
+
+    def close(self) -> None:
+        """Close the logger; another record opens it again."""
+        with self._switched_off_by_errors(self._start):
+            self._close()
+        self._log, self._close = None, lambda: None
+
+    def _open(self) -> Callable[[int, Metrics], None]:
+        self._path = self.folder.path / "loggers" / f"{self.name}.json"
         self._path.parent.mkdir(exist_ok=True)
         saved = read_json(self._path) if self._path.exists() else {}
         self._id: str = saved.get("id") or secrets.token_hex(4)
         self._steps: dict[str, int] = saved.get("steps", {})
         self._save()
-        self._open(step if self._steps else None)
-
-    def write(self, records: Iterable[Record]) -> None:
-        """Log the metrics of records, but those that were logged of the same or a later step."""
-        for record in records:
-            step, found = _last_step(record), metrics_of(record)
-            metrics = {name: found[name] for name in found if self._steps.get(name, -1) < step}
-            if metrics:
-                self._steps |= dict.fromkeys(metrics, step)
-                self._save()  # before: a kill between the two loses a point rather than repeating it
-                self._log(step, metrics)
-
-    def rewind(self, step: int) -> None:
+        log, self._close = OPEN[self.name](self.folder, self._id, self._start if self._steps else None)
         if self.name in HIDES_STEPS:
-            self.close()
-            self._open(step)
+            self._steps = {name: min(last, self._start) for name, last in self._steps.items()}
+        return log
 
-    def _open(self, hide_after: int | None) -> None:
-        self._log, self.close = OPEN[self.name](self.folder, self._id, hide_after)
-        if hide_after is not None and self.name in HIDES_STEPS:
-            self._steps = {name: min(last, hide_after) for name, last in self._steps.items()}
+    def _write(self, record: Record, log: Callable[[int, Metrics], None]) -> None:
+        """Log the metrics of a record, but those that were logged of the same or a later step."""
+        step, found = _last_step(record), metrics_of(record)
+        metrics = {name: found[name] for name in found if self._steps.get(name, -1) < step}
+        if metrics:
+            self._steps |= dict.fromkeys(metrics, step)
+            self._save()  # before: a kill between the two loses a point rather than repeating it
+            log(step, metrics)
 
     def _save(self) -> None:
         temporary = temporary_path(self._path)
         temporary.write_text(json.dumps({"id": self._id, "steps": self._steps}))
         temporary.replace(self._path)
 
-
-class RunLoggers:
-    """The loggers of a run; one that fails is switched off, and `record` is called with a note of it."""
-
-    def __init__(self, names: Sequence[str], folder: RunFolder, *, record: Callable[[Record], None]):
-        own = folder.saved_at is None  # of several processes, the one that saves the run logs it
-        self._names, self._folder, self._record = list(dict.fromkeys(names)) if own else [], folder, record
-        self._opened: dict[str, LoggedRun] = {}
-        self._start = self._step = 0
-
-    def write(self, record: Record, earlier: Callable[[], Sequence[Record]]) -> None:
-        """Log a record, after the `earlier` ones to a logger that opens now, as the run has its name."""
-        if self._folder.target is None:
-            self._step = _last_step(record)
-            for name in list(self._names):
-                self._try(name, partial(self._write, name, record, earlier))
-
-    def rewind(self, step: int) -> None:
-        self._start = self._step = step
-        for name, run in list(self._opened.items()):
-            self._try(name, partial(run.rewind, step))
-
-    def close(self) -> None:
-        for name, run in list(self._opened.items()):
-            self._try(name, run.close)
-        self._names = []
-
-    def _write(self, name: str, record: Record, earlier: Callable[[], Sequence[Record]]) -> None:
-        if name not in self._opened:
-            self._opened[name] = LoggedRun(name, self._folder, step=self._start)
-            self._opened[name].write(earlier())
-        self._opened[name].write([record])
-
-    def _try(self, name: str, action: Callable[[], Any]) -> None:
-        if name not in self._names:  # it was switched off, as the note about another was written
-            return
+    @contextmanager
+    def _switched_off_by_errors(self, step: int) -> Iterator[None]:
         try:
-            action()
+            yield
         except Exception as error:  # a foreign library may raise anything
-            self._names.remove(name)
-            self._opened.pop(name, None)
-            text = f"logger '{name}' is switched off: {type(error).__name__}: {' '.join(str(error).split())}"
-            self._record({"kind": "note", "step": self._step, "text": text})
+            self._failed = True
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            text = f"logger '{self.name}' is switched off: {reason}"
+            self._record({"kind": "note", "step": step, "text": text})
 
 
 def _last_step(record: Record) -> int:

@@ -17,11 +17,10 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint
 from isopix.runs.pretrain import check_data, require_validation
-from isopix.runs.processes import require_memory
 from isopix.runs.results import LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
-from isopix.runs.resume import FOLDER_LOCK, folder_of_runs, train_or_resume
+from isopix.runs.resume import FOLDER_LOCK, folder_of_runs, require_memory, train_or_resume
 from isopix.runs.start import InitialWeights, TrainingStart
-from isopix.runs.state import MODEL, codec_of
+from isopix.runs.state import MODEL
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder, require_new
@@ -156,7 +155,7 @@ def _bounds(recipe: Recipe, run: RunFolder) -> list[tuple[float, str]]:
     unigram = unigram_nats(read_log(run.log))
     bounds = [] if unigram is None else [(unigram, f"the unigram baseline {unigram:.4f}")]
     if recipe.model.head.categorical:
-        uniform = math.log(codec_of(find_checkpoint(run.path, (MODEL,))[0]).vocab_size)
+        uniform = math.log(find_checkpoint(run.path, (MODEL,)).network().codec.vocab_size)
         bounds.append((NEAR_UNIFORM * uniform, f"{NEAR_UNIFORM:.0%} of the uniform loss {uniform:.4f}"))
     return bounds
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +19,7 @@ from isopix.data.measurement import missing_class_notes, missing_classes, unknow
 from isopix.data.splits import Hashes, majority_accuracy
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import leave_out_seen, save_hashes, union
+from isopix.runs.load import LoadedRun
 from isopix.runs.start import InitialWeights, with_absolute_paths
 from isopix.runs.state import Origin, RunEnvironment, write_environment
 from isopix.runs.training import RunStatus, TrainingRun
@@ -50,26 +51,27 @@ def train_recipe(
     """Train or fine-tune a recipe in the new folder `out`, from scratch or from `initial` weights."""
     if recipe.train.compile:
         check_compiler()
-    with new_run(out, allowed) as folder:
+    with shared_by_ranks(start_run(out, allowed), out) as folder:
         data = load_dataset(recipe.data)
         check_data(recipe, data)
         if initial is None:
-            initial = _from_scratch(recipe, data)
+            codec = fit_codec(recipe, data)
+            initial = InitialWeights.untrained(recipe, codec, *codec.notes())
+        source = initial.run
         selects = recipe.finetune is not None and recipe.finetune.early_stops
         selecting = data.validation.sample(recipe.train.evaluate_images if selects else 0)
-        seen = union(data.train.hashes, initial.seen, selecting.hashes)
-        data, left_out = leave_out_seen(data, seen, known=initial.seen_known)
+        seen = union(data.train.hashes, source.seen, selecting.hashes)
+        data, left_out = leave_out_seen(data, seen, known=source.seen_known)
         recipe = with_absolute_paths(recipe)
         classifies = recipe.finetune is not None and recipe.finetune.has_class_loss
         own = union(data.train.hashes) if classifies else None
-        labeled = union(own, initial.labeled)
-        labels_seen = _labels_seen(initial, own, labeled)
+        labeled = union(own, source.labeled)
         origin = Origin(
-            labels_seen=labels_seen,
-            initial_labels_seen=initial.labels_seen,
-            decoder_valid=initial.decoder_valid,
+            labels_seen=_labels_seen(source, own, labeled),
+            initial_labels_seen=source.state.labels_seen,
+            decoder_valid=source.state.decoder_valid,
         )
-        training = TrainingRun(folder, recipe, initial.network, data, device, origin)
+        training = TrainingRun(folder, recipe, source.network, data, device, origin)
         write_json(folder.recipe, to_dict(recipe))
         save_hashes(folder.training_images, seen)
         save_hashes(folder.labeled_images, labeled)
@@ -90,18 +92,17 @@ def train_recipe(
 
 
 @contextmanager
-def new_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
-    """Start a run as `start_run` does; ranks other than 0 get a temporary view, which is not saved."""
-    barrier()  # all have checked that the path is free
+def shared_by_ranks(opened: AbstractContextManager[RunFolder], path: Path) -> Iterator[RunFolder]:
+    """Yield the run at a path that rank 0 opens; other ranks get a temporary view, which is not saved."""
+    barrier()  # all have checked the path
     if ranks.rank() == 0:
-        with start_run(path, allowed) as run:
+        with opened as run:
+            barrier()  # it is locked, and what a killed start has left is deleted
             yield run
     else:
+        barrier()
         with TemporaryDirectory(prefix="isopix-rank-") as temporary:
-            run = RunFolder(Path(temporary) / "run", saved_at=path)
-            run.path.mkdir()
-            run.create_folders()
-            yield run
+            yield RunFolder(path).view(Path(temporary) / "run")
     barrier()  # the run is complete
 
 
@@ -122,17 +123,6 @@ def require_validation(recipe: Recipe, data: ImageDataset, selection: str) -> No
         raise ValueError(f"{selection} is selected on validation images; set evaluate_images above 0")
 
 
-def _from_scratch(recipe: Recipe, data: ImageDataset) -> InitialWeights:
-    codec = fit_codec(recipe, data)
-    return InitialWeights(recipe.build(codec), codec_provenance(recipe), tuple(codec.notes()))
-
-
-def codec_provenance(recipe: Recipe) -> dict[str, Any]:
-    """Return where the codec comes from, for the environment of a run; nothing for one of the run's own."""
-    found = recipe.model.codec.provenance()
-    return {"codec": found} if found else {}
-
-
 def _records(training: TrainingRun) -> dict[str, Any]:
     data = training.data
     counts = {name: len(getattr(data, name)) for name in SPLITS}
@@ -147,12 +137,13 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     return records
 
 
-def _labels_seen(initial: InitialWeights, own: Hashes | None, labeled: Hashes | None) -> int | None:
+def _labels_seen(source: LoadedRun, own: Hashes | None, labeled: Hashes | None) -> int | None:
     """Return the number of labels seen, an upper bound where images are not known; None if unknown."""
-    if initial.labels_seen and initial.labeled is None:
-        return initial.labels_seen + (0 if own is None else len(own))
-    if initial.labels_seen is None:
+    before = source.state.labels_seen
+    if before is None:
         return None
+    if before and source.labeled is None:
+        return before + (0 if own is None else len(own))
     return 0 if labeled is None else len(labeled)
 
 

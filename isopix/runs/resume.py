@@ -1,39 +1,45 @@
-"""Resuming: an interrupted run from its newest intact checkpoint; a folder of several runs; a refit."""
+"""Trainings of verbs, in one process or several: new, resumed, in a folder of several runs, or refit."""
 
+import logging
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from isopix.core import ranks
 from isopix.core.config import to_dict
-from isopix.core.device import check_compiler
+from isopix.core.device import DeviceLike, check_compiler, describe_devices
+from isopix.core.memory import free_memory, total_memory
 from isopix.core.overrides import flatten
 from isopix.core.text import count_of
-from isopix.data.dataset import load_dataset
+from isopix.core.verb import begin_work
+from isopix.data.dataset import load_dataset, open_source
 from isopix.finetuning.config import FineTuneConfig
+from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.image_lists import leave_out_seen, load_seen
-from isopix.runs.load import build_network, find_checkpoint, saved_recipe
-from isopix.runs.pretrain import codec_provenance, train_recipe
+from isopix.runs.load import find_checkpoint, saved_recipe
+from isopix.runs.loggers import check_loggers
+from isopix.runs.pretrain import shared_by_ranks, train_recipe
+from isopix.runs.shipped import shipped_copy
 from isopix.runs.start import InitialWeights, TrainingStart
-from isopix.runs.state import MODEL, OPTIMIZER, codec_of, environment_of, plugin_changes, recipe_of, state_of
+from isopix.runs.state import MODEL, OPTIMIZER, SavedRun
 from isopix.runs.training import RunStatus, TrainingRun
 from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
-from isopix.storage.checkpoint import Checkpoint, prune
+from isopix.storage.checkpoint import prune
 from isopix.storage.log import read_log, read_valid_records
 from isopix.storage.run_folder import RunFolder, require_new
-from isopix.train.config import TrainConfig
-from isopix.train.parallel import barrier
+from isopix.train.parallel import process_group
 from isopix.train.stopping import CAUSES, best_evaluation
 
+logger = logging.getLogger("isopix")
 FOLDER_LOCK, SETTINGS = "folder.lock", "folder.settings"  # of a folder of runs; each has its own lock, too
 WITHOUT_EFFECT = ("data.store", "data.workers")  # ends of the names of settings that change no number
 
@@ -84,12 +90,12 @@ def train_or_resume(
 
 def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions bit for bit as without a stop."""
-    with _existing_run(out) as folder:
-        found, damaged = find_checkpoint(out)
-        recipe, state = recipe_of(found), state_of(found)
+    with shared_by_ranks(RunFolder.open(out).lock(), out) as folder:
+        saved = find_checkpoint(out)
+        recipe, state = saved.recipe, saved.state
         if recipe.train.compile:
             check_compiler()
-        if OPTIMIZER not in found.tensors:
+        if OPTIMIZER not in saved.tensors:
             raise ValueError(
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
@@ -99,28 +105,13 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
         data, _ = leave_out_seen(data, load_seen(out, state.files), known=state.seen_known)
         prune(folder.checkpoints, NUM_CHECKPOINTS)
-        notes = [f"skipped damaged checkpoint: {error}" for error in damaged]
+        notes = [f"skipped damaged checkpoint: {error}" for error in saved.damaged]
         notes += _log_notes(folder.log, state.step)
         if state.step < recipe.train.steps:
-            notes += [*plugin_changes(found), *_differences(found, recipe.train, device)]
+            notes += [*saved.changes, *_differences(saved, device)]
             notes += recipe.train.precision_notes(device)
-        training = TrainingRun(folder, recipe, build_network(found), data, device, state.origin)
-        return training.run(observer, found, notes)
-
-
-@contextmanager
-def _existing_run(path: Path) -> Iterator[RunFolder]:
-    """Open a run and hold its lock; ranks other than 0 get a temporary view, as in `new_run`."""
-    run = RunFolder.open(path)
-    if ranks.rank() == 0:
-        with run.lock():
-            barrier()
-            yield run
-    else:
-        barrier()
-        with TemporaryDirectory(prefix="isopix-rank-") as temporary:
-            yield run.view(Path(temporary) / "run")
-    barrier()
+        training = TrainingRun(folder, recipe, saved.network(), data, device, state.origin)
+        return training.run(observer, saved, notes)
 
 
 def _log_notes(log: Path, step: int) -> list[str]:
@@ -130,8 +121,8 @@ def _log_notes(log: Path, step: int) -> list[str]:
     return [f"{log.name}: {count_of(len(bad), 'line')} skipped, no valid record"] if bad else []
 
 
-def _differences(found: Checkpoint, config: TrainConfig, device: torch.device) -> list[str]:
-    then, now = to_dict(environment_of(found)), config.environment(device)
+def _differences(saved: SavedRun, device: torch.device) -> list[str]:
+    then, now = to_dict(saved.environment), saved.recipe.train.environment(device)
     effects = dict.fromkeys(("device", "threads", "torch", "pillow"), "weights may differ in the last bits")
     effects["precision"] = "weights differ by rounding"
     return [
@@ -207,5 +198,64 @@ def _selected_weights(start: TrainingStart, selection: RunFolder) -> InitialWeig
     provenance = {"selected": {**record, "measurement": validation_measurement(records)}}
     if start.initial:
         return start.initial._replace(provenance=start.initial.provenance | provenance, notes=(text,))
-    codec = codec_of(find_checkpoint(run, (MODEL,))[0])
-    return InitialWeights(start.recipe.build(codec), codec_provenance(start.recipe) | provenance, (text,))
+    scratch = InitialWeights.untrained(start.recipe, find_checkpoint(run, (MODEL,)).network().codec, text)
+    return scratch._replace(provenance=scratch.provenance | provenance)
+
+
+def train_in_processes(
+    start: TrainingStart, out: Path, *, device: DeviceLike, loggers: Sequence[str], refit: bool = False
+) -> RunStatus:
+    """Train in the new folder `out`; a restarted process resumes, and a `refit` may continue."""
+    if ranks.num_restarts() > 0 and RunFolder(out).has_checkpoints and not refit:
+        return resume_in_processes(out, device=device, loggers=loggers)
+    recipe, initial = start
+    check_loggers(loggers)
+    recipe.outline()  # raises ValueError for parts that do not fit together
+    if refit:
+        check_selects_step(recipe)
+    if not (refit and (out / FOLDER_LOCK).is_file()):
+        require_new(out)
+    open_source(recipe.data)
+    begin_work(recipe.train.check_ranks)
+    if recipe.finetune and initial is None and (model := shipped_copy(Path(recipe.name))):
+        text = "recipe %s is trained from scratch; to fine-tune the model, give %s"
+        logger.warning(text, recipe.name, model)
+    with process_group(device) as where:
+        require_memory(recipe, where)
+
+        def observer_for(trained: Recipe) -> RunObserver:
+            return RunObserver(_title(trained, initial, where), loggers=loggers)
+
+        if refit:
+            return finetune_and_refit(start, out, device=where, observer_for=observer_for)
+        return train_recipe(recipe, out, device=where, observer=observer_for(recipe), initial=initial)
+
+
+def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]) -> RunStatus:
+    """Resume a run. Raises ValueError if there is nothing to resume or the data have changed."""
+    check_loggers(loggers)
+    recipe = saved_recipe(out)
+    open_source(recipe.data)
+    begin_work(recipe.train.check_ranks)
+    with process_group(device) as where:
+        recipe.train.check_ranks(ranks.num_ranks())
+        return resume_run(out, device=where, observer=RunObserver(loggers=loggers))
+
+
+def _title(recipe: Recipe, initial: InitialWeights | None, device: torch.device) -> str:
+    train, origin = recipe.train, " from scratch" if recipe.finetune else ""
+    if initial is not None:
+        pretrained = initial.provenance["pretrained"]
+        origin = f" from step {pretrained['step']} of {os.path.relpath(pretrained['run'])}"
+    work = f"{count_of(train.steps, 'step')}, batch size {train.batch_size}, {train.optimizer.label()}"
+    text = f"{recipe.name}{origin} on {recipe.data.source}, {work}, {describe_devices(device)}"
+    return text if recipe.finetune is None else f"{text}; augmentation: {recipe.data.augment.label()}"
+
+
+def require_memory(recipe: Recipe, device: torch.device) -> None:
+    """Raise ValueError for training that cannot fit into the memory of a device; warn if it hardly fits."""
+    recipe.train.check_ranks(ranks.num_ranks())
+    if recipe.predicts_codes:  # the estimate is of the loss of codes, which takes more than that of classes
+        total, free = total_memory(device), free_memory(device)
+        if warning := check_memory(recipe, total=total, free=free, num_ranks=ranks.num_ranks()):
+            logger.warning("%s", warning)

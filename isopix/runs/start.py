@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import torch
 
+from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse
 from isopix.core.text import command_line
 from isopix.data.patch_augment import NoPatchAugment
 from isopix.data.sources.base import finetune_augmentation, require_known_source
-from isopix.data.splits import Hashes
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
@@ -28,6 +28,7 @@ from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.shipped import check_model_name, find_copy, find_model
+from isopix.runs.state import State
 from isopix.train.optim import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
@@ -43,16 +44,18 @@ PathLike = str | os.PathLike[str]
 
 
 class InitialWeights(NamedTuple):
-    """A network to start from, and the records of it for the run folder."""
+    """A network to start from, with what it has seen, where it is from, and notes for the log."""
 
-    network: Network
+    run: LoadedRun
     provenance: dict[str, Any]
-    notes: tuple[str, ...] = ()  # for the log
-    seen: Hashes | None = None  # hashes of the images that it was trained on or selected by
-    seen_known: bool = True  # whether these are all
-    labels_seen: int | None = 0  # labels that it was trained on; None if that is not known
-    labeled: Hashes | None = None  # hashes of the images of these labels, if they are known
-    decoder_valid: bool = True  # whether its decoder was trained with its backbone
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def untrained(cls, recipe: Recipe, codec: Codec, *notes: str) -> "InitialWeights":
+        """Return initial weights drawn by the seed of the recipe, which have seen no images."""
+        origin = recipe.model.codec.provenance()
+        run = LoadedRun(recipe, recipe.build(codec), State(step=0), seen=torch.zeros(0, dtype=torch.int64))
+        return cls(run, {"codec": origin} if origin else {}, notes)
 
 
 class TrainingStart(NamedTuple):
@@ -63,7 +66,10 @@ class TrainingStart(NamedTuple):
 
     def again(self) -> InitialWeights | None:
         """Return a copy of the initial weights, for one of several trainings: each changes its own."""
-        return self.initial and self.initial._replace(network=deepcopy(self.initial.network))
+        if self.initial is None:
+            return None
+        run = self.initial.run
+        return self.initial._replace(run=replace(run, network=deepcopy(run.network)))
 
     def settings(self) -> dict[str, Any]:
         """Return the settings and the origin of the weights, to compare with those of another time."""
@@ -177,15 +183,8 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:
     """Return the weights and codec of a run; position embeddings are interpolated for another grid."""
     run = str(find_model(Path(source)).resolve())
-    return InitialWeights(
-        _resized(recipe, loaded),
-        {"pretrained": {"run": run, "step": loaded.step}},
-        seen=loaded.seen,
-        seen_known=loaded.seen_known,
-        labels_seen=loaded.state.labels_seen,
-        labeled=loaded.labeled,
-        decoder_valid=loaded.state.decoder_valid,
-    )
+    start = replace(loaded, network=_resized(recipe, loaded))
+    return InitialWeights(start, {"pretrained": {"run": run, "step": loaded.step}})
 
 
 def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> None:

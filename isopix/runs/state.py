@@ -1,15 +1,18 @@
-"""What a run records of itself, typed once: `State` (state.json) and `Environment` (environment.json)."""
+"""What a run records of itself, typed once: `State` (state.json), `Environment`, and a whole checkpoint."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
+
+from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.choices import Range
 from isopix.core.config import config, from_dict, to_dict
 from isopix.core.registry import require_plugins
 from isopix.model.heads import ClassHead
+from isopix.model.network import Network
 from isopix.model.pool import pooled_width
 from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import read_json, write_json
@@ -124,60 +127,63 @@ def read_environment(run: RunFolder) -> RunEnvironment:
         raise ValueError(f"{run.environment}: {error}") from None
 
 
-def state_of(found: Checkpoint) -> State:
-    """Return the state of a checkpoint. Raises DamagedCheckpointError."""
+@dataclass(frozen=True)
+class SavedRun:
+    """A checkpoint with typed records, its tensors by group, and why newer checkpoints are `damaged`."""
+
+    recipe: Recipe
+    state: State
+    environment: Environment
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    imported: Mapping[str, Any]  # where an imported model is from
+    changes: tuple[str, ...]  # a note for each plugin that has changed
+    codec: Codec | None = None  # None if the tensors of the model were not read
+    damaged: Sequence[DamagedCheckpointError] = ()
+
+    def network(self) -> Network:
+        """Return the network with its weights and codec, without drawing initial weights."""
+        assert self.codec is not None
+        return self.recipe.restore(self.codec, self.tensors[MODEL])
+
+    def class_head(self) -> ClassHead | None:
+        """Return the class head; None if there is none, or if its tensors were not read."""
+        recipe, weights = self.recipe, self.tensors.get(CLASSIFIER)
+        settings = recipe.finetune
+        if weights is None or settings is None or not settings.has_class_loss:
+            return None
+        inputs, classes = (
+            pooled_width(settings.pool, recipe.grid, recipe.model.width),
+            len(self.state.classes),
+        )
+        head = ClassHead(inputs, classes, residual_block=settings.residual_block, bias=settings.head_bias)
+        head.load_state_dict(dict(weights))
+        return head
+
+
+def typed(found: Checkpoint, damaged: Sequence[DamagedCheckpointError] = ()) -> SavedRun:
+    """Return a checkpoint with its records typed.
+
+    Raises DamagedCheckpointError for wrong content, such as a codec whose hash is not the one recorded, and
+    ValueError if a plugin is not loaded.
+    """
     with _damage(found, "state.json"):
-        return from_dict(State, found.records["state"])
-
-
-def environment_of(found: Checkpoint) -> Environment:
-    """Return the environment of a checkpoint. Raises DamagedCheckpointError."""
+        state = from_dict(State, found.records["state"])
     with _damage(found, "environment.json"):
-        return from_dict(Environment, found.records["environment"])
-
-
-def recipe_of(found: Checkpoint) -> Recipe:
-    """Return the recipe of a checkpoint. Raises ValueError if a plugin is not loaded."""
-    plugin_changes(found)
+        environment = from_dict(Environment, found.records["environment"])
+    changes = tuple(require_plugins(environment.plugins))
     with _damage(found, "recipe.json"):
-        return from_dict(Recipe, found.records["recipe"])
-
-
-def plugin_changes(found: Checkpoint) -> tuple[str, ...]:
-    """Return a note for each plugin that has changed. Raises ValueError if a part is not loaded."""
-    return tuple(require_plugins(environment_of(found).plugins))
-
-
-def codec_of(found: Checkpoint) -> Codec:
-    """Return the codec of a checkpoint. Raises DamagedCheckpointError if its hash is not the one recorded."""
-    recipe, recorded = recipe_of(found), state_of(found).codec
+        recipe = from_dict(Recipe, found.records["recipe"])
+    imported = found.records.get("imported", {})
+    saved = SavedRun(recipe, state, environment, found.tensors, imported, changes, damaged=damaged)
+    if MODEL not in found.tensors:
+        return saved
     with _damage(found, "model.safetensors"):
         codec = recipe.model.codec.from_state(found.tensors[MODEL], recipe.grid)
-        if codec.fingerprint() != recorded:
-            own = codec.fingerprint()[:12]
-            raise ValueError(f"palette {own} is not palette {recorded[:12]}, which it was trained with")
-    return codec
-
-
-def class_head_of(found: Checkpoint) -> ClassHead | None:
-    """Return the class head of a checkpoint; None if it has none, or if its tensors were not read."""
-    recipe, weights = recipe_of(found), found.tensors.get(CLASSIFIER)
-    settings = recipe.finetune
-    if weights is None or settings is None or not settings.has_class_loss:
-        return None
-    inputs = pooled_width(settings.pool, recipe.grid, recipe.model.width)
-    classes = len(state_of(found).classes)
-    head = ClassHead(inputs, classes, residual_block=settings.residual_block, bias=settings.head_bias)
-    with _damage(found, "classifier.safetensors"):
-        head.load_state_dict(weights)
-    return head
-
-
-def check_content(found: Checkpoint) -> None:
-    """Raise DamagedCheckpointError for records that cannot be read, ValueError if a plugin is missing."""
-    state_of(found), recipe_of(found)
-    if MODEL in found.tensors:
-        codec_of(found)
+        if (own := codec.fingerprint()) != state.codec:
+            raise ValueError(
+                f"palette {own[:12]} is not palette {state.codec[:12]}, which it was trained with"
+            )
+    return replace(saved, codec=codec)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_writer import CheckpointWriter, load_weights, weights_of
 from isopix.runs.image_lists import list_hashes, save_test_images
 from isopix.runs.load import find_checkpoint
-from isopix.runs.state import CLASSIFIER, MODEL, OPTIMIZER, Origin, State, read_environment, state_of
+from isopix.runs.state import CLASSIFIER, MODEL, OPTIMIZER, Origin, SavedRun, State, read_environment
 from isopix.runs.training_log import (
     RunObserver,
     TrainingLog,
@@ -33,7 +33,6 @@ from isopix.runs.training_log import (
     evaluator_specs,
 )
 from isopix.storage import checkpoint
-from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
 from isopix.train.evaluator import EvaluationContext, evaluate_split
@@ -86,10 +85,10 @@ class TrainingRun:
             network.codec.build_table()
 
     def run(
-        self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
+        self, observer: RunObserver, saved: SavedRun | None = None, notes: Sequence[str] = ()
     ) -> RunStatus:
-        """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
-        state, config = found and state_of(found), self.recipe.train
+        """Train from the checkpoint `saved` or from step 0, to the end or a stop; test at the end."""
+        state, config = saved and saved.state, self.recipe.train
         step = state.step if state else 0
         self.observer = observer
         self.run_id = state.run_id if state else read_environment(self.folder).run_id
@@ -106,7 +105,7 @@ class TrainingRun:
             if self.early_stopping:
                 self.early_stopping.replay(self.log.read())
             if not self._patience_exhausted():
-                step = self._train(found, state)
+                step = self._train(saved)
             finished = step == config.steps or self._patience_exhausted()
             if finished:
                 self.log.check_end()
@@ -120,7 +119,7 @@ class TrainingRun:
             can_evaluate=self.classifies and len(self.data.test) > 0,
         )
 
-    def _train(self, found: Checkpoint | None, state: State | None) -> int:
+    def _train(self, saved: SavedRun | None) -> int:
         config, data = self.recipe.train, self.data
         with closing(self._batches()) as batches:
             self.trainer = Trainer(
@@ -133,12 +132,13 @@ class TrainingRun:
                 ),
                 callbacks=Callbacks(self.record, self.save, self.should_stop, self.roll_back),
             )
-            if found and state:
+            if saved:
+                state = saved.state
                 if self.model:
-                    self.model.head.load_state_dict(found.tensors[CLASSIFIER])
+                    self.model.head.load_state_dict(dict(saved.tensors[CLASSIFIER]))
                 self.trainer.restore(
                     state.step,
-                    found.tensors[OPTIMIZER],
+                    dict(saved.tensors[OPTIMIZER]),
                     seconds=self.log.total("seconds"),
                     joules=self.log.total("energy_joules"),
                     skipped_batches=state.skipped_batches,
@@ -183,9 +183,9 @@ class TrainingRun:
             return
         best = step
         if (self.folder.saved.best / checkpoint.MANIFEST).is_file():  # of validation accuracy
-            found, _ = find_checkpoint(self.folder.saved.best, (MODEL, CLASSIFIER))
-            load_weights(self.network, self.model, found)
-            best = state_of(found).step
+            saved = find_checkpoint(self.folder.saved.best, (MODEL, CLASSIFIER))
+            load_weights(self.network, self.model, saved)
+            best = saved.state.step
         batches = list[Mapping[str, Metric]]()
         with whole_weights(self.task.module):
             metrics = evaluate_split(
@@ -252,15 +252,15 @@ class TrainingRun:
     def roll_back(self) -> tuple[int, dict[str, Tensor]]:
         """Load the last checkpoint and forget what was logged since; return its step and optimizer."""
         self.writer.wait()
-        found, damaged = find_checkpoint(self.folder.saved.path)
-        step = state_of(found).step
-        load_weights(self.network, self.model, found)
+        saved = find_checkpoint(self.folder.saved.path)
+        step = saved.state.step
+        load_weights(self.network, self.model, saved)
         self.log.rewind(step)
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
-        for text in [*(f"skipped damaged checkpoint: {error}" for error in damaged), *kept]:
+        for text in [*(f"skipped damaged checkpoint: {error}" for error in saved.damaged), *kept]:
             self._note(step, text)
-        return step, found.tensors[OPTIMIZER]
+        return step, dict(saved.tensors[OPTIMIZER])
 
     def _write(self, folder: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]]) -> None:
         state = State(

@@ -13,14 +13,13 @@ from isopix.objectives.base import PretrainModel
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
-from isopix.runs.loggers import RunLoggers
+from isopix.runs.loggers import RunLogger
 from isopix.storage.log import RunLog, read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.baselines import measure_baselines
 from isopix.train.config import TrainConfig
-from isopix.train.display import TrainingDisplay
-from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss
+from isopix.train.evaluator import EvaluatorSpec, HeldOutLoss, measure_baselines
 from isopix.train.stopping import DivergedError, DivergenceDetector
+from isopix.train.throughput import TrainingDisplay
 from isopix.train.trainer import Record
 
 
@@ -33,7 +32,7 @@ class RunObserver(NamedTuple):
     loggers: Sequence[str] = ()
 
 
-class TrainingLog:
+class TrainingLog(RunLog):
     """The open log of a run, after the lines of `step`; later ones of an earlier process are deleted."""
 
     def __init__(
@@ -46,16 +45,18 @@ class TrainingLog:
         step: int,
         record: Callable[[Record], None],
     ):
+        super().__init__(folder.log)
         self.folder, self.steps, self.observer = folder, recipe.train.steps, observer
-        self._log = RunLog(folder.log)
-        self._loggers = RunLoggers(observer.loggers, folder, record=record)
+        names = dict.fromkeys(observer.loggers if folder.saved_at is None else ())  # the rank that saves it
+        self._loggers = [RunLogger(name, folder, record) for name in names]
         self._display = _open_display(recipe, observer.title, step, device)
         self.rewind(step)
 
     def write(self, record: Record) -> None:
         """Write a record. Raises DivergedError if the training loss has risen and does not recover."""
-        self._log.write(record)
-        self._loggers.write(record, self.read)
+        super().write(record)
+        for each in self._loggers:
+            each.write(record, self.read)
         self._watch(record)
         if self._display:
             self._display.show(record)
@@ -82,9 +83,10 @@ class TrainingLog:
 
     def rewind(self, step: int) -> None:
         """Delete what was written of later steps, here and in the history of probes."""
-        self._log.path = self.folder.log  # a run gets its name when step 0 has been saved
-        self._log.truncate_after(step)
-        self._loggers.rewind(step)
+        self.path = self.folder.log  # a run gets its name when step 0 has been saved
+        self.truncate_after(step)
+        for each in self._loggers:
+            each.rewind(step)
         for path in self.folder.history.glob("step-*.json"):
             if int(path.stem.removeprefix("step-")) > step:
                 path.unlink()
@@ -100,14 +102,13 @@ class TrainingLog:
             if loss > 2 * abs(detector.initial_loss):
                 raise DivergedError(step, loss, detector.lowest)
 
-    def sync(self) -> None:
-        self._log.sync()
-
     def close(self) -> None:
         if self._display:
             self._display.close()
-        self._loggers.close()
-        self._log.close()
+        loggers, self._loggers = self._loggers, []  # a note of one that fails does not open another
+        for each in loggers:
+            each.close()
+        super().close()
 
     def _watch(self, record: Record) -> None:
         name = "total_nats" if "total_nats" in record else "loss_nats"

@@ -102,7 +102,7 @@ def load_checkpoint(
 def load_latest(
     checkpoints: Path,
     groups: Collection[str] | None = None,
-    check: Callable[[Checkpoint], None] = lambda found: None,
+    check: Callable[[Checkpoint], object] = lambda found: None,
     optional: Collection[str] = (),
 ) -> LatestCheckpoint:
     """Load the latest intact checkpoint whose content passes `check`, which raises DamagedCheckpointError."""

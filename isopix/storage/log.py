@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ class RunLog:
         fsync_folder(path.parent)
         self._truncate(_read(path).rfind(b"\n") + 1)
 
-    def write(self, record: Mapping[str, Any]) -> None:
+    def write(self, record: dict[str, Any]) -> None:
         """Write a line without buffering; raises ValueError on nan, RuntimeError on a full disk."""
         assert {"kind", "step"} <= record.keys()
         line = memoryview((json.dumps(record, allow_nan=False) + "\n").encode())

@@ -140,11 +140,11 @@ class RunFolder:
         return any(self.checkpoints.glob("step-*"))
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the run's lock; raises ValueError that names the process that holds it."""
+    def lock(self) -> Iterator["RunFolder"]:
+        """Hold the run's lock, and yield the run. Raises ValueError that names the process that holds it."""
         with exclusive_lock(self.path, "run folder"):
             recover(self.checkpoints)
-            yield
+            yield self
 
 
 @contextmanager

@@ -92,13 +92,11 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.batch_size % self.accumulate:
-            raise ValueError(
-                f"batch_size {self.batch_size} is not a multiple of accumulate {self.accumulate}"
-            )
+        self.check_ranks(1)
 
     def check_ranks(self, count: int) -> None:
         """Raise ValueError for a batch that cannot be split over so many processes."""
         if self.batch_size % (count * self.accumulate):
-            parts = f"{count} processes" + f" x accumulate {self.accumulate}" * (self.accumulate > 1)
+            factors = {f"{count} processes": count, f"accumulate {self.accumulate}": self.accumulate}
+            parts = " x ".join(text for text, size in factors.items() if size > 1)
             raise ValueError(f"batch_size {self.batch_size} is not a multiple of {parts}")

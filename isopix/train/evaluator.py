@@ -1,4 +1,4 @@
-"""Evaluators: metrics of the model in training at regular intervals, and their records for the log."""
+"""Evaluators: metrics of the model in training at regular intervals; learning-free baselines beside them."""
 
 import abc
 import math
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 
+from isopix.codecs.base import Codec
 from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
 from isopix.core.measurement import Measurement
@@ -21,12 +22,16 @@ from isopix.core.types import Images, Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
+from isopix.model.heads import HeadSpec
 from isopix.model.network import Network, evaluation_mode
 from isopix.objectives.base import PretrainModel
+from isopix.objectives.baselines import MaskedCodes, Unigram
 from isopix.storage.run_folder import RunFolder
 from isopix.train.tasks import EvaluationTask, Metric
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
+TRAINING_IMAGES = 4096  # at most, to count codes in for baselines
+MAX_CODES = 2**25  # of all held-out images of baselines: 32,768 of 32x32 pixels, 8,192 of 64x64
 
 Metrics = Mapping[str, int | float]  # by name, for one line of the log
 Evaluator = Callable[[int], Metrics]  # called with the step that the training has reached
@@ -141,6 +146,47 @@ def evaluation_batches(
         images = split.images[start : start + BATCH_SIZE].to(device)
         labels = None if split.labels is None else split.labels[start : start + BATCH_SIZE].to(device)
         yield images, labels, generator(seed, "evaluation", number)
+
+
+def measure_baselines(
+    model: PretrainModel, head: HeadSpec, train: Split, held_out: Mapping[str, Split], *, seed: int
+) -> dict[str, dict[str, Any]]:
+    """Return for each split the loss of every baseline, `nats`, in mean nats per predicted code.
+
+    Images and masks are those of `evaluate_split`, of a split with more than MAX_CODES codes the first ones.
+    """
+    codec = model.network.codec
+    chosen = [each for each in model.objective.baselines if each.applies(codec, head)]
+    if not chosen or not len(train):
+        return {}
+    counted, unigram = train.sample(TRAINING_IMAGES), Unigram(codec, head)
+    fitted = [each(codec, head) for each in chosen]
+    for batch in code_batches(model, counted, seed):
+        for each in (unigram, *fitted):
+            each.fit(batch)
+    records = {}
+    for name, split in held_out.items():
+        images = _capped(split, codec)
+        for batch in code_batches(model, images, seed):
+            for baseline in fitted:
+                baseline.update(batch)
+        if len(images):
+            nats = {baseline.name: baseline.pop_nats() for baseline in fitted}
+            numbers = {"images": len(images), "train_images": len(counted)}
+            records[name] = {**numbers, "modes": unigram.modes, "nats": nats}
+    return records
+
+
+def _capped(split: Split, codec: Codec) -> Split:
+    most = max(1, MAX_CODES // (codec.grid.positions * codec.num_codes * BATCH_SIZE)) * BATCH_SIZE
+    return split if len(split) <= most else split.select(torch.arange(most))
+
+
+def code_batches(model: PretrainModel, split: Split, seed: int) -> Iterator[MaskedCodes]:
+    """Yield the codes and masks of the batches of an evaluation of a split."""
+    codec = model.network.codec
+    for images, _, own in evaluation_batches(split, seed, model.network.device):
+        yield model.objective.make_batch(images, codec, own).masked_codes(codec)
 
 
 class Evaluations:

@@ -43,10 +43,6 @@ class _AdamSettings(OptimizerSpec):
     epsilon: PositiveNumber = 1e-8
     """Added to the root of the mean of squared gradients."""
 
-    @property
-    def betas(self) -> tuple[float, float]:
-        return self.beta1, self.beta2
-
     def label(self) -> str:
         return f"{type(self).__name__}, lr {self.lr:g}, betas ({self.beta1:g}, {self.beta2:g})"
 
@@ -61,7 +57,7 @@ class Adam(_AdamSettings):
     """Decay rate of the mean of squared gradients."""
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, self.lr, self.betas, self.epsilon, fused=True)
+        return torch.optim.Adam(parameters, self.lr, (self.beta1, self.beta2), self.epsilon, fused=True)
 
     def for_finetuning(self, lr: float) -> "Adam":
         """Return iGPT's Adam, whatever the other settings of pre-training."""
@@ -85,7 +81,7 @@ class AdamW(_AdamSettings):
             {"params": [p for p in parameters if p.ndim > 1], "weight_decay": self.weight_decay},
             {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(groups, self.lr, self.betas, self.epsilon, fused=True)
+        return torch.optim.AdamW(groups, self.lr, (self.beta1, self.beta2), self.epsilon, fused=True)
 
     def label(self) -> str:
         return f"{super().label()}, weight decay {self.weight_decay:g}"

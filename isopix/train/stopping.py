@@ -109,15 +109,14 @@ class EarlyStopping:
 
     def rewind(self, step: int, records: Iterable[Mapping[str, Any]]) -> list[str]:
         """Forget the evaluations after a step but the best one; return a note if the best was later."""
-        best_accuracy, best_step = self.best_accuracy, self.best_step
-        self.best_accuracy, self.best_step, self.evaluations_since_best = -1.0, 0, 0
-        self.replay(records)
-        if best_step <= step:
+        kept = EarlyStopping(self.patience)
+        kept.replay(records)
+        self.evaluations_since_best = kept.evaluations_since_best
+        if self.best_step <= step:
             return []
-        self.best_accuracy, self.best_step = best_accuracy, best_step
         return [
-            f"the best weights stay those of step {best_step} from before, with validation accuracy "
-            f"{best_accuracy:.1%}, until an evaluation is better"
+            f"the best weights stay those of step {self.best_step} from before, with validation accuracy "
+            f"{self.best_accuracy:.1%}, until an evaluation is better"
         ]
 
     @property

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from isopix.core.device import Precision, autocast
+from isopix.core.device import autocast
 from isopix.core.memory import is_out_of_memory
 from isopix.core.types import Scalar
-from isopix.train.optim import OptimizerSpec
-from isopix.train.parallel import Strategy, full, shard_like, strategy
+from isopix.train.config import TrainConfig
+from isopix.train.parallel import full, shard_like, strategy
 from isopix.train.tasks import Batch, TrainingTask
 
-NO_STATE = "no_state"  # the moment of a parameter without any
 LOSS = "the loss or its gradient"
 NUMBER = ":number"  # ends the names of moments that are numbers and no tensors
 
@@ -35,33 +34,20 @@ class OutOfMemoryError(RuntimeError):
 
 
 class TrainStep:
-    """A task and its optimizer; a step with a non-finite loss or gradient updates nothing, and, with `skip`
-    false, no later one does. `compiled` losses are compiled as a whole, unless `whole_graph` is false.
+    """A task and its optimizer; a step with a non-finite loss or gradient updates nothing, and, unless
+    `on_nonfinite` is `skip`, no later one does.
     """
 
-    def __init__(  # noqa: PLR0913  settings of one step
-        self,
-        task: TrainingTask,
-        optimizer: OptimizerSpec,
-        *,
-        accumulate: int,
-        precision: Precision,
-        compiled: bool,
-        whole_graph: bool = True,
-        max_grad_norm: float | None = None,
-        skip: bool = False,
-        parallel: Strategy = "ddp",
-    ):
-        self.parallel = strategy(task, parallel, precision)
-        self.task, self.accumulate, self.precision = task, accumulate, precision
-        self.max_grad_norm, self.skip = max_grad_norm, skip
-        module = task.module
-        self.device = next(module.parameters()).device
-        self.peak_lr = optimizer.lr
-        self.optimizer = optimizer.build(module.parameters())
+    def __init__(self, task: TrainingTask, config: TrainConfig):
+        self.device = next(task.module.parameters()).device
+        self.task, self.config, self.precision = task, config, config.precision_on(self.device)
+        self.accumulate = config.accumulate  # doubled where memory is short
+        self.parallel = strategy(task, config.parallel, self.precision)
+        self.optimizer = config.optimizer.build(task.module.parameters())
         self.group_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.losses: Callable[[Batch], Mapping[str, Scalar]] = task.losses
-        if compiled:
+        if config.compiles_on(self.device):
+            whole_graph = config.compile is True and config.parallel == "ddp"  # FSDP2 gathers in between
             self.losses = torch.compile(task.losses, dynamic=False, fullgraph=whole_graph)
         self.losses = self.parallel.prepare(self.losses)
         self.blocked = torch.tensor(False, device=self.device)  # whether no update is applied
@@ -77,11 +63,11 @@ class TrainStep:
             raise OutOfMemoryError(step, self.accumulate, str(error)) from None
         parameters = list(self.task.module.parameters())
         norm = full(torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None))
-        if self.max_grad_norm is not None:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self.max_grad_norm, norm)
+        if self.config.max_grad_norm is not None:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.max_grad_norm, norm)
         nonfinite = ~(torch.isfinite(next(iter(totals.values()))) & torch.isfinite(norm))
         self.unchecked.append((step, nonfinite))
-        self.blocked = nonfinite if self.skip else self.blocked | nonfinite
+        self.blocked = nonfinite if self.config.on_nonfinite == "skip" else self.blocked | nonfinite
         for group, lr in zip(self.optimizer.param_groups, self.group_lrs, strict=True):
             group["lr"] = lr * lr_factor
         self._update()
@@ -127,19 +113,12 @@ class TrainStep:
         return ""
 
     def state(self) -> dict[str, Tensor]:
-        """Return the optimizer's state by parameter: `<parameter>/<moment>`, sharded moments as they are.
-
-        Where some parameters have state, the others are named too, with an empty tensor as `NO_STATE`.
-        """
-        tensors: dict[str, Tensor] = {}
-        without: dict[str, Tensor] = {}
-        for name, parameter in self.task.module.named_parameters():
-            moments = self.optimizer.state.get(parameter, {})
-            saved = dict(_saved(moment, value) for moment, value in moments.items())
-            tensors |= {f"{name}/{moment}": value for moment, value in saved.items()}
-            if not moments and parameter.requires_grad:
-                without[f"{name}/{NO_STATE}"] = torch.empty(0)
-        return tensors | without if tensors else {}
+        """Return the optimizer's state by parameter: `<parameter>/<moment>`, sharded moments as they are."""
+        return dict(
+            _saved(f"{name}/{moment}", value)
+            for name, parameter in self.task.module.named_parameters()
+            for moment, value in self.optimizer.state.get(parameter, {}).items()
+        )
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `state` returned; ValueError for another shape, which a fused optimizer overruns."""
@@ -147,34 +126,26 @@ class TrainStep:
         self.unchecked.clear()
         self.optimizer.state.clear()
         parameters = dict(self.task.module.named_parameters())
-        trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
-        stateless = sorted(trained - {path.rpartition("/")[0] for path in tensors})
-        if tensors and stateless:
-            raise ValueError(f"the optimizer has no state of parameter '{stateless[0]}'")
         fused = bool(self.optimizer.param_groups[0].get("fused"))
         for path, value in tensors.items():
             name, _, moment = path.rpartition("/")
-            if name not in parameters:
-                raise ValueError(f"optimizer tensor '{path}' belongs to no parameter of this model")
             parameter = parameters[name]
             like = torch.tensor(0.0) if moment == "step" else parameter
-            if fused and moment != NO_STATE and (value.shape, value.dtype) != (like.shape, like.dtype):
+            if fused and (value.shape, value.dtype) != (like.shape, like.dtype):
                 given = f"{tuple(value.shape)} of {value.dtype}"
                 raise ValueError(
                     f"optimizer tensor '{path}' is {given}, not {tuple(like.shape)} of {like.dtype}"
                 )
             if moment.endswith(NUMBER):
                 self.optimizer.state[parameter][moment.removesuffix(NUMBER)] = value.item()
-            elif moment != NO_STATE:
+            else:
                 self.optimizer.state[parameter][moment] = shard_like(value, parameter)
 
 
-def _saved(moment: str, value: object) -> tuple[str, Tensor]:
+def _saved(path: str, value: object) -> tuple[str, Tensor]:
     if isinstance(value, Tensor):
-        return moment, value
+        return path, value
     if isinstance(value, bool | int | float):
         kind = torch.float64 if isinstance(value, float) else None
-        return f"{moment}{NUMBER}", torch.tensor(value, dtype=kind)
-    raise ValueError(
-        f"the optimizer keeps '{moment}' as {type(value).__name__}; allowed: tensors and numbers"
-    )
+        return f"{path}{NUMBER}", torch.tensor(value, dtype=kind)
+    raise ValueError(f"the optimizer keeps '{path}' as {type(value).__name__}; allowed: tensors and numbers")

@@ -30,8 +30,8 @@ class Callbacks(NamedTuple):
 
     log: Callable[[Record], None]
     save: Callable[[int, dict[str, Tensor]], None]
-    should_stop: Callable[[], bool] = lambda: False
-    roll_back: Callable[[], tuple[int, dict[str, Tensor]]] | None = None
+    should_stop: Callable[[], bool]
+    roll_back: Callable[[], tuple[int, dict[str, Tensor]]]
 
 
 class Trainer:
@@ -54,17 +54,7 @@ class Trainer:
         self.evaluations = Evaluations(evaluators, context, steps=config.steps, every=config.evaluate_every)
         if batches.device.type == "cpu":
             reuse_freed_memory()
-        self.train_step = TrainStep(
-            task,
-            config.optimizer,
-            accumulate=config.accumulate,
-            precision=config.precision_on(batches.device),
-            compiled=config.compiles_on(batches.device),
-            whole_graph=config.compile is True and config.parallel == "ddp",  # FSDP2 gathers in between
-            max_grad_norm=config.max_grad_norm,
-            skip=config.on_nonfinite == "skip",
-            parallel=config.parallel,
-        )
+        self.train_step = TrainStep(task, config)
         self.step, self.stopped, self.started = 0, False, False
         self.skipped_batches = 0  # by rollbacks
         self.recoveries: list[int] = []  # steps skipped in a row, or those of rollbacks to one checkpoint
@@ -144,7 +134,7 @@ class Trainer:
         self.step += 1
         while (losses := self._attempt(batch, lr_factor)) is None:
             pass
-        return losses, self.train_step.peak_lr * lr_factor
+        return losses, config.optimizer.lr * lr_factor
 
     def _attempt(self, batch: Batch, lr_factor: float) -> dict[str, Scalar] | None:
         """Update the weights and return the losses; None after doubling `accumulate` for lack of memory."""
@@ -158,10 +148,8 @@ class Trainer:
             text = str(error)
         one.accumulate = min(2 * one.accumulate, self.config.batch_size)
         free_cached_memory(device)
-        text += (
-            f"; going on with accumulate={one.accumulate}, which trains on the same batch in smaller parts"
-        )
-        self.callbacks.log({"kind": "note", "step": self.step, "text": text})
+        smaller = f"accumulate={one.accumulate}, which trains on the same batch in smaller parts"
+        self._note(self.step, f"{text}; going on with {smaller}")
         return None
 
     def _save(self) -> None:
@@ -181,10 +169,10 @@ class Trainer:
         if not steps and not state:
             return False
         what, step = state or LOSS, steps[0] if steps else self.step
-        if policy == "stop" or self.callbacks.roll_back is None:
+        if policy == "stop":
             raise NonFiniteError(step, what)
         if policy == "rollback" or state:
-            self._roll_back(step, what, self.callbacks.roll_back)
+            self._roll_back(step, what)
             return True
         for each in steps:
             self._log_skipped(each)
@@ -195,21 +183,20 @@ class Trainer:
         self.recoveries = [*self.recoveries, step] if in_a_row else [step]
         if len(self.recoveries) > MAX_RECOVERIES:
             raise NonFiniteError(step, LOSS, f" and at the {MAX_RECOVERIES} steps before, which were skipped")
-        text = f"{LOSS} is not finite at step {step}; its update was skipped"
-        self.callbacks.log({"kind": "note", "step": step, "text": text})
+        self._note(step, f"{LOSS} is not finite at step {step}; its update was skipped")
 
-    def _roll_back(self, bad_step: int, what: str, load: Callable[[], tuple[int, dict[str, Tensor]]]) -> None:
-        step, optimizer = first_rank_first(load)
+    def _roll_back(self, bad_step: int, what: str) -> None:
+        step, optimizer = first_rank_first(self.callbacks.roll_back)
         self.recoveries = [*(each for each in self.recoveries if each == step), step]
         if len(self.recoveries) > MAX_RECOVERIES:
             raise NonFiniteError(bad_step, what, f", after {MAX_RECOVERIES} rollbacks to step {step}")
         self.skipped_batches += bad_step - step
         self.step = step
         self.train_step.load(optimizer)
-        text = (
-            f"{what} is not finite at step {bad_step}; back to step {step}, without the {bad_step - step} "
-            "batches since"
-        )
+        left_out = f"without the {bad_step - step} batches since"
+        self._note(step, f"{what} is not finite at step {bad_step}; back to step {step}, {left_out}")
+
+    def _note(self, step: int, text: str) -> None:
         self.callbacks.log({"kind": "note", "step": step, "text": text})
 
     def _evaluate(self) -> None:

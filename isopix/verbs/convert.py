@@ -99,9 +99,9 @@ def convert_mae(source: Source, out: Out, *, data: Data = None) -> ConversionRes
 
     Example: isopix convert mae facebook/vit-mae-base runs/mae
     """
-    from isopix.interop.vit_read import read_mae
+    from isopix.interop.vit_read import read_huggingface_vit
 
-    return _imported(source, out, data, read_mae)
+    return _imported(source, out, data, lambda folder: read_huggingface_vit(folder, model_type="vit_mae"))
 
 
 @verb(command="convert timm")

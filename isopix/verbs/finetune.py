@@ -51,7 +51,7 @@ def finetune(
 
     Example: isopix finetune runs/photos --data labeled/ --out runs/classes steps=500 lr=1e-4
     """
-    from isopix.runs.processes import train_in_processes
+    from isopix.runs.resume import train_in_processes
     from isopix.runs.start import prepare_finetune
 
     options = {**run_options(data, limit, seed), "data.labels_per_class": labels, "data.subset": subset}

@@ -49,20 +49,19 @@ def neighbors(
 
     Example: isopix neighbors runs/photos --data photos --threshold 0.98
     """
-    from isopix.analysis.neighbors import nearest_neighbors
-    from isopix.pretrained import neighbors as found
-    from isopix.pretrained.images import results_folder
+    from isopix.analysis import neighbors as found
+    from isopix.pretrained.images import compared_images, results_folder
     from isopix.pretrained.run import open_run
     from isopix.reporting.run_record import read_run
 
     with open_run(run, device) as (folder, model):
         path = results_folder(out, None if folder is None else folder.neighbors)
-        splits, names, dataset = found.compared_images(model.loaded, data, split, limit)
+        splits, names, dataset = compared_images(model.loaded, data, split, limit)
         probe = None if folder is None or layer is not None else read_run(folder).probe
         middle = (model.depth + 1) // 2 if probe is None else probe.best.layer
         chosen, pooled = middle if layer is None else layer, pool or model.pool
-        features = found.pooled_features(model, splits, chosen, pooled, precision)
-        near = nearest_neighbors(
+        features = found.pooled_features(model.network, splits, chosen, pooled, precision)
+        near = found.nearest_neighbors(
             features, num_neighbors=num_neighbors, threshold=threshold, device=model.network.device
         )
     duplicates = found.duplicate_pairs(near.pairs, names, splits)

@@ -63,7 +63,7 @@ def pretrain(
 
     Example: isopix pretrain --from runs/photos --out runs/longer steps=1000
     """
-    from isopix.runs.processes import train_in_processes
+    from isopix.runs.resume import train_in_processes
     from isopix.runs.start import prepare_pretrain
 
     if isinstance(recipe, str) and "=" in recipe:
@@ -82,7 +82,7 @@ def resume(run: RunFolderLike, *, logger: Logger = (), device: DeviceLike = "aut
     Example: isopix resume runs/photos
     """
     from isopix.pretrained.run import run_folder
-    from isopix.runs.processes import resume_in_processes
+    from isopix.runs.resume import resume_in_processes
 
     out = run_folder(run).path
     return trained(lambda: resume_in_processes(out, device=device, loggers=logger), out, device, logger)

@@ -15,7 +15,7 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.finetuning.evaluate import predict_logits
-from isopix.interop.vit_read import read_huggingface_vit, read_mae
+from isopix.interop.vit_read import read_huggingface_vit
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.finetuned import load_finetuned
@@ -77,7 +77,7 @@ def test_hidden_states_of_mae_under_a_mask(tmp_path: Path) -> None:
     table = modeling_vit_mae.build_2d_sinusoidal_position_embedding(4, 4, 32, cls_token=True)
     theirs.vit.embeddings.position_embeddings.data[0] = table.roll(16, 1)  # MAE has columns before rows
     folder = saved(theirs, tmp_path / "theirs", **IMAGENET)
-    imported = read_mae(folder)
+    imported = read_huggingface_vit(folder, model_type="vit_mae")
     assert imported.recipe.model.positions.kind == "sincos"
     mask = torch.zeros(3, 16, 1, dtype=torch.bool)
     for image in range(3):
@@ -97,7 +97,8 @@ def test_hidden_states_of_mae_under_a_mask(tmp_path: Path) -> None:
 def test_positions_that_are_not_mae_s_are_learned(tmp_path: Path) -> None:
     theirs = transformers.ViTMAEModel(transformers.ViTMAEConfig(**SIZES))
     theirs.embeddings.position_embeddings.data.normal_()
-    assert read_mae(saved(theirs, tmp_path / "a", **IMAGENET)).recipe.model.positions.kind == "learned"
+    found = read_huggingface_vit(saved(theirs, tmp_path / "a", **IMAGENET), model_type="vit_mae")
+    assert found.recipe.model.positions.kind == "learned"
 
 
 @pytest.fixture

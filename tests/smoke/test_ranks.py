@@ -50,11 +50,11 @@ def command(*words: str, torchrun: tuple[str, ...] = ()) -> list[str]:
     return [sys.executable, *engine, "-m", "isopix", *words]
 
 
-def run(*words: str, stop_at: int | None = None, torchrun: tuple[str, ...] = ()) -> Finished:
-    """Run a command to its end; with `stop_at` send SIGTERM once the run, its last word, has this step."""
+def run(*words: str, stop_at: int | None = None, by: int = signal.SIGTERM) -> Finished:
+    """Run a command to its end; with `stop_at` send a signal once the run, its last word, has this step."""
     folder = Path(words[-1])
     with subprocess.Popen(
-        command(*words, torchrun=torchrun),
+        command(*words),
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -62,7 +62,7 @@ def run(*words: str, stop_at: int | None = None, torchrun: tuple[str, ...] = ())
     ) as process:
         if stop_at is not None:
             wait_for(folder, stop_at, process)
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(by)
         output, _ = process.communicate(timeout=LIMIT)
     return Finished(process.returncode, output)
 
@@ -133,7 +133,7 @@ def test_two_ranks_train_what_one_does_and_each_resumes_the_other(
     out = str(tmp_path / "run")
     store = "encoded" if parallel == "ddp" else "pixels"  # it changes no number
     words = ("pretrain", *SETTINGS, f"parallel={parallel}", f"data.store={store}", "--devices=2")
-    stopped = run(*words, "--out", out, stop_at=3)
+    stopped = run(*words, "--out", out, stop_at=3, by=signal.SIGINT if parallel == "ddp" else signal.SIGTERM)
     assert stopped.code == 75, stopped.output
     step = last_step(Path(out))
     assert 3 <= step < 12

@@ -9,7 +9,7 @@ from rich.console import Console
 import isopix
 from isopix.core import progress
 from isopix.core.progress import show_progress, track
-from isopix.train.display import TrainingDisplay
+from isopix.train.throughput import TrainingDisplay
 
 RECORD = {"kind": "train", "step": 10, "images": 100, "loss_nats": 2.0, "images_per_second": 50.0}
 

@@ -7,7 +7,14 @@ import time
 
 import pytest
 
-from isopix.core.signals import STOP_SIGNALS, StopSignal, exit_code, stop_requested, stopped_by
+from isopix.core.signals import (
+    STOP_SIGNALS,
+    Interrupted,
+    StopSignal,
+    exit_code,
+    stop_requested,
+    stopped_by,
+)
 
 WORKER = """
 import time
@@ -85,7 +92,7 @@ def test_an_error_after_a_signal_is_the_signal(event, stopped):
     assert ("half imported" in done.stderr) != stopped
 
 
-def test_a_batch_systems_first_signal_ends_with_75_and_others_with_128_and_their_number():
-    assert exit_code(StopSignal(signal.SIGHUP, at_once=False)) == 75
+def test_saved_work_and_a_batch_systems_first_signal_end_with_75_and_others_with_128_and_their_number():
+    assert exit_code(StopSignal(signal.SIGHUP, at_once=False)) == exit_code(Interrupted("", None)) == 75
     assert exit_code(StopSignal(signal.SIGINT, at_once=False)) == exit_code(KeyboardInterrupt()) == 130
     assert exit_code(StopSignal(signal.SIGTERM, at_once=True)) == 143

@@ -12,7 +12,7 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.interop.export import export_vit
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.timm import read_timm
-from isopix.interop.vit_read import read_huggingface_vit, read_mae
+from isopix.interop.vit_read import read_huggingface_vit
 from isopix.interop.weights import ExportedModel, open_weights
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.recipes import registry
@@ -78,7 +78,8 @@ def test_dropout_is_imported(tmp_path: Path) -> None:
     vit = huggingface_folder(tmp_path / "vit", config=config)
     mae = huggingface_folder(tmp_path / "mae", config={**config, "model_type": "vit_mae"})
     change(mae, {"classifier.weight": None, "classifier.bias": None})
-    for found, embedding in ((read_huggingface_vit(vit), 0.2), (read_mae(mae), 0.0)):
+    encoder = read_huggingface_vit(mae, model_type="vit_mae")
+    for found, embedding in ((read_huggingface_vit(vit), 0.2), (encoder, 0.0)):
         model = found.recipe.model
         assert isinstance(model.block, TransformerSpec)
         dropouts = (model.embedding_dropout, model.block.dropout, model.block.attention_dropout)

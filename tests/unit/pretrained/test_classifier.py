@@ -11,7 +11,7 @@ import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning.evaluate import ensemble_logits
 from isopix.pretrained.model import PretrainedModel
-from isopix.runs.load import build_network, find_checkpoint
+from isopix.runs.load import find_checkpoint
 from tests.unit.data.refusal import refusal
 
 SETTINGS = ["depth=1", "width=16", "batch_size=16", "steps=40", "evaluate_every=20", "data.augment=none"]
@@ -46,9 +46,9 @@ def test_probabilities_are_those_of_the_saved_weights_by_hand(
     runs: Path, causal: PretrainedModel, data: ImageDataset
 ) -> None:
     """The mean of the last layer's features times the matrix of the file, plus its biases."""
-    found, _ = find_checkpoint(runs / "causal/best")
+    found = find_checkpoint(runs / "causal/best")
     images, weights = data.test.images, found.tensors["classifier"]
-    *_, last = build_network(found).eval().features(images)
+    *_, last = found.network().eval().features(images)
     logits = last.detach().double().mean(1) @ weights["weight"].double().T + weights["bias"].double()
     expected = torch.exp(logits) / torch.exp(logits).sum(1, keepdim=True)
     assert causal.classes == tuple("0123456789")

@@ -123,7 +123,7 @@ def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path
     name = "backbone.positions.table"
     small = load_run(tmp_path / "pre", device=CPU).network.tensors()[name]
     large = interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), mode)
-    assert torch.equal(initial.network.tensors()[name], large)
+    assert torch.equal(initial.run.network.tensors()[name], large)
     train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
     again = load_run(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))

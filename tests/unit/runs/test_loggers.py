@@ -12,7 +12,7 @@ import torch
 import isopix
 from isopix.recipes import registry
 from isopix.runs import loggers as metric_loggers
-from isopix.runs.loggers import RunLoggers
+from isopix.runs.loggers import RunLogger
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
@@ -117,12 +117,12 @@ def test_every_number_of_the_log_reaches_each_logger(
 def resumed(out: Path, logger: str) -> None:
     """A run that had reached the step after its last checkpoint when it was killed."""
     pretrain(out, logger, stop_at=3)
-    loggers = RunLoggers([logger], RunFolder(out), record=pytest.fail)
+    log = RunLogger(logger, RunFolder(out), record=pytest.fail)
     step = max(int(each.name.split("-")[1]) for each in RunFolder(out).checkpoints.iterdir())
-    loggers.rewind(step)
-    loggers.write({"kind": "train", "step": step + 1, "loss_nats": 99.0}, list)
+    log.rewind(step)
+    log.write({"kind": "train", "step": step + 1, "loss_nats": 99.0}, list)
     if logger == "tensorboard":
-        loggers.close()
+        log.close()
     isopix.resume(out, logger=[logger], device="cpu")
 
 

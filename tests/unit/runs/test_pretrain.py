@@ -20,8 +20,7 @@ from isopix.runs.pretrain import fit_codec, train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
-from isopix.train.baselines import measure_baselines
-from isopix.train.evaluator import evaluate_split
+from isopix.train.evaluator import evaluate_split, measure_baselines
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
 

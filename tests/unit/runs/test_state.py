@@ -52,8 +52,9 @@ CHANGES: dict[str, tuple[Callable[[Any], None], str]] = {
 def test_a_checkpoint_of_wrong_content_is_named_and_the_one_before_is_taken(run: Path, name: str) -> None:
     change, reason = CHANGES[name]
     rewrite(run, change)
-    found, [damaged] = find_checkpoint(run)
-    assert found.records["state"]["step"] == 2
+    found = find_checkpoint(run)
+    assert found.state.step == 2
+    [damaged] = found.damaged
     assert reason in damaged.reason
     assert "\n" not in str(damaged)
 

@@ -12,8 +12,7 @@ from isopix.data.splits import Split
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.train.baselines import measure_baselines
-from isopix.train.evaluator import evaluate_split
+from isopix.train.evaluator import evaluate_split, measure_baselines
 from tests.laws import cases, test_extensions
 
 ALL = [*cases.CASES, *test_extensions.CASES]

@@ -12,7 +12,7 @@ import torch
 from tests.laws import cases as law_cases
 from isopix.core.random import generator
 from isopix.train.tasks import PretrainTask
-from isopix.train.optim import Adam
+from isopix.train.config import TrainConfig
 from isopix.train.train_step import TrainStep
 
 cases = [case for case in law_cases.CASES if case.objective.kind == sys.argv[1]]
@@ -20,7 +20,7 @@ recipe = next(case for case in cases if case.model.codec.num_colors == 32)
 for compiled in (False, True):
     task = PretrainTask(law_cases.model(recipe))
     task.module.network.codec.build_table()
-    train_step = TrainStep(task, Adam(), accumulate=1, precision="fp32", compiled=compiled)
+    train_step = TrainStep(task, TrainConfig(precision="fp32", compile=compiled))
     for step in range(1, 4):
         batch = task.make_batch(law_cases.images(recipe, 8), None, generator(0, "step", step))
         print(float(train_step(batch, step=step, lr_factor=1.0)["loss_nats"]))

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from isopix.cli import launch as rank_errors
-from isopix.runs.pretrain import new_run
+from isopix.runs.pretrain import shared_by_ranks
+from isopix.storage.run_folder import start_run
 from isopix.train.parallel import OneDevice
 
 
@@ -67,7 +68,7 @@ def test_a_view_of_a_run_has_its_records_and_saves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "1")
-    with new_run(tmp_path / "run") as view:
+    with shared_by_ranks(start_run(tmp_path / "run"), tmp_path / "run") as view:
         assert view.saved.path == tmp_path / "run"
         assert view.path != tmp_path / "run"
         assert view.checkpoints.is_dir()

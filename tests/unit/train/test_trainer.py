@@ -69,7 +69,7 @@ class Run:
             batches=self.batches,
             evaluators=(HeldOutLoss(num_images=config.evaluate_images), *evaluators),
             context=context,
-            callbacks=Callbacks(self.records.append, self.save, stop),
+            callbacks=Callbacks(self.records.append, self.save, stop, lambda: (0, {})),
         )
         self.reached = self.trainer.run()
 

@@ -64,7 +64,7 @@ def test_options_are_settings_of_the_recipe(
         found.append(start.recipe)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isopix.runs.processes.train_in_processes", stop)
+    monkeypatch.setattr("isopix.runs.resume.train_in_processes", stop)
     with pytest.raises(KeyboardInterrupt):
         verb("igpt.digits", out=tmp_path / "run", **options)
     [recipe] = found
