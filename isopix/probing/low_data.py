@@ -144,8 +144,8 @@ def _cross_validated(
             held = train.select(fold)
             parts = replace(splits, train=train.select(others), validation=held, test=held)
             found = evaluate_probe(parts, method.fixed({L2_PENALTY: l2}), ProbeConfig(), device=device).result
-            accuracies = [each.val_accuracy for each in found.layers]
-            correct[number] += len(fold) * torch.tensor(accuracies, dtype=torch.float64)
+            held_out = [each.val_accuracy for each in found.layers]
+            correct[number] += len(fold) * torch.tensor(held_out, dtype=torch.float64)
     accuracies = correct / len(train)
     layer = int(accuracies.amax(0).argmax())
     best = method.fixed({L2_PENALTY: grid[int(accuracies[:, layer].argmax())]})
