@@ -20,9 +20,10 @@ from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.runs.lr_search import lr_grid
 from isopix.runs.pretrain import require_validation
 from isopix.runs.start import with_absolute_paths
+from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
-from isopix.studies.inductive_bias.measure import Example, read_example
+from isopix.studies.inductive_bias.measure import Example
 from isopix.studies.inductive_bias.results import Architecture, TrialResult
 from isopix.studies.inductive_bias.trial import TrialSpec, network_name, trial_name
 
@@ -187,7 +188,7 @@ class Study:
 
     def examples(self) -> list[Example]:
         return [
-            read_example(spec.example, spec.architecture)
+            Example(spec.architecture[0], spec.architecture[2], read_arrays(spec.example))
             for spec in self.specs
             if spec.example.is_file() and spec.read().status == "done"
         ]

@@ -13,7 +13,7 @@ from isopix.core.overrides import override
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
 from isopix.data.sources.base import is_known_source, remember_source, require_known_source
-from isopix.data.splits import balanced_subset
+from isopix.data.splits import balanced_subset, count_or_fraction
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 
@@ -95,7 +95,7 @@ def test_each_class_has_its_number_or_its_fraction_rounded_up(
 
 def test_a_fraction_is_exact() -> None:
     """In floating point 0.07 * 100 is above 7."""
-    per_class = DataConfig(labels_per_class="7%").count_or_fraction_per_class
+    per_class = count_or_fraction("7%", "labels")
     assert len(balanced_subset(torch.zeros(100, dtype=torch.long), per_class, generator(0, "subset"))) == 7
 
 
