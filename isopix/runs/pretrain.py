@@ -20,7 +20,7 @@ from isopix.data.splits import Hashes, majority_accuracy
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import leave_out_seen, save_hashes, union
 from isopix.runs.load import LoadedRun
-from isopix.runs.start import InitialWeights, with_absolute_paths
+from isopix.runs.start import TrainingStart, with_absolute_paths
 from isopix.runs.state import Origin, RunEnvironment, RunStatus, write_environment
 from isopix.runs.training import TrainingRun
 from isopix.runs.training_log import RunObserver, evaluator_specs
@@ -40,24 +40,25 @@ MAX_BYTES = 2**21  # of their pixels: 14 images of 224x224
 
 
 def train_recipe(
-    recipe: Recipe,
+    start: TrainingStart,
     out: Path,
     *,
     device: torch.device,
     observer: RunObserver,
-    initial: InitialWeights | None = None,
     allowed: Collection[str] = (),
 ) -> RunStatus:
-    """Train or fine-tune a recipe in the new folder `out`, from scratch or from `initial` weights."""
+    """Train or fine-tune in the new folder `out`, where names that are `allowed` may be."""
+    recipe = start.recipe
     if recipe.train.compile:
         check_compiler()
     with shared_by_ranks(start_run(out, allowed), out) as folder:
         data = load_dataset(recipe.data)
         check_data(recipe, data)
-        if initial is None:
+        if start.run is None:
             codec = fit_codec(recipe, data)
-            initial = InitialWeights.untrained(recipe, codec, *codec.notes())
-        source = initial.run
+            start = start.untrained(codec, *codec.notes())
+        source = start.run
+        assert source is not None
         selects = recipe.finetune is not None and recipe.finetune.early_stops
         selecting = data.validation.sample(recipe.train.evaluate_images if selects else 0)
         seen = union(data.train.hashes, source.seen, selecting.hashes)
@@ -80,13 +81,13 @@ def train_recipe(
             **environment(runtime_environment(device)),
             **plugin_records(),
             **_records(training),
-            **initial.provenance,
+            **start.provenance,
             "precision": training.precision,
         }
         write_environment(folder, from_dict(RunEnvironment, facts))
         if data.bad_files_csv:
             replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
-        notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
+        notes = [*start.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
         notes += [*recipe.train.precision_notes(device), *_finetuning_notes(recipe, data)]
         return training.run(observer, notes=notes)
 

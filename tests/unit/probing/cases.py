@@ -23,8 +23,7 @@ from isopix.probing.results import LayerScores
 from isopix.probing.splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
-from isopix.runs.training_log import RunObserver
+from tests.trained import train
 
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")
@@ -68,7 +67,7 @@ def trained(run: Path) -> Network:
     settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
     settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
     recipe = registry.resolve("igpt.digits", settings=settings).recipe
-    train_recipe(recipe, run, device=CPU, observer=RunObserver())
+    train(recipe, run)
     return load_run(run, device=CPU).network.eval()
 
 
