@@ -108,32 +108,25 @@ def test_positions_without_a_square_need_a_grid(prefix: Path) -> None:
 
 
 PROGRAM = """
-import re, sys
+import sys
 from pathlib import Path
 
 import torch
 
 from isopix.interop import openai
 from isopix.interop.imported_model import import_run
-
-
-def bytes_of(key):
-    status = Path("/proc/self/status").read_text()
-    return int(re.search(rf"{key}:\\s+(\\d+) kB", status)[1]) * 1024
+from tests.peak_memory import peak_memory
 
 
 def adopted(name):
     colors = torch.cartesian_prod(*[torch.tensor([0.0, 255.0])] * 3)[:7]
-    out = Path(f"{name}-run")
-    read = lambda: openai.read_checkpoint(Path(name), colors)
-    return import_run(read, out, data=None)
+    return import_run(lambda: openai.read_checkpoint(Path(name), colors), Path(f"{name}-run"), data=None)
 
 
 adopted(sys.argv[1])  # a small one: what torch loads when it is first used is not the model's
-before = bytes_of("VmRSS")
-imported = adopted(sys.argv[2])
-model = sum(tensor.nbytes for tensor in imported.tensors.values())
-print(model, bytes_of("VmHWM") - before)
+with peak_memory() as peak:
+    imported = adopted(sys.argv[2])
+    print(sum(tensor.nbytes for tensor in imported.tensors.values()), peak())
 """
 
 

@@ -37,12 +37,6 @@ def test_neighbors_are_those_of_the_features_of_the_layer(opened: dict[str, Open
     assert tiles[1].caption == f"similarity {float(similarities.max()):.2f}"
 
 
-def test_a_copy_of_a_test_image_finds_it(opened: dict[str, OpenedRun]) -> None:
-    tiles = neighbor_tiles(opened["bert"], opened["bert"].images[5:6], 0)
-    assert np.array_equal(tiles[1].pixels, tiles[0].pixels)
-    assert tiles[1].caption == "similarity 1.00"
-
-
 def test_attention_of_a_causal_model_reaches_earlier_pixels_only(opened: dict[str, OpenedRun]) -> None:
     run, image = opened["ar"], opened["ar"].images[:1]
     tiles = attention_tiles(run, image, 4, 3)
