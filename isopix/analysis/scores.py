@@ -7,7 +7,6 @@ length in bits of a lossless file of x by arithmetic coding.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from isopix.core.memory import eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.stats import CONFIDENCE_LEVEL, ResampleCounts, mean_standard_error, resample_counts
-from isopix.core.types import Codes, Groups, Images, ImageSequence
+from isopix.core.types import Codes, Groups, Images, ImageSequence, image_batches
 from isopix.data.splits import Split
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel, TrainingBatch
@@ -99,15 +98,6 @@ def surprise_maps(codec: Codec, found: CodeNats) -> Float[Tensor, "B R S"]:
     return torch.where(predicted, means / pixels, math.nan)
 
 
-def score_batches(model: PretrainModel, images: ImageSequence) -> Iterator[Images]:
-    """Yield images on the model's device, as many as give at most MAX_LOGITS logits."""
-    codec, device = model.network.codec, model.network.device
-    most = MAX_LOGITS // (codec.grid.positions * codec.num_codes * codec.vocab_size)
-    size = max(1, min(eval_batch_size(model.network.codec.grid.positions, model.network.device), most))
-    for start in range(0, len(images), size):
-        yield images[start : start + size].to(device)
-
-
 def _batch(model: PretrainModel, images: Images, seed: int, number: int) -> TrainingBatch:
     if model.objective.can_sample:
         return model.make_batch(images, generator(seed, "score"))
@@ -177,6 +167,8 @@ def score_images(
     require_scores(model)
     codec, probable = model.network.codec, model.objective.can_sample
     values = codec.values_per_code() if probable else None
+    most = MAX_LOGITS // (codec.grid.positions * codec.num_codes * codec.vocab_size)
+    size = max(1, min(eval_batch_size(codec.grid.positions, model.network.device), most))
     parts, done = defaultdict[str, list[PerImage]](list), 0
 
     def add(name: str, codes: Codes, nats: CodeValues, per_image: PerImage) -> None:
@@ -185,8 +177,8 @@ def score_images(
             parts[f"{name}bits_per_dim"].append(bits_per_dim(codec, codes, nats, values))
 
     with track("scoring images", len(images)) as count:
-        for batch in score_batches(model, images):
-            found = code_nats(model, batch, config)
+        for batch in image_batches(images, size):
+            found = code_nats(model, batch.to(model.network.device), config)
             add("", found.codes, found.nats, found.per_image)
             if frequencies is not None:
                 nats = frequency_nats(codec, frequencies, found.codes)
