@@ -67,11 +67,7 @@ def train_recipe(
         classifies = recipe.finetune is not None and recipe.finetune.has_class_loss
         own = union(data.train.hashes) if classifies else None
         labeled = union(own, source.labeled)
-        origin = Origin(
-            labels_seen=_labels_seen(source, own, labeled),
-            initial_labels_seen=source.state.labels_seen,
-            decoder_valid=source.state.decoder_valid,
-        )
+        origin = _origin(source, own, labeled)
         training = TrainingRun(folder, recipe, source.network, data, device, origin)
         write_json(folder.recipe, to_dict(recipe))
         save_hashes(folder.training_images, seen)
@@ -138,14 +134,16 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     return records
 
 
-def _labels_seen(source: LoadedRun, own: Hashes | None, labeled: Hashes | None) -> int | None:
-    """Return the number of labels seen, an upper bound where images are not known; None if unknown."""
-    before = source.state.labels_seen
-    if before is None:
-        return None
+def _origin(source: LoadedRun, own: Hashes | None, labeled: Hashes | None) -> Origin:
+    """Return the labels seen, None if unknown, an upper bound where the images are not known."""
+    before, after = source.state.labels_seen, 0 if labeled is None else len(labeled)
     if before and source.labeled is None:
-        return before + (0 if own is None else len(own))
-    return 0 if labeled is None else len(labeled)
+        after = before + (0 if own is None else len(own))
+    return Origin(
+        labels_seen=None if before is None else after,
+        initial_labels_seen=before,
+        decoder_valid=source.state.decoder_valid,
+    )
 
 
 def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
