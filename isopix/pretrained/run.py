@@ -115,8 +115,10 @@ def run_folder(run: str | os.PathLike[str]) -> RunFolder:
 
 
 def require_writable(path: Path) -> None:
-    """Raise ValueError, before anything is computed, if a file of a run could not be written to a path."""
+    """Raise ValueError, before anything is computed, if results could not be written to a folder."""
     existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        raise ValueError(f"{existing} is a file; results are several files: give a folder")
     if not os.access(existing, os.W_OK):
         raise ValueError(f"{existing} is read-only, and results are saved in {path}; copy the run folder")
 
