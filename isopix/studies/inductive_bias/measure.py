@@ -33,7 +33,6 @@ from isopix.studies.inductive_bias.results import STUDY_POOLS, PoolProbes, Probe
 
 RECONSTRUCTION_IMAGES, BIAS_IMAGES, EXAMPLE_IMAGES = 256, 64, 6
 PICTURES = ("original", "pixel_mask", "target", "prediction")
-CONFIG = ProbeConfig(num_resamples=1)  # no gain is computed
 
 
 class Example(NamedTuple):
@@ -113,7 +112,7 @@ def probe_pools(loaded: LoadedRun, data: ImageDataset, method: ProbeMethod) -> d
         )
 
     def probe(splits: FeatureSplits) -> EvaluatedProbe:
-        return evaluate_probe(splits, method, CONFIG, device=device)
+        return evaluate_probe(splits, method, ProbeConfig(), device=device)
 
     def probe_pool(together: FeatureSplits, pool: int) -> EvaluatedProbe:
         return probe(together.map(lambda split: split.map(lambda each: torch.split(each, widths, -1)[pool])))
