@@ -108,9 +108,9 @@ class SimulatedEvidence(StudyEvidence):
 
     arrays: dict[int, np.ndarray]
 
-    def _correct(self, term: Term) -> np.ndarray:
-        found: np.ndarray = self.arrays[id(term.probed)][term.read_layer]
-        return found
+    def accuracy_of(self, probed: ProbedLayers, layer: int | None = None) -> Term:
+        read = probed.best_layer if layer is None else layer
+        return Term(100, probed.test_accuracies[read], self.arrays[id(probed)][read])
 
 
 def accuracies(world: str, architecture: Architecture, effect: float) -> np.ndarray:

@@ -27,13 +27,6 @@ PerHead = Float[Tensor, "attentions heads B"]
 WeightRows = Float[Tensor, "*rows N"]
 
 
-class HeadStatistics(NamedTuple):
-    """Attention distance in pixels and entropy in nats of every head on every image."""
-
-    distance: PerHead
-    entropy: PerHead
-
-
 class QueryAttention(NamedTuple):
     """Attention of query tokens to all positions, whose maps sum to 1: by head, by rollout, and uniform."""
 
@@ -99,25 +92,19 @@ def uniform_attention_entropy(grid: Grid, *, causal: bool = False) -> float:
 @torch.no_grad()
 def attention_per_head(
     network: Network, images: Images, *, patch_size: int, renormalize: bool = True
-) -> HeadStatistics:
-    """Return the attention distance and entropy of every head on every unmasked image."""
-    grid = network.backbone.grid
-    parts = []
+) -> tuple[PerHead, PerHead]:
+    """Return attention distances in pixels and entropies in nats of every head on every unmasked image."""
+    grid, batches = network.backbone.grid, list[Float[Tensor, "2 attentions B heads"]]()
     for batch in torch.split(images, max(1, MAX_WEIGHTS // grid.positions**2)):
-        found = [
-            (
-                attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize),
-                attention_entropy(weights, grid),
+        distances, entropies = list[Tensor](), list[Tensor]()
+        for weights in network.backbone.attention_weights(network.inputs_of(batch.to(network.device))):
+            distances.append(
+                attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize)
             )
-            for weights in network.backbone.attention_weights(network.inputs_of(batch.to(network.device)))
-        ]
-        parts.append(
-            [
-                rearrange(list(each), "attentions b heads -> attentions heads b").cpu()
-                for each in zip(*found, strict=True)
-            ]
-        )
-    return HeadStatistics(*(torch.cat(each, -1) for each in zip(*parts, strict=True)))
+            entropies.append(attention_entropy(weights, grid))
+        batches.append(torch.stack([torch.stack(distances), torch.stack(entropies)]).cpu())
+    distance, entropy = torch.cat(batches, 2).mT.contiguous()
+    return distance, entropy
 
 
 @torch.no_grad()
@@ -125,7 +112,6 @@ def attention_from(
     network: Network, image: Images, queries: Int[Tensor, " queries"], *, causal: bool = False
 ) -> QueryAttention:
     """Return the attention from these tokens, prefix tokens first, of a batch of one image."""
-    require_attention(network)
     backbone = network.backbone
     first = backbone.num_prefix_tokens
     maps: list[Tensor] = []
@@ -163,12 +149,6 @@ def attention_rollout(layers: Iterable[AttentionWeights]) -> Float[Tensor, "B N 
     means = (weights.mean(1) for weights in layers)
     steps = ((mean + torch.eye(mean.shape[-1]).to(mean)) / 2 for mean in means)
     return reduce(lambda before, step: step @ before, steps)
-
-
-def require_attention(network: Network) -> None:
-    """Raise ValueError for blocks without attention weights."""
-    if not network.backbone.has_attention_weights:
-        raise ValueError("the blocks of this network have no attention weights")
 
 
 def _normalize_rows(weights: WeightRows) -> WeightRows:

@@ -1,6 +1,7 @@
 """Analyses of attention weights: distance, maps and rollout."""
 
 import base64
+from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
@@ -12,7 +13,6 @@ from torch import Tensor
 
 from isopix.analysis.attention import (
     CLASS_TOKEN,
-    QueryAttention,
     attention_from,
     attention_per_head,
     uniform_attention_distance,
@@ -25,7 +25,6 @@ from isopix.model.attention import AttentionAxis
 from isopix.model.network import Network
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps, plot_attention_rollout
 from isopix.plots.images import png_bytes
-from isopix.plots.style import Figure
 
 
 class _AttentionAnalysis(Analysis):
@@ -37,15 +36,15 @@ class _AttentionAnalysis(Analysis):
 class AttentionDistance(_AttentionAnalysis):
     """Distance in pixels and entropy in nats of every head: mean and standard deviation over images."""
 
+    figure = staticmethod(plot_attention_distance)
+
     def compute(self, given: AnalysisInput) -> Numbers:
         patch_size = given.codec.patch_size
-        found = attention_per_head(
+        measured = attention_per_head(
             given.network, given.images, patch_size=patch_size, renormalize=given.renormalize
         )
         layers = []
-        for (layer, span), *measured in zip(
-            given.backbone.attention_axes(), found.distance, found.entropy, strict=True
-        ):
+        for (layer, span), *values in zip(given.backbone.attention_axes(), *measured, strict=True):
             uniform = uniform_attention_distance(span.grid, patch_size=patch_size, causal=given.causal)
             uniform_entropy = uniform_attention_entropy(span.grid, causal=given.causal)
             heads = [
@@ -55,7 +54,7 @@ class AttentionDistance(_AttentionAnalysis):
                     **_mean_and_std(entropy, "entropy_"),
                     "relative_entropy": float(entropy.mean()) / uniform_entropy if uniform_entropy else 1.0,
                 }
-                for distance, entropy in zip(*measured, strict=True)
+                for distance, entropy in zip(*values, strict=True)
             ]
             name = _layer_name(layer, span)
             layers.append({"layer": name, "heads": heads, "uniform_entropy": uniform_entropy})
@@ -67,9 +66,6 @@ class AttentionDistance(_AttentionAnalysis):
             "layers": layers,
         }
 
-    def figure(self, numbers: Numbers) -> Figure:
-        return plot_attention_distance(numbers)
-
     def caption(self, numbers: Numbers) -> str:
         prefix = "" if numbers["renormalized"] else " Attention to prefix tokens counts as distance 0."
         return (
@@ -79,18 +75,11 @@ class AttentionDistance(_AttentionAnalysis):
         )
 
     def table(self, numbers: Numbers) -> Table:
-        rows = []
+        rows, keys = [], ("mean", "std", "relative_to_uniform", "relative_entropy")
         for layer in numbers["layers"]:
-            keys = ("mean", "std", "relative_to_uniform", "relative_entropy")
             means, stds, *relative = ([head[key] for head in layer["heads"]] for key in keys)
-            values = (mean(means), min(means), max(means), mean(stds))
-            rows.append(
-                (
-                    layer["layer"],
-                    *(f"{value:.2f}" for value in values),
-                    *(f"{mean(each):.0%}" for each in relative),
-                )
-            )
+            pixels = (f"{each:.2f}" for each in (mean(means), min(means), max(means), mean(stds)))
+            rows.append((layer["layer"], *pixels, *(f"{mean(each):.0%}" for each in relative)))
         uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["uniform_distances"].items())
         columns = ("layer", "mean", "min over heads", "max over heads", "std over images")
         return Table(
@@ -104,17 +93,15 @@ class AttentionDistance(_AttentionAnalysis):
 class AttentionMaps(_AttentionAnalysis):
     """Attention of every head of every layer, from some positions of one image."""
 
+    figure = staticmethod(plot_attention_maps)
+
     def compute(self, given: AnalysisInput) -> Numbers:
-        found = _attention(given)
-        maps, uniform = _on_grid(given, found.heads), _on_grid(given, found.uniform_heads)
-        entropies = torch.special.entr(found.heads).sum(-1)
+        maps, _, uniform, _ = _maps(given)
+        entropies = torch.special.entr(maps).flatten(-2).sum(-1)
         return {
             **_by_query(given, heads=maps, entropies=entropies, uniform=uniform),
             "layer_names": [_layer_name(layer, span) for layer, span in given.backbone.attention_axes()],
         }
-
-    def figure(self, numbers: Numbers) -> Figure:
-        return plot_attention_maps(numbers)
 
     def caption(self, numbers: Numbers) -> str:
         return (
@@ -128,13 +115,11 @@ class AttentionMaps(_AttentionAnalysis):
 class AttentionRollout(_AttentionAnalysis):
     """Attention rollout over all layers, from some positions of one image."""
 
-    def compute(self, given: AnalysisInput) -> Numbers:
-        found = _attention(given)
-        maps, uniform = _on_grid(given, found.rollout), _on_grid(given, found.uniform_rollout)
-        return _by_query(given, rollout=maps, uniform=uniform)
+    figure = staticmethod(plot_attention_rollout)
 
-    def figure(self, numbers: Numbers) -> Figure:
-        return plot_attention_rollout(numbers)
+    def compute(self, given: AnalysisInput) -> Numbers:
+        _, rollout, _, uniform = _maps(given)
+        return _by_query(given, rollout=rollout, uniform=uniform)
 
     def caption(self, numbers: Numbers) -> str:
         return (
@@ -144,15 +129,13 @@ class AttentionRollout(_AttentionAnalysis):
         )
 
 
-def _attention(given: AnalysisInput) -> QueryAttention:
-    first, cols = given.backbone.num_prefix_tokens, given.backbone.grid.cols
+def _maps(given: AnalysisInput) -> Iterator[Float[Tensor, "queries *maps rows cols"]]:
+    """Yield the maps of `QueryAttention`, each on the grid."""
+    first, (rows, cols) = given.backbone.num_prefix_tokens, given.backbone.grid
     tokens = [0 if each == CLASS_TOKEN else first + each[0] * cols + each[1] for each in given.queries]
     image = given.images[given.image_index][None]
-    return attention_from(given.network, image, torch.tensor(tokens), causal=given.causal)
-
-
-def _on_grid(given: AnalysisInput, maps: Float[Tensor, "*maps N"]) -> Float[Tensor, "*maps rows cols"]:
-    return rearrange(maps, "... (h w) -> ... h w", h=given.backbone.grid.rows)
+    for maps in attention_from(given.network, image, torch.tensor(tokens), causal=given.causal):
+        yield rearrange(maps, "... (h w) -> ... h w", h=rows)
 
 
 def _by_query(given: AnalysisInput, **columns: Float[Tensor, "queries ..."]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from isopix.model.network import Network
 from isopix.model.stems.base import Stem
 from isopix.model.stems.pixels import LEVELS
 from isopix.plots.embeddings import plot_embedding_pca
-from isopix.plots.style import Figure
 
 LINEARITY_TOLERANCE = 1e-3  # relative; allows for rounding of the sum of all filters
 NUM_FILTER_COMPONENTS = 28  # as many as the Vision Transformer paper shows (figure 7, left)
@@ -73,6 +72,8 @@ def component_images(found: PrincipalComponents, side: int) -> Float[Tensor, "co
 class EmbeddingPCA(Analysis):
     """Principal components of patch-embedding filters, or of embedding tables of pixel values."""
 
+    figure = staticmethod(plot_embedding_pca)
+
     def label(self) -> str:
         return "Embedding PCA"
 
@@ -86,12 +87,9 @@ class EmbeddingPCA(Analysis):
         stem, patch_size = given.backbone.stem, given.codec.patch_size
         if stem.has_value_table:
             tables = [
-                {
-                    "explained_variance_ratio": rounded(found.explained_variance_ratio),
-                    "projections": rounded(found.projections),
-                }
+                {"explained_variance_ratio": rounded(ratio), "projections": rounded(projections)}
                 for table in stem.value_table()
-                for found in (principal_components(table, NUM_TABLE_COMPONENTS),)
+                for _, ratio, projections in [principal_components(table, NUM_TABLE_COMPONENTS)]
             ]
             return {**given.common_results(), "weights": "tables", "tables": tables, **_palette(given.codec)}
         filters = patch_filters(stem, patch_size)
@@ -103,9 +101,6 @@ class EmbeddingPCA(Analysis):
             "components": rounded(component_images(found, patch_size), 3),
             "explained_variance_ratio": rounded(found.explained_variance_ratio),
         }
-
-    def figure(self, numbers: Numbers) -> Figure:
-        return plot_embedding_pca(numbers)
 
     def caption(self, numbers: Numbers) -> str:
         if numbers["weights"] == "filters":

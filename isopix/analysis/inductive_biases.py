@@ -16,7 +16,6 @@ from isopix.core.table import Table
 from isopix.core.types import Grid, Images, Tokens
 from isopix.model.network import Network
 from isopix.plots.biases import plot_inductive_biases
-from isopix.plots.style import Figure
 
 RADIUS_FRACTION = 0.95  # fraction of the change within the radius of a receptive field
 FLIP_HIGH_BIT = 0x80  # moves a level by 128 of 256
@@ -177,6 +176,8 @@ def _to_images(patches: Tensor, grid: Grid) -> Images:
 class InductiveBiases(Analysis):
     """Translation error, permutation error and receptive field of every layer."""
 
+    figure = staticmethod(plot_inductive_biases)
+
     def not_applicable_reason(self, network: Network) -> str | None:
         rows, cols = network.backbone.grid
         return None if min(rows, cols) > 1 else f"a {rows} x {cols} grid is too small to be shifted"
@@ -199,9 +200,6 @@ class InductiveBiases(Analysis):
                 for layer, (translation, field, permutation) in enumerate(zip(*biases, strict=True))
             ],
         }
-
-    def figure(self, numbers: Numbers) -> Figure:
-        return plot_inductive_biases(numbers)
 
     def caption(self, numbers: Numbers) -> str:
         return (

@@ -17,7 +17,6 @@ from isopix.core.table import Table
 from isopix.core.types import Grid
 from isopix.model.network import Network
 from isopix.plots.embeddings import plot_position_similarity
-from isopix.plots.style import Figure
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
 MIN_VARIANCE_LEFT = 1e-6  # share of the variance of similarity within the groups of pairs that are compared
@@ -61,14 +60,6 @@ class RasterRange(NamedTuple):
     limit: float
     outside: bool  # whether the score of the table is
     draws: int
-
-
-class SimilarityMaps(NamedTuple):
-    """Similarity of selected (row, column) positions to all positions, a map each."""
-
-    rows: list[int]
-    cols: list[int]
-    values: Float[Tensor, "selected_rows selected_cols rows cols"]
 
 
 def position_similarity(table: PositionTable) -> PositionSimilarity:
@@ -128,12 +119,14 @@ def raster_range(
     return RasterRange(limit, score(table) > limit + MIN_EXCESS, draws)
 
 
-def similarity_maps(similarity: PositionSimilarity, grid: Grid) -> SimilarityMaps:
-    """Return a map for every position, or for evenly spaced ones if all maps exceed 65,536 values."""
+def similarity_maps(
+    similarity: PositionSimilarity, grid: Grid
+) -> tuple[list[int], list[int], Float[Tensor, "map_rows map_cols rows cols"]]:
+    """Return rows, columns and maps of all positions, of evenly spaced ones if all exceed 65,536 values."""
     limit = int((MAX_MAP_VALUES / grid.positions) ** 0.5)
     rows, cols = (np.linspace(0, side - 1, min(side, limit)).round().astype(int).tolist() for side in grid)
     maps = rearrange(similarity, "(h w) (r c) -> h w r c", h=grid.rows, r=grid.rows)
-    return SimilarityMaps(rows, cols, maps[rows][:, cols].float())
+    return rows, cols, maps[rows][:, cols].float()
 
 
 class _PairDistances:
@@ -177,6 +170,8 @@ def _pairs(matrix: Float[np.ndarray, "N N"]) -> PairValues:
 class PositionEmbeddings(Analysis):
     """Similarity of position embeddings and its layout; baselines are shuffled and untrained positions."""
 
+    figure = staticmethod(plot_position_similarity)
+
     def label(self) -> str:
         return "Position-embedding similarity"
 
@@ -186,7 +181,7 @@ class PositionEmbeddings(Analysis):
     def compute(self, given: AnalysisInput) -> Numbers:
         grid, table = given.backbone.grid, _position_table(given.network)
         similarity = position_similarity(table)
-        maps = similarity_maps(similarity, grid)
+        rows, cols, maps = similarity_maps(similarity, grid)
         scores = {}
         if min(grid) > 1:
             scores["trained"] = _layout(table, grid, given.seed)
@@ -194,16 +189,7 @@ class PositionEmbeddings(Analysis):
                 scores["untrained"] = _layout(_position_table(given.untrained()), grid, given.seed)
             draw = generator(given.seed, "shuffle")
             scores["shuffled"] = shuffled_scores(similarity, grid, draw)._asdict()
-        return {
-            **given.common_results(),
-            **scores,
-            "rows": maps.rows,
-            "cols": maps.cols,
-            "maps": rounded(maps.values, 3),
-        }
-
-    def figure(self, numbers: Numbers) -> Figure:
-        return plot_position_similarity(numbers)
+        return {**given.common_results(), **scores, "rows": rows, "cols": cols, "maps": rounded(maps, 3)}
 
     def caption(self, numbers: Numbers) -> str:
         return "Cosine similarity of each position embedding (small map, at its position) with all others."

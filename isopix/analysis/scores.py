@@ -7,7 +7,6 @@ length in bits of a lossless file of x by arithmetic coding.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from isopix.core.memory import eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.stats import CONFIDENCE_LEVEL, ResampleCounts, mean_standard_error, resample_counts
-from isopix.core.types import Codes, Groups, Images, ImageSequence
+from isopix.core.types import Codes, Groups, Images, ImageSequence, image_batches
 from isopix.data.splits import Split
 from isopix.model.heads import HeadSpec
 from isopix.objectives.base import PretrainModel, TrainingBatch
@@ -58,11 +57,6 @@ class CodeNats(NamedTuple):
     @property
     def per_image(self) -> PerImage:
         return self.nats.sum((1, 2)) / self.times.sum((1, 2)).clamp(min=1)
-
-
-def has_likelihood(model: PretrainModel, head: HeadSpec) -> bool:
-    """Return whether the model gives a probability of all codes of an image."""
-    return model.objective.can_sample and head.categorical
 
 
 def require_scores(model: PretrainModel) -> None:
@@ -104,15 +98,6 @@ def surprise_maps(codec: Codec, found: CodeNats) -> Float[Tensor, "B R S"]:
     return torch.where(predicted, means / pixels, math.nan)
 
 
-def score_batches(model: PretrainModel, images: ImageSequence) -> Iterator[Images]:
-    """Yield images on the model's device, as many as give at most MAX_LOGITS logits."""
-    codec, device = model.network.codec, model.network.device
-    most = MAX_LOGITS // (codec.grid.positions * codec.num_codes * codec.vocab_size)
-    size = max(1, min(eval_batch_size(model.network.codec.grid.positions, model.network.device), most))
-    for start in range(0, len(images), size):
-        yield images[start : start + size].to(device)
-
-
 def _batch(model: PretrainModel, images: Images, seed: int, number: int) -> TrainingBatch:
     if model.objective.can_sample:
         return model.make_batch(images, generator(seed, "score"))
@@ -146,10 +131,8 @@ def file_bits_per_dim(images: Images) -> dict[str, PerImage]:
     return {name: torch.tensor(bits, dtype=torch.float64) / pixels[0].size for name, bits in sizes.items()}
 
 
-def code_frequencies(model: PretrainModel, head: HeadSpec, train: Split, seed: int) -> Frequencies | None:
-    """Return code frequencies in training images by channel; None without images or probabilities."""
-    if not len(train) or not head.categorical:
-        return None
+def code_frequencies(model: PretrainModel, head: HeadSpec, train: Split, seed: int) -> Frequencies:
+    """Return code frequencies in training images by channel, of a head with probabilities."""
     unigram = Unigram(model.network.codec, head)
     for batch in code_batches(model, train.sample(TRAINING_IMAGES), seed):
         unigram.fit(batch)
@@ -171,7 +154,6 @@ Scores = dict[str, PerImage]  # by the names of SCORES
 
 def score_images(
     model: PretrainModel,
-    head: HeadSpec,
     images: ImageSequence,
     config: ScoreConfig,
     *,
@@ -183,8 +165,10 @@ def score_images(
     codes, bits per dimension and their difference to PNG; a masked one `masked_loss`, which is no likelihood.
     """
     require_scores(model)
-    codec, probable = model.network.codec, has_likelihood(model, head)
+    codec, probable = model.network.codec, model.objective.can_sample
     values = codec.values_per_code() if probable else None
+    most = MAX_LOGITS // (codec.grid.positions * codec.num_codes * codec.vocab_size)
+    size = max(1, min(eval_batch_size(codec.grid.positions, model.network.device), most))
     parts, done = defaultdict[str, list[PerImage]](list), 0
 
     def add(name: str, codes: Codes, nats: CodeValues, per_image: PerImage) -> None:
@@ -193,8 +177,8 @@ def score_images(
             parts[f"{name}bits_per_dim"].append(bits_per_dim(codec, codes, nats, values))
 
     with track("scoring images", len(images)) as count:
-        for batch in score_batches(model, images):
-            found = code_nats(model, batch, config)
+        for batch in image_batches(images, size):
+            found = code_nats(model, batch.to(model.network.device), config)
             add("", found.codes, found.nats, found.per_image)
             if frequencies is not None:
                 nats = frequency_nats(codec, frequencies, found.codes)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -93,14 +92,9 @@ class DataConfig:
             raise ValueError(f"subset is {self.subset}; allowed: {allowed}")
         if self.crop == "squash" and self.crop_fraction != 1:
             raise ValueError(f"crop_fraction is {self.crop_fraction}; crop=squash takes the whole image: 1")
-        self.count_or_fraction_per_class  # noqa: B018  # raises ValueError for anything else
+        if self.labels_per_class is not None:
+            count_or_fraction(self.labels_per_class, "labels_per_class")  # raises ValueError
         self.augment.source_side(self.rows, self.cols)  # raises ValueError if it does not fit
-
-    @property
-    def count_or_fraction_per_class(self) -> int | Fraction | None:
-        """`labels_per_class` as a number: images of each class, or a fraction of them, or None for all."""
-        given = self.labels_per_class
-        return None if given is None else count_or_fraction(given, "labels_per_class")
 
 
 @dataclass(frozen=True)
@@ -264,10 +258,11 @@ def _limited(whole: Mapping[SplitName, Split], config: DataConfig) -> dict[Split
     if config.train_on_validation:
         splits["train"] = splits["train"].concat(splits["validation"])
         splits["validation"] = splits["validation"].select(torch.arange(0))
-    if (per_class := config.count_or_fraction_per_class) is not None:
+    if config.labels_per_class is not None:
         labels = splits["train"].labels
         if labels is None:
             raise ValueError(f"labels_per_class needs labels; dataset '{config.source}' has none in train")
+        per_class = count_or_fraction(config.labels_per_class, "labels_per_class")
         draw = generator(config.seed, "subset", config.subset)
         splits["train"] = splits["train"].select(balanced_subset(labels, per_class, draw))
     return splits

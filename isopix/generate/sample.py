@@ -138,20 +138,15 @@ def decode_steps(
     known = known.repeat_interleave(samples_per_prompt, 0)
     if hidden is not None:
         hidden = hidden.repeat_interleave(samples_per_prompt, 0)
-    step = _keep_known(_draw(network, tokens, start, sampling, uniform[:, start]), known, hidden)
-    yield step
     decode_next = _compiled_decode_next() if _compiles(sampling, network.device, caches) else _decode_next
-    for position in range(start + 1, backbone.grid.positions):
-        drawn = decode_next(network, step.codes, position, caches, sampling, uniform[:, position])
-        step = _keep_known(drawn, known, hidden)
+    step = _draw(network, tokens, start, sampling, uniform[:, start])
+    for position in range(start, backbone.grid.positions):
+        if position > start:
+            step = decode_next(network, step.codes, position, caches, sampling, uniform[:, position])
+        if hidden is not None:
+            here = slice(position, position + 1)
+            step = step._replace(codes=torch.where(hidden[:, here], step.codes, known[:, here]))
         yield step
-
-
-def _keep_known(step: DecodeStep, known: Codes, hidden: Mask | None) -> DecodeStep:
-    if hidden is None:
-        return step
-    here = slice(step.position, step.position + 1)
-    return step._replace(codes=torch.where(hidden[:, here], step.codes, known[:, here]))
 
 
 def _decode_next(

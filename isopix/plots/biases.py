@@ -61,7 +61,7 @@ def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
     return figure
 
 
-@style.print_style()
+@style.print_style
 def compare_inductive_biases(
     networks: Mapping[str, Layers], uniform: float, stds: Mapping[str, Layers] | None = None
 ) -> Figure:
@@ -78,7 +78,6 @@ def compare_inductive_biases(
         _format(axes, panel, uniform)
     keys = panels[0].get_legend_handles_labels()
     figure.legend(*keys, loc="outside lower center", ncols=min(3, len(networks)))
-    style.enlarge_ticks(figure)
     return figure
 
 
@@ -103,7 +102,7 @@ def _format(axes: Axes, panel: tuple[str, str, str, str], uniform: float) -> Non
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
-@style.print_style()
+@style.print_style
 def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
     """Plot where a change of the central position shows, as fractions by (row, column) offset and on a
     logarithmic scale, for one layer of each network by name; gray without samples.
@@ -129,11 +128,10 @@ def plot_receptive_fields(networks: Mapping[str, FieldMap]) -> Figure:
     if any(samples is not None and not samples.all() for _, samples in networks.values()):
         keys.append(Patch(facecolor=UNSAMPLED_COLOR, edgecolor=style.MUTED_COLOR, label="offset not sampled"))
     figure.legend(handles=keys, loc="outside lower center", ncols=2)
-    style.enlarge_ticks(figure)
     return figure
 
 
-@style.print_style()
+@style.print_style
 def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
     """Plot contrasts by the label of their axis, zero, and, shaded, effects smaller than the stated ones."""
     counts = [len(rows) for rows in panels.values()]
@@ -149,7 +147,6 @@ def plot_forest(panels: Mapping[str, Sequence[ForestRow]]) -> Figure:
     ]
     shade = Patch(facecolor=EFFECT_COLOR, edgecolor=style.MUTED_COLOR, label="below the stated effect")
     figure.legend(handles=[*keys, shade], loc="outside lower center", ncols=len(keys) + 1)
-    style.enlarge_ticks(figure)
     return figure
 
 

@@ -92,19 +92,18 @@ def plot_position_similarity(numbers: Numbers) -> Figure:
     axes.set_xticks((np.arange(map_cols) + 0.5) * (cols + gap) - gap / 2 - 0.5, numbers["cols"])
     axes.set_yticks((np.arange(map_rows) + 0.5) * (rows + gap) - gap / 2 - 0.5, numbers["rows"])
     axes.set(xlabel="Column of the position", ylabel="Row of the position")
-    bar = figure.colorbar(image, shrink=0.6, aspect=30, pad=0.02)
-    bar.set_label("Cosine similarity")
+    bar = figure.colorbar(image, label="Cosine similarity", shrink=0.6, aspect=30, pad=0.02)
     bar.outline.set_visible(False)
     return figure
 
 
-@style.figure_style()
+@style.print_style
 def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float, float]]) -> Figure:
     """Plot the similarity of pairs of levels by encoding, with distance preservation ρ and effective rank."""
     cols = min(ENCODINGS_PER_ROW, len(encodings))
     rows = -(-len(encodings) // cols)
     side = (style.PAGE_WIDTH - 0.9) / cols
-    figure = style.new_figure(rows * (side + TEXT_HEIGHT), style.PAGE_WIDTH)
+    figure = style.new_figure(rows * (side + TEXT_HEIGHT))
     panels = figure.subplots(rows, cols, squeeze=False)
     for axes in panels.flat[len(encodings) :]:
         axes.set_axis_off()
@@ -112,18 +111,15 @@ def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float,
         similarity, distance_preservation, effective_rank = found
         last = len(similarity) - 1
         axes.imshow(similarity, **SIMILARITY, interpolation="none")
-        axes.set_title(style.wrap_title(name), fontsize=style.PRINT_SIZE, loc="left", fontweight="bold")
+        axes.set_title(style.wrap_title(name))
         rho, rank = style.decimal(distance_preservation, 2), style.decimal(effective_rank, 0)
-        axes.set_xlabel(f"Level\nρ = {rho}\nrank {rank}", fontsize=style.PRINT_SIZE)
-        axes.set(xticks=[0, last], yticks=[0, last])
+        axes.set(xlabel=f"Level\nρ = {rho}\nrank {rank}", xticks=[0, last], yticks=[0, last])
         axes.tick_params(labelleft=axes in panels[:, 0])
         axes.grid(visible=False)
     for axes in panels[:, 0]:
-        axes.set_ylabel("Level", fontsize=style.PRINT_SIZE)
-    bar = figure.colorbar(panels[0, 0].images[0], ax=panels, ticks=[-1, 0, 1], shrink=0.75, aspect=18)
-    bar.set_label("Similarity", fontsize=style.PRINT_SIZE)
-    bar.outline.set_visible(False)
-    style.enlarge_ticks(figure)
+        axes.set_ylabel("Level")
+    scale: Any = {"label": "Similarity", "ticks": [-1, 0, 1], "shrink": 0.75, "aspect": 18}
+    figure.colorbar(panels[0, 0].images[0], ax=panels, **scale).outline.set_visible(False)
     return figure
 
 

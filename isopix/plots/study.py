@@ -64,7 +64,7 @@ class PoolResults(NamedTuple):
         return ordered((each.encoding for each in self.trained), MARKERS)
 
 
-@style.print_style()
+@style.print_style
 def plot_study_loss(pools: Sequence[PoolResults]) -> Figure:
     """Plot the best layer's accuracy against the loss: a row per pool, a column per encoding (figure 4)."""
     encodings, networks = pools[0].encodings, pools[0].trained
@@ -82,11 +82,11 @@ def plot_study_loss(pools: Sequence[PoolResults]) -> Figure:
         _key(depth_text(depth), marker="o", markersize=marker_size(depth))
         for depth in sorted({each.depth for each in networks})
     ]
-    _legends(figure, _block_keys(networks), [*sizes, _untrained_key()])
+    _legends(figure, _block_keys(networks), sizes)
     return figure
 
 
-@style.print_style()
+@style.print_style
 def plot_study_depth(results: PoolResults, block: str = "conv") -> Figure:
     """Plot accuracy of the best layer by depth, and of every layer for one block, by encoding (figure 6)."""
     depths = sorted({each.depth for each in results.trained})
@@ -112,13 +112,14 @@ def plot_study_depth(results: PoolResults, block: str = "conv") -> Figure:
     return figure
 
 
-@style.print_style()
+@style.print_style
 def plot_study_layers(results: PoolResults, blocks: Sequence[str], max_depth: int) -> Figure:
     """Plot accuracy of every layer of the deepest networks, by encoding (row) and block (figure 7)."""
-    encodings, depths = (
-        results.encodings,
-        {each: deepest(results.trained, each, max_depth) for each in blocks},
-    )
+    encodings, trained = results.encodings, results.trained
+    depths = {
+        name: max(each.depth for each in trained if each.block == name and each.depth <= max_depth)
+        for name in blocks
+    }
     figure = style.new_figure(len(encodings) * (ROW_HEIGHT - 0.5) + LEGEND_HEIGHT + 2 * LABEL_HEIGHT)
     panels = figure.subplots(len(encodings), len(blocks), sharey=True, sharex="col", squeeze=False)
     for row, encoding in zip(panels, encodings, strict=True):
@@ -140,7 +141,7 @@ def plot_study_layers(results: PoolResults, blocks: Sequence[str], max_depth: in
         for each in encodings
     ]
     pale = _key("pale: other encodings", linestyle="-", linewidth=1, alpha=0.35)
-    _legends(figure, keys, [*_dash_keys(depths.values()), pale])
+    _legends(figure, keys, _dash_keys(depths.values()), pale)
     return figure
 
 
@@ -155,11 +156,6 @@ def _layers_by_encoding(
             _layers(axes, each, marker_look(encoding, color, hollow=hollow))
         elif not hollow:
             axes.plot([layer.mean for layer in each.layers], color=color, linewidth=1, alpha=0.35)
-
-
-def deepest(networks: Sequence[TrialGroup], block: str, max_depth: int) -> int:
-    """Return the largest depth of the networks of a block, up to `max_depth`."""
-    return max(each.depth for each in networks if each.block == block and each.depth <= max_depth)
 
 
 def _trained_and_not(results: PoolResults) -> list[tuple[TrialGroup, bool]]:
@@ -240,25 +236,20 @@ def _key(label: str, **look: Any) -> Line2D:
     return Line2D([], [], label=label, **{"linestyle": "none", "color": style.TEXT_COLOR, **look})
 
 
-def _untrained_key() -> Line2D:
-    return _key("hollow: untrained", marker="o", markerfacecolor=style.BACKGROUND, markersize=5)
-
-
 def _block_keys(networks: Sequence[TrialGroup]) -> list[Artist]:
     names = block_order(each.block for each in networks)
     return [_key(display_name(each), color=block_color(each), linestyle="-", linewidth=5) for each in names]
 
 
 def _dash_keys(depths: Iterable[int]) -> list[Artist]:
-    keys = [
+    return [
         _key(f"every layer, {depth_text(each)}", linestyle=DASHES.get(each, "-"), linewidth=1.5)
         for each in sorted(set(depths))
     ]
-    return [*keys, _untrained_key()]
 
 
-def _legends(figure: Figure, left: Sequence[Artist], right: Sequence[Artist]) -> None:
+def _legends(figure: Figure, left: Sequence[Artist], right: Sequence[Artist], *last: Artist) -> None:
+    hollow = _key("hollow: untrained", marker="o", markerfacecolor=style.BACKGROUND, markersize=5)
     look: Any = {"handletextpad": 0.6, "labelspacing": 0.35, "handlelength": 1.8}
     figure.legend(handles=left, loc="outside lower left", **look)
-    figure.legend(handles=right, loc="outside lower right", **look)
-    style.enlarge_ticks(figure)
+    figure.legend(handles=[*right, hollow, *last], loc="outside lower right", **look)

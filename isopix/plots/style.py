@@ -1,31 +1,58 @@
 """Figure style: sizes, fonts and a color-blind-safe palette for all figures."""
 
+import functools
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ContextDecorator
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Figure  # noqa: PLC0414  other rooms import it from here
+from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter
 
 from isopix.storage.atomic import replace_file, write_json
 
+P = ParamSpec("P")
 PAGE_WIDTH = 7.0  # inches, of the text of a page
 PRINT_SIZE = 11.2  # points, of all text of figures for print: 5 points where the page is printed 8 cm wide
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
 
-_RC_PARAMS: Any = mpl.rc_params_from_file(
-    Path(__file__).with_name("isopix.mplstyle"), use_default_template=False
-)
-TEXT_COLOR, BACKGROUND = _RC_PARAMS["text.color"], _RC_PARAMS["figure.facecolor"]
-MUTED_COLOR = _RC_PARAMS["axes.edgecolor"]  # of axes and reference lines
-GRID_COLOR = _RC_PARAMS["grid.color"]
-COLORS = tuple(_RC_PARAMS["axes.prop_cycle"].by_key()["color"])
+TEXT_COLOR, BACKGROUND, GRID_COLOR = "#22252A", "#FFFFFF", "#E4E7EB"
+MUTED_COLOR = "#8A9099"  # of axes and reference lines
+# Paul Tol's bright scheme, which is color-blind safe, in an order that maximizes the contrast of neighbors.
+COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
+TEXT_COLORS = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
+_RC_PARAMS: Any = {
+    **dict.fromkeys(TEXT_COLORS, TEXT_COLOR),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), MUTED_COLOR),
+    **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), BACKGROUND),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 8),
+    **dict.fromkeys(("axes.spines.right", "axes.spines.top", "legend.frameon"), False),
+    **dict.fromkeys(("axes.axisbelow", "axes.grid", "figure.constrained_layout.use"), True),
+    "axes.grid.axis": "y",
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.prop_cycle": cycler(color=COLORS),
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "figure.dpi": 150,
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that figures are equal on all machines
+    "font.size": 9,
+    "grid.color": GRID_COLOR,
+    "grid.linewidth": 0.7,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "isopix",
+}
 SEQUENTIAL = LinearSegmentedColormap.from_list(
     "sequential", [BACKGROUND, "#9DBEDD", COLORS[0], "#1D3557"]
 ).with_extremes(bad=GRID_COLOR)
@@ -39,10 +66,19 @@ def figure_style() -> ContextDecorator:
     return mpl.rc_context(_RC_PARAMS)
 
 
-def print_style() -> ContextDecorator:
-    """Return a decorator as `figure_style`, with all text of one size that small prints leave readable."""
-    names: Any = ("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "xtick.labelsize")
-    return mpl.rc_context({**_RC_PARAMS, **dict.fromkeys((*names, "ytick.labelsize"), PRINT_SIZE)})
+def print_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Decorate a plotting function as `figure_style`, with all text of one size for small prints."""
+    names: Any = ("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize")
+
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **options: P.kwargs) -> Figure:
+        with mpl.rc_context({**_RC_PARAMS, **dict.fromkeys(names, PRINT_SIZE)}):
+            figure = draw(*args, **options)
+        for axes in figure.axes:  # also ticks that are made only when the figure is drawn
+            axes.tick_params(labelsize=PRINT_SIZE)
+        return figure
+
+    return drawn
 
 
 @figure_style()
@@ -61,12 +97,6 @@ def wrap_title(title: str) -> str:
 def add_key(figure: Figure, text: str) -> None:
     """Write what the marks of a figure mean, below its panels."""
     figure.supxlabel(text, fontsize=7.5, color=MUTED_COLOR)
-
-
-def enlarge_ticks(figure: Figure) -> None:
-    """Set the size of print of all ticks, also of those that are made only when the figure is drawn."""
-    for axes in figure.axes:
-        axes.tick_params(labelsize=PRINT_SIZE)
 
 
 def decimal(value: float, digits: int) -> str:

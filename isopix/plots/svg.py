@@ -29,14 +29,11 @@ def numbers_csv(numbers: Any) -> str:
 
 
 def _leaves(numbers: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple[object, ...], object]]:
-    if isinstance(numbers, Mapping):
-        parts: Any = numbers.items()
-    elif isinstance(numbers, list | tuple):
-        parts = enumerate(numbers)
-    else:
+    parts = dict(enumerate(numbers)) if isinstance(numbers, list | tuple) else numbers
+    if not isinstance(parts, Mapping):
         yield path, numbers
         return
-    for name, part in parts:
+    for name, part in parts.items():
         yield from _leaves(part, (*path, name))
 
 
@@ -52,16 +49,15 @@ def inline_svg(figure: Figure, *, name: str, alt: str) -> str:
     variables = {style.TEXT_COLOR: "ink", style.MUTED_COLOR: "quiet", style.GRID_COLOR: "rule"}
     for color, variable in variables.items():
         text = re.sub(color, f"var(--{variable})", text, flags=re.IGNORECASE)
-    text = re.sub(r"<(?:text|tspan)\b[^>]*>", _readable, text)
+    readable = r"fill: color-mix(in srgb, \1 50%, var(--ink))"
+    text = re.sub(
+        r"<(?:text|tspan)\b[^>]*>", lambda tag: re.sub(r"fill: (#[0-9a-f]{6})", readable, tag[0]), text
+    )
     head = re.search(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', text)
     assert head is not None
     label, width = html.escape(alt), _least_width(text, float(head[1].split()[2]))
     start = f'<svg viewBox="{head[1]}" role="img" aria-label="{label}" style="min-width: {width}px">'
     return start + text[head.end() :]
-
-
-def _readable(element: re.Match[str]) -> str:
-    return re.sub(r"fill: (#[0-9a-f]{6})", r"fill: color-mix(in srgb, \1 50%, var(--ink))", element[0])
 
 
 def _least_width(text: str, width: float) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
-from isopix.core.registry import Plugin, load_plugin, plugins
+from isopix.core.registry import Plugin, load_plugin, plugins, require_plugins
 from isopix.core.types import Images
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind, HiddenState
@@ -48,7 +48,10 @@ class FeatureExtractor(nn.Module):
         """Have the plugins that the classes of its modules are from loaded before it when it is unpickled."""
         reduced = super().__reduce_ex__(max(2, int(protocol)))
         assert isinstance(reduced, tuple), "a module is not a global"
-        return (new_with_plugins, (type(self), used_plugins(self.loaded)), *reduced[2:])
+        recorded = self.loaded.environment.plugins if self.loaded.environment else ()
+        parts = {part for each in recorded for part in each["parts"]}
+        needed = [plugin for plugin in plugins() if parts & set(plugin.parts)]
+        return (new_with_plugins, (type(self), needed), *reduced[2:])
 
     def extra_repr(self) -> str:
         recipe, grid = self.loaded.recipe, self.network.codec.grid
@@ -168,24 +171,11 @@ def inference(model: nn.Module, precision: Precision) -> Iterator[None]:
         yield
 
 
-def used_plugins(loaded: LoadedRun) -> list[Plugin]:
-    """Return the plugins of this process that register the parts that a run has of plugins."""
-    recorded = loaded.environment.plugins if loaded.environment else ()
-    needed = {part for each in recorded for part in each["parts"]}
-    return [plugin for plugin in plugins() if needed & set(plugin.parts)]
-
-
 def new_with_plugins(cls: type[nn.Module], needed: list[Plugin]) -> nn.Module:
     """Return an object to be filled with its state, after loading the plugins that it needs."""
-    loaded = {each.sha256 for each in plugins()}
     for plugin in needed:
         path = Path(plugin.path)
-        if plugin.sha256 not in loaded and (not path.is_file() or sha256_of(path) != plugin.sha256):
-            raise ValueError(
-                f"this pickle uses {', '.join(plugin.parts)} of plugin {path} "
-                f"(SHA-256 {plugin.sha256[:12]}), which is not there or has "
-                "changed; load the same file with isopix.load_plugin(FILE) first"
-            )
-        if plugin.sha256 not in loaded:
+        if path.is_file() and sha256_of(path) == plugin.sha256:
             load_plugin(path)
+    require_plugins([plugin._asdict() for plugin in needed])
     return cls.__new__(cls)

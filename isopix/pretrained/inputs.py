@@ -36,8 +36,9 @@ def as_images(given: ImagesLike, loaded: LoadedRun) -> Images:
     codec = loaded.network.codec
     if isinstance(given, Tensor | np.ndarray):
         values = _as_tensor(given)
-        if _have_code_shape(values, codec):
-            return codec.decode(_as_codes(values, codec).to(loaded.network.device))
+        codes = _as_codes(values, codec)
+        if codes is not None:
+            return codec.decode(codes.to(loaded.network.device))
         if values.dtype == torch.uint8 and values.shape[1:] == (3, *codec.image_size):
             return values
         if values.dtype == torch.uint8 and values.shape[1:] == (*codec.image_size, 3):
@@ -127,19 +128,18 @@ def _as_tensor(values: ArrayLike) -> Tensor:
     )
 
 
-def _have_code_shape(values: Tensor, codec: Codec) -> bool:
+def _as_codes(values: Tensor, codec: Codec) -> Codes | None:
+    """Return integers of the shape of codes as codes; None for anything else."""
+    positions, num_codes = codec.grid.positions, codec.num_codes
     is_integer = not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
-    positions = codec.grid.positions
-    return is_integer and values.shape[1:] in ((positions,), (positions, codec.num_codes))
-
-
-def _as_codes(tensor: Tensor, codec: Codec) -> Codes:
-    if tensor.dtype == torch.uint8:
+    if not is_integer or values.shape[1:] not in ((positions,), (positions, num_codes)):
+        return None
+    if values.dtype == torch.uint8:
         raise ValueError(
-            f"uint8 of shape {list(tensor.shape)} could be codes or an image; give codes as int64, and an "
+            f"uint8 of shape {list(values.shape)} could be codes or an image; give codes as int64, and an "
             "image in a list"
         )
-    codes = tensor.long().view(len(tensor), codec.grid.positions, codec.num_codes)
+    codes = values.long().view(len(values), positions, num_codes)
     low, high = (int(codes.min()), int(codes.max())) if codes.numel() else (0, 0)
     if low < 0 or high >= codec.vocab_size:
         raise ValueError(f"codes range from {low} to {high}; this model's are 0 to {codec.vocab_size - 1}")

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
-from isopix.core.stats import Z_95, percentile_interval
-from isopix.core.types import Images, ImageSequence, image_batches
+from isopix.core.stats import Z_95, percentile_interval, resample_counts
+from isopix.core.types import Groups, Images, ImageSequence, image_batches
 from isopix.data.dataset import ImageDataset
 from isopix.model.pool import default_pool, pooled_width, require_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import FeatureSource, NetworkFeatures, View
-from isopix.probing.probe import EvaluatedProbe, evaluate_probe, fit_probe, refit_on_validation
+from isopix.probing.probe import EvaluatedProbe, evaluate_probe, refit_on_validation
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, Gain, LayerScore, LayerScores
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.storage.provenance import hash_bytes
@@ -76,33 +76,34 @@ def probe_with_baselines(
     device: torch.device,
 ) -> ProbedNetwork:
     """Probe a network, each baseline, and the best layer with shuffled labels; refit if asked to."""
-    probed, best_layer = _probe_and_keep_best(network(), method, config, device)
+    splits = network()
+    probed = evaluate_probe(splits, method, config, device=device)
+    index = probed.result.best_index
+    best_layer = splits.select_layers(index, index + 1).map(lambda split: split.map(torch.clone))
+    best_layer = replace(best_layer, first_layer=0)
+    del splits  # the features of one network are in memory at a time
     others = {name: evaluate_probe(read(), method, config, device=device) for name, read in baselines.items()}
     found = {name: other.result for name, other in others.items()}
     found["shuffled labels"] = shuffled_label_baseline(best_layer, method, config, device=device)
     refit = None
     if config.refit_on_validation:
         refit = refit_on_validation(best_layer, probed.result.best, method, config, device=device)
-    return ProbedNetwork(probed.result, found, _gain_over_best(probed, others), refit)
+    gain = _gain_over_best(probed, others, best_layer.test.groups, config) if others else None
+    return ProbedNetwork(probed.result, found, gain, refit)
 
 
-def _gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProbe]) -> Gain | None:
-    if not baselines:
-        return None
+def _gain_over_best(
+    probed: EvaluatedProbe,
+    baselines: Mapping[str, EvaluatedProbe],
+    groups: Groups | None,
+    config: ProbeConfig,
+) -> Gain:
     name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
     own, other = (each.correct[each.result.best_index].double() for each in (probed, baselines[name]))
-    difference = own - other
-    low, high = percentile_interval(difference[None], probed.resamples)
+    difference, random = own - other, generator(config.seed, "probe.bootstrap")
+    resamples = resample_counts(len(difference), config.num_resamples, random, groups)
+    low, high = percentile_interval(difference[None], resamples)
     return Gain(name, difference.mean().item(), (low.item(), high.item()))
-
-
-def _probe_and_keep_best(
-    splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, device: torch.device
-) -> tuple[EvaluatedProbe, FeatureSplits]:
-    probed = evaluate_probe(splits, method, config, device=device)
-    index = probed.result.best_index
-    best_layer = splits.select_layers(index, index + 1)
-    return probed, replace(best_layer.map(lambda split: split.map(torch.clone)), first_layer=0)
 
 
 def shuffled_label_baseline(
@@ -114,7 +115,7 @@ def shuffled_label_baseline(
     deviations on new test images: the variance over permutations plus that of one accuracy.
     """
     shuffled = (shuffle_labels(splits, config.seed, i) for i in range(NUM_PERMUTATIONS))
-    results = [fit_probe(each, method, config, device=device) for each in shuffled]
+    results = [evaluate_probe(each, method, config, device=device).result for each in shuffled]
     return replace(results[0], layers=(_average([result.best for result in results]),), warnings=())
 
 

@@ -16,7 +16,7 @@ from isopix.model.pool import Pool, default_pool, require_pool
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
 from isopix.probing.methods import L2_PENALTY, LbfgsProbe, knn_accuracy
-from isopix.probing.probe import fit_probe
+from isopix.probing.probe import evaluate_probe
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.atomic import write_json
@@ -98,7 +98,7 @@ class LinearProbe(EvaluatorSpec):
                     _features(network, split, context.precision, self.pool) for split in splits
                 )
                 parts = FeatureSplits(train, validation, test)
-                found = fit_probe(parts, METHOD, ProbeConfig(), device=network.device)
+                found = evaluate_probe(parts, METHOD, ProbeConfig(), device=network.device).result
             except RuntimeError as error:
                 raise EvaluationError(str(error).splitlines()[0]) from error
             layers = list(map(_as_record, found.layers))

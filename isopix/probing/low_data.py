@@ -18,14 +18,13 @@ from isopix.probing.base import ProbeMethod
 from isopix.probing.config import LowDataConfig, ProbeConfig
 from isopix.probing.features import FeatureSource, read_splits
 from isopix.probing.methods import L2_GRID, L2_PENALTY, L2PenalizedProbe
-from isopix.probing.probe import fit_probe, probe_method
+from isopix.probing.probe import evaluate_probe, probe_method
 from isopix.probing.results import FewLabels, LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 
 LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
 MIN_L2 = 1e-4
 NUM_FOLDS = 5  # or as many as a class has images
-CONFIG = ProbeConfig(num_resamples=1)  # no gain is computed
 
 logger = getLogger("isopix")
 
@@ -124,8 +123,10 @@ def probe_subsets(
     chosen = [splits.train.select(index) for index in subsets]
     if select == "cross-validation":
         return [_cross_validated(splits, train, method, seed, device) for train in chosen]
-    results = [fit_probe(replace(splits, train=train), method, CONFIG, device=device) for train in chosen]
-    layers = list(zip(*(result.layers for result in results), strict=True))
+    fitted = (
+        evaluate_probe(replace(splits, train=train), method, ProbeConfig(), device=device) for train in chosen
+    )
+    layers = list(zip(*(each.result.layers for each in fitted), strict=True))
     return list(max(layers, key=lambda scores: mean(score.val_accuracy for score in scores)))
 
 
@@ -142,14 +143,14 @@ def _cross_validated(
             others = torch.cat([each for each in folds if each is not fold])
             held = train.select(fold)
             parts = replace(splits, train=train.select(others), validation=held, test=held)
-            scores = fit_probe(parts, method.fixed({L2_PENALTY: l2}), CONFIG, device=device).layers
-            accuracies = torch.tensor([each.val_accuracy for each in scores], dtype=torch.float64)
-            correct[number] += len(fold) * accuracies
+            found = evaluate_probe(parts, method.fixed({L2_PENALTY: l2}), ProbeConfig(), device=device).result
+            held_out = [each.val_accuracy for each in found.layers]
+            correct[number] += len(fold) * torch.tensor(held_out, dtype=torch.float64)
     accuracies = correct / len(train)
     layer = int(accuracies.amax(0).argmax())
     best = method.fixed({L2_PENALTY: grid[int(accuracies[:, layer].argmax())]})
     alone = replace(splits, train=train, validation=train).select_layers(layer, layer + 1)
-    return fit_probe(alone, best, CONFIG, device=device).best
+    return evaluate_probe(alone, best, ProbeConfig(), device=device).result.best
 
 
 def fold_indices(labels: Labels, seed: int) -> list[Indices]:

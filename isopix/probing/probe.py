@@ -31,11 +31,10 @@ TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the rando
 
 
 class EvaluatedProbe(NamedTuple):
-    """A result, which test images each layer classifies correctly, and their bootstrap samples."""
+    """A result, and which test images each layer classifies correctly."""
 
     result: LayerScores
     correct: Bool[Tensor, "F B"]
-    resamples: stats.ResampleCounts
 
 
 def probe_method(kind: str, settings: Sequence[str] = ()) -> ProbeMethod:
@@ -67,17 +66,14 @@ def probe_measurement(
     )
 
 
-def fit_probe(
-    splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, *, device: torch.device
-) -> LayerScores:
-    """Fit a classifier to every layer, standardized by train, select on validation, report on test."""
-    return evaluate_probe(splits, method, config, device=device).result
-
-
 def evaluate_probe(
     splits: FeatureSplits, method: ProbeMethod, config: ProbeConfig, *, device: torch.device
 ) -> EvaluatedProbe:
-    """Do what `fit_probe` does, and also return which test images are classified correctly."""
+    """Fit a classifier to every layer, standardized by train, select on validation, report on test.
+
+    Raises ValueError for an empty split or a single class, RuntimeError for features that are not finite and
+    for a fit that does not converge.
+    """
     _check(splits)
     # MPS devices have no float64, without which convergence cannot be verified.
     device = torch.device("cpu") if device.type == "mps" else device
@@ -95,9 +91,7 @@ def evaluate_probe(
         num_test_groups=None if groups is None else len(set(groups.tolist())),
         warnings=_warnings(scores, method),
     )
-    random = generator(config.seed, "probe.bootstrap")
-    resamples = stats.resample_counts(len(splits.test), config.num_resamples, random, groups)
-    return EvaluatedProbe(result, correct, resamples)
+    return EvaluatedProbe(result, correct)
 
 
 def refit_on_validation(
@@ -110,7 +104,7 @@ def refit_on_validation(
 ) -> LayerScore:
     """Fit the selected layer to train and validation (iGPT section 3.1), keeping its `val_accuracy`."""
     fixed = method.fixed(selected.selected)
-    score = fit_probe(splits.with_validation_in_train(), fixed, config, device=device).best
+    score = evaluate_probe(splits.with_validation_in_train(), fixed, config, device=device).result.best
     return replace(score, layer=selected.layer, val_accuracy=selected.val_accuracy)
 
 

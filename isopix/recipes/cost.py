@@ -13,6 +13,7 @@ from isopix.codecs.base import Codec
 from isopix.core.choices import MFU
 from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
 from isopix.core.random import generator
+from isopix.core.text import format_bytes
 from isopix.core.types import Grid
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
@@ -107,10 +108,8 @@ def check_memory(recipe: Recipe, *, total: int, free: int, num_ranks: int = 1) -
     if needed <= WARN_ABOVE * free:
         return ""
     fits = num_ranks * (max(0, round(WARN_ABOVE * free) - shard) // max(1, memory.activation_bytes))
-    text = (
-        f"training needs about {_gib(needed)} of memory for {chunk:,} images at a time; {_gib(free)} are "
-        "available"
-    )
+    images = f"{format_bytes(needed)} of memory for {chunk:,} images at a time"
+    text = f"training needs about {images}; {format_bytes(free)} are available"
     if fits < 1:
         advice = "a smaller depth or width is needed"
     else:
@@ -131,12 +130,13 @@ def device_costs(
     flops: int | float, precision: Precision, *, mfu: float = MFU, price_per_hour: float | None = None
 ) -> list[DeviceCost]:
     """Return the cost on each known device: FLOPs / (data-sheet peak at this precision * mfu) seconds."""
-    peaks = peak_flops_by_device(precision)
-    hours = {name: flops / (peak * mfu) / 3600 for name, peak in peaks.items()}
-    return [
-        DeviceCost(name, peaks[name], each, None if price_per_hour is None else each * price_per_hour)
-        for name, each in hours.items()
-    ]
+    costs = []
+    for name, peak in peak_flops_by_device(precision).items():
+        hours = flops / (peak * mfu) / 3600
+        costs.append(
+            DeviceCost(name, peak, hours, None if price_per_hour is None else hours * price_per_hour)
+        )
+    return costs
 
 
 def training_throughput(device: torch.device, precision: Precision, width: int) -> float:
@@ -185,22 +185,13 @@ def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) ->
         with autocast(black.device, precision):
             return activation_bytes(lambda: model(batch), exclude=model.network.tensors().values())
 
-    backbone = model.network.backbone
-    if not backbone.recompute or not backbone.depth:
-        return saved()
-    calls: list[int] = []  # of blocks that are recomputed: their inputs are saved, and nothing else of them
-    hooks = [block.register_forward_pre_hook(lambda *_: calls.append(1)) for block in backbone.blocks]
-    outside = saved()
-    for hook in hooks:
-        hook.remove()
-    backbone.recompute = False
+    backbone, outside = model.network.backbone, saved()
+    if not backbone.recompute:
+        return outside
+    backbone.recompute = False  # of blocks that are recomputed, only inputs were saved
     blocks = saved() - outside
     backbone.recompute = True
-    return outside + blocks // max(1, len(calls))
-
-
-def _gib(count: int) -> str:
-    return f"{count / 2**30:,.1f} GiB"
+    return outside + blocks // backbone.depth
 
 
 def _is_small(recipe: Recipe, images: int, free: int) -> bool:

@@ -38,14 +38,6 @@ class TrainingWork(NamedTuple):
     train: TrainConfig
 
 
-def training_work(recipe: Recipe) -> TrainingWork:
-    """Return what training a recipe takes. Raises ValueError for a network too large for any memory."""
-    # Autocast has the copies of all weights until the forward pass ends, also of blocks that are recomputed.
-    copies = memory_by_depth(recipe.updated(recompute=False)).copy_bytes
-    memory = memory_by_depth(recipe)._replace(copy_bytes=copies)
-    return TrainingWork(sharding_units(recipe.outline()), memory, recipe.train)
-
-
 def sharding_units(network: Network) -> tuple[tuple[Shape, ...], ...]:
     """Return the shapes of the weights that FSDP gathers together: those of no block, and each block's."""
     units, seen = list[tuple[Shape, ...]](), set[nn.Parameter]()
@@ -111,8 +103,17 @@ def parallel_plans(
         counts = ", ".join(map(str, divisors(train.batch_size // train.accumulate)))
         raise ValueError(f"{count}x{device}: {error}; allowed numbers of devices: {counts}") from None
     flops_per_hour = 3600 * count * mfu * peak_flops_by_device(train.gpu_precision)[device]
-    recipes = [recipe.updated(recompute=each) for each in (False, True)]
-    works = [(training_work(each), training_flops(each) / flops_per_hour) for each in recipes]
+    recipes, units = (
+        [recipe.updated(recompute=each) for each in (False, True)],
+        sharding_units(recipe.outline()),
+    )
+    memories = list(map(memory_by_depth, recipes))
+    # Autocast has the copies of all weights until the forward pass ends, also of blocks that are recomputed.
+    memories[1] = memories[1]._replace(copy_bytes=memories[0].copy_bytes)
+    works = [
+        (TrainingWork(units, memory, each.train), training_flops(each) / flops_per_hour)
+        for each, memory in zip(recipes, memories, strict=True)
+    ]
     strategies: tuple[Strategy, ...] = ("ddp", "fsdp") if count > 1 else ("ddp",)
     return [
         _fewest_chunks(work, strategy, device, count, hours, words)

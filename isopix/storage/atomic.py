@@ -35,7 +35,7 @@ def temporary_path(path: Path) -> Path:
 def temporary_target(path: Path) -> str | None:
     """Return the name for which a process that has ended was writing `path`; None if it still runs."""
     match = TEMPORARY_NAME.fullmatch(path.name)
-    return None if match is None or is_another_process(int(match["pid"])) else match["target"]
+    return None if match is None or _is_another_process(int(match["pid"])) else match["target"]
 
 
 def is_temporary(path: Path) -> bool:
@@ -43,17 +43,15 @@ def is_temporary(path: Path) -> bool:
     return TEMPORARY_NAME.fullmatch(path.name) is not None
 
 
-def is_another_process(pid: int) -> bool:
-    """Return whether it is running and is not this process, whose id an earlier one may have had."""
-    if pid == os.getpid():
-        return False
+def _is_another_process(pid: int) -> bool:
+    """Whether it is running and is not this process, whose id an earlier one may have had."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except PermissionError:  # of another user
         return True
-    return True
+    return pid != os.getpid()
 
 
 def write_bytes(path: Path, data: bytes) -> None:

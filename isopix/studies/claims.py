@@ -1,8 +1,9 @@
 """Verdicts on claims that one kind of network is better than another, by contrasts with their intervals."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,39 +14,28 @@ LEVEL = 0.05  # of all refutations of a study under one pool
 ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be judged", "not decided", "holds")
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A difference in `unit` that is positive if the claim is true; `estimate` None: not measured.
+class Contrast(NamedTuple):
+    """A contrast before it is judged; a correlation is estimated on Fisher's scale if `fisher`."""
 
-    `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
-    difference that a study is planned to detect. `regime` says why the networks cannot show it. A contrast
-    that is not `counted` decides nothing. A correlation is estimated on Fisher's scale if `fisher`.
-    """
-
-    text: str
-    unit: str
+    record: ContrastRecord
     estimate: Estimate | None
-    values: tuple[float, ...] = ()
-    by_kind: Mapping[str, float] = field(default_factory=dict)
-    effect: float = 1.0
-    regime: str = ""
-    counted: bool = True
     fisher: bool = False
 
     @property
     def can_refute(self) -> bool:
-        return self.counted and not self.regime and self.estimate is not None
+        return self.record.counted and not self.record.regime and self.estimate is not None
 
     @property
     def refuting_p(self) -> float:
         """The unadjusted p of a difference on the wrong side; 1 on the right one."""
         return 1.0 if self.estimate is None or self.estimate.mean >= 0 else self.estimate.p_value()
 
-    def record(self, adjusted_p: float) -> ContrastRecord:
+    def judged(self, adjusted_p: float) -> ContrastRecord:
         """Return mean, 95 % interval and verdict: above zero it `holds`, by the adjusted p it does not."""
-        mean, interval = (sum(self.values) / len(self.values) if self.values else None), None
-        if self.estimate is not None:
-            center, half = self.estimate.mean, self.estimate.half_width()
+        values, estimate = self.record.values, self.estimate
+        mean, interval = (sum(values) / len(values) if values else None), None
+        if estimate is not None:
+            center, half = estimate.mean, estimate.half_width()
             mean, *ends = (
                 math.tanh(each) if self.fisher else each for each in (center, center - half, center + half)
             )
@@ -53,32 +43,21 @@ class Contrast:
         verdict: Verdict = "does not hold" if adjusted_p < LEVEL else "not decided"
         if interval is not None and interval[0] > 0:
             verdict = "holds"
-        if self.regime:
+        if self.record.regime:
             verdict = "cannot be judged"
-        return ContrastRecord(
-            text=self.text,
-            unit=self.unit,
-            mean=mean,
-            interval=interval,
-            verdict=verdict,
-            needed=self._needed(adjusted_p) if verdict == "not decided" and self.counted else "",
-            values=self.values,
-            by_kind=self.by_kind,
-            effect=self.effect,
-            regime=self.regime,
-            counted=self.counted,
-            adjusted_p=adjusted_p,
-        )
+        needed = self._needed(adjusted_p) if verdict == "not decided" and self.record.counted else ""
+        found: dict[str, Any] = {"mean": mean, "interval": interval, "verdict": verdict, "needed": needed}
+        return replace(self.record, adjusted_p=adjusted_p, **found)
 
     def _needed(self, adjusted_p: float) -> str:
         """Return what would decide a difference, of `effect` or larger, with a probability of 80 %."""
         if self.estimate is None:
-            return "needs 2 seeds or more" if self.values else "needs networks that are missing"
+            return "needs 2 seeds or more" if self.record.values else "needs networks that are missing"
         if self.estimate.mean + self.estimate.half_width() < 0:
             return f"below zero, but not after Holm's correction (p = {adjusted_p:.2g})"
-        difference = max(self.effect, abs(self.estimate.mean))
+        difference = max(self.record.effect, abs(self.estimate.mean))
         if self.estimate.power(difference) >= POWER:
-            return f"{difference:.3g} {self.unit}".rstrip() + " would have been detected"
+            return f"{difference:.3g} {self.record.unit}".rstrip() + " would have been detected"
         return f"needs {self.estimate.needed(difference)}"
 
 
@@ -93,7 +72,7 @@ def judge(claims: Sequence[tuple[str, str, str, Sequence[Contrast]]]) -> list[Cl
     )
     found = []
     for letter, text, source, contrasts in claims:
-        records = tuple(each.record(next(adjusted) if each.can_refute else 1.0) for each in contrasts)
+        records = tuple(each.judged(next(adjusted) if each.can_refute else 1.0) for each in contrasts)
         verdicts = {each.verdict for each in records if each.counted}
         verdict: Verdict = next((each for each in ORDER if each in verdicts), "not decided")
         needed = dict.fromkeys(each.needed for each in records if each.needed)

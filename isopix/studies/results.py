@@ -1,7 +1,7 @@
 """Records of tested claims, and the result of `compare`, without PyTorch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import mean
 from typing import Literal
 
@@ -15,20 +15,25 @@ Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
 
 @dataclass(frozen=True)
 class ContrastRecord:
-    """A difference in `unit` that is positive if the claim is true, as `Contrast` in `studies/claims.py`."""
+    """A difference in `unit` that is positive if the claim is true; no `mean`: it was not measured.
+
+    `values` are the means of each seed, `by_kind` those of each encoding and depth. `effect` is the
+    difference that a study is planned to detect. `regime` says why the networks cannot show it. A contrast
+    that is not `counted` decides nothing.
+    """
 
     text: str
     unit: str
-    mean: float | None
-    interval: tuple[float, float] | None
-    verdict: Verdict
-    needed: str
-    values: tuple[float, ...]
-    by_kind: Mapping[str, float]
-    effect: float
-    regime: str
-    counted: bool
-    adjusted_p: float
+    mean: float | None = None
+    interval: tuple[float, float] | None = None
+    verdict: Verdict = "not decided"
+    needed: str = ""
+    values: tuple[float, ...] = ()
+    by_kind: Mapping[str, float] = field(default_factory=dict)
+    effect: float = 1.0
+    regime: str = ""
+    counted: bool = True
+    adjusted_p: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import UInt8
 from numpy.typing import NDArray
 
-from isopix.analysis.attention import require_attention
+from isopix.analysis.attention_analyses import AttentionMaps
 from isopix.analysis.scores import require_scores
 from isopix.core.device import DeviceLike
 from isopix.core.types import AnyNumber, Images
@@ -82,7 +82,7 @@ class OpenedRun:
             if ability == "complete":
                 self.model.require("complete")
             elif ability == "attention":
-                require_attention(self.model.network)
+                return AttentionMaps().not_applicable_reason(self.model.network) or ""
             else:
                 require_scores(self.loaded.model)
                 self.loaded.require_decoder(ability)

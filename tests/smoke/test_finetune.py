@@ -1,4 +1,4 @@
-"""`isopix finetune`, `evaluate` and `low-data`: what they make works with the other commands."""
+"""`isopix finetune` and `evaluate`: what they make works with the other commands."""
 
 import re
 from pathlib import Path
@@ -20,15 +20,6 @@ def trained(isopix: Run) -> Run:
     return isopix
 
 
-def test_a_fine_tuned_run_works_with_every_command(trained: Run) -> None:
-    words = ["finetune", "run", "--limit", "100", "--out", "ft", *TUNE, "generative_weight=0.5"]
-    out = done(trained(*words))
-    assert "igpt.digits from step 2 of run on digits, 4 steps, batch size 8" in out
-    assert "(20 of 180 images)" in out
-    for words in (["sample", "-n", "2"], ["probe", "--limit", "60"], ["report"], ["resume"]):
-        done(trained(words[0], "ft", *words[1:]))
-
-
 def test_a_recipe_name_trains_from_scratch_and_the_run_is_evaluated(isopix: Run) -> None:
     words = ["finetune", "igpt.digits_bert", "--limit", "60", "--out", "ft", *QUICK, *TUNE]
     Path("runs/igpt.digits_bert").mkdir(parents=True)
@@ -46,11 +37,12 @@ def test_a_recipe_name_trains_from_scratch_and_the_run_is_evaluated(isopix: Run)
 def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> None:
     words = [*REFIT, "steps=40", "evaluate_every=5", "generative_weight=0.1", "lr=0.05"]
     out = done(trained(*words))
+    assert "igpt.digits from step 2 of run on digits, 40 steps, batch size 8" in out
     assert re.search(r"step \d+ selected on validation", out)
     assert out.count("test total loss") == 1
     log = Path("ft/log.jsonl").read_text()
     probe = ["probe", "ft", "--limit", "60", "--method", "ridge"]
-    for again in (words, ["resume", "ft"], probe, ["report", "ft"]):
+    for again in (words, ["resume", "ft"], probe, ["sample", "ft", "-n", "2"], ["report", "ft"]):
         done(trained(*again))
     assert Path("ft/log.jsonl").read_text() == log
     known = "the run was refitted on training and validation images"
@@ -64,11 +56,3 @@ def test_an_unfinished_refit_prints_the_resume_command(trained: Run) -> None:
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "has no checkpoints yet" in err
         assert "isopix finetune run --limit 100 --out ft --refit-on-validation" in err
-
-
-def test_low_data_with_fine_tuning(trained: Run) -> None:
-    words = ["low-data", "run", "--labels", "1", "--subsets", "1", "--limit", "100", "--finetune-steps", "2"]
-    out = done(trained(*words, "data.augment=none", "batch_size=4", "num_test_images=20"))
-    assert "fine-tuned, 20 test images" in " ".join(out.split())
-    [folder] = Path("run/low-data").glob("finetune-*/labels-1-subset-0")
-    assert (folder / "best/manifest.json").is_file()

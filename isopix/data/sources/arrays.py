@@ -23,7 +23,6 @@ from isopix.data.sources.base import (
     Source,
     SourceSplit,
     SplitName,
-    labels_or_none,
     with_class_names,
 )
 from isopix.storage.provenance import hash_files, hash_tree
@@ -71,7 +70,7 @@ def _npz_split(path: Path, name: str, arrays: Mapping[str, NDArray[Any]]) -> Sou
             for row in rows:
                 yield row[..., 0] if row.shape[2:] == (1,) else row
 
-    found = None if labels is None else labels_or_none(labels.flatten(), f"y_{name}")
+    found = None if labels is None else labels.flatten()
     return SourceSplit(shape[0], read_range, lambda i: f"{where} row {i}", found)
 
 
@@ -150,13 +149,13 @@ def _codes_split(file: Path, labels: Path | None, table: ColorTable, options: Re
     return SourceSplit(len(codes), read_range, lambda i: f"{file} row {i}", found)
 
 
-def _code_labels(file: Path, count: int) -> NDArray[np.int64] | None:
+def _code_labels(file: Path, count: int) -> NDArray[np.integer[Any]]:
     values = _numbers(file)
     if len(values) == count and values.ndim == 2 and values.shape[1] > 1:
         if np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
-            return values.argmax(1).astype(np.int64)
+            return values.argmax(1)
     elif values.size == count and values.dtype.kind in "iu":
-        return labels_or_none(values.reshape(-1), str(file))
+        return values.reshape(-1)
     allowed = f"classes [{count}] or one-hot [{count} C]"
     raise ValueError(f"{file} is {values.dtype} {list(values.shape)}; allowed: {allowed}")
 

@@ -49,7 +49,7 @@ class SourceSplit:
     num_images: int
     read_range: Callable[[int, int], Iterator[RawImage]]  # what `images` yields for a start and a stop
     image_name: Callable[[int], str]  # of image i, for messages
-    labels: NDArray[np.int64] | None = None
+    labels: NDArray[np.integer[Any]] | None = None
     groups: NDArray[np.int64] | None = None  # what each image was made from; None: images are independent
 
     def images(self, start: int = 0, stop: int | None = None) -> Iterator[RawImage]:
@@ -172,8 +172,8 @@ def source_of_files(
     return with_class_names(source, classes)
 
 
-def joined(parts: Sequence[SourceSplit], where: str = "") -> SourceSplit:
-    """Return the split of these parts, one after the other. Raises ValueError as `labels_or_none`."""
+def joined(parts: Sequence[SourceSplit]) -> SourceSplit:
+    """Return the split of these parts, one after the other; with labels if all have them."""
     ends = list(accumulate(part.num_images for part in parts))
     starts = [0, *ends]
 
@@ -188,44 +188,47 @@ def joined(parts: Sequence[SourceSplit], where: str = "") -> SourceSplit:
         return parts[number].image_name(i - starts[number])
 
     labels = [part.labels for part in parts if part.labels is not None]
-    found = labels_or_none(np.concatenate(labels), where) if len(labels) == len(parts) else None
+    found = np.concatenate(labels) if len(labels) == len(parts) else None
     return SourceSplit(ends[-1] if ends else 0, read_range, image_name, found)
-
-
-def labels_or_none(values: NDArray[np.integer[Any]], where: str) -> NDArray[np.int64] | None:
-    """Return labels; None if all are missing (-1). Raises ValueError if only some are."""
-    labels = values.astype(np.int64)
-    if (labels == -1).all():
-        return None
-    if labels.min() < 0:
-        missing = f"{(labels < 0).sum()} of {len(labels)} images"
-        raise ValueError(f"{where} has no label from 0 on for {missing}; label all of them, or none (-1)")
-    return labels
 
 
 def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
     """Return the source with these class names, or, without any, with its labels as names.
 
-    Unnamed labels above `MAX_INDEX` are identifiers, which become the classes 0, 1, ... in ascending order.
+    Labels that are all missing (-1) are none. Unnamed labels above `MAX_INDEX` are identifiers, which become
+    the classes 0, 1, ... in ascending order. Raises ValueError if only some labels are missing.
     """
-    labeled = {name: split.labels for name, split in source.splits.items() if split.labels is not None}
+    splits = {
+        name: replace(split, labels=_labels(split, f"{name} images of dataset '{source.name}'"))
+        for name, split in source.splits.items()
+    }
+    labeled = {name: split.labels for name, split in splits.items() if split.labels is not None}
     if not labeled:
-        return source
+        return replace(source, splits=splits)
     named, largest = tuple(map(str, names)), max(int(labels.max()) for labels in labeled.values())
     if named and largest >= len(named):
         raise ValueError(f"label {largest} has no class name; there are {len(named)} class names")
     if named or largest <= MAX_INDEX:
-        return replace(source, classes=named or tuple(map(str, range(largest + 1))))
+        return replace(source, splits=splits, classes=named or tuple(map(str, range(largest + 1))))
     ids = np.unique(np.concatenate([np.unique(labels) for labels in labeled.values()]))
     if len(ids) > MAX_CLASSES:
         raise ValueError(f"the labels are of {len(ids):,} different classes; allowed: up to {MAX_CLASSES:,}")
-    splits = dict(source.splits)
     for name, labels in labeled.items():
         splits[name] = replace(splits[name], labels=np.searchsorted(ids, labels))
     numbers = f"{len(ids):,} different numbers from {ids[0]} to {largest}"
     note = f"labels of dataset '{source.name}' are {numbers}; each is a class of that name"
     classes = tuple(map(str, ids.tolist()))
     return replace(source, splits=splits, classes=classes, label_note=note if len(ids) <= largest else "")
+
+
+def _labels(split: SourceSplit, images: str) -> NDArray[np.int64] | None:
+    if split.labels is None or (split.labels == -1).all():
+        return None
+    labels = split.labels.astype(np.int64)
+    if labels.min() < 0:
+        missing = f"{(labels < 0).sum()} of {len(labels)} {images}"
+        raise ValueError(f"there is no label from 0 on for {missing}; label all of them, or none (-1)")
+    return labels
 
 
 def remember_source(source: str) -> None:

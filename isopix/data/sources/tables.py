@@ -90,8 +90,7 @@ def splits_of(
     for table in chain(*tables.values()):
         if _columns(table)[:2] != first[:2]:
             raise ValueError(f"{table.path} has other columns than {tables['train'][0].path}")
-    where = f"column '{first.label}'"
-    splits = {name: joined([_split(each, first) for each in parts], where) for name, parts in tables.items()}
+    splits = {name: joined([_split(each, first) for each in parts]) for name, parts in tables.items()}
     return splits, first.names
 
 

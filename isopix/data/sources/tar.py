@@ -41,7 +41,7 @@ def read_tar(path: Path, options: ReadOptions) -> Source:
     A sample has one image, and an integer label in a .cls file or in a .json file (`label` or `cls`).
     """
     files, names = files_by_split(path, TAR_NAME), path / CLASS_NAMES
-    splits = {name: joined(list(map(_shard, shards)), str(path)) for name, shards in files.items()}
+    splits = {name: joined(list(map(_shard, shards))) for name, shards in files.items()}
     for name, split in splits.items():
         if not split.num_images:
             allowed = " ".join(IMAGE_SUFFIXES)

@@ -16,8 +16,9 @@ import numpy as np
 from isopix.core.stats import MIN_POINTS, Z_95, pearson_coefficient, rankdata
 from isopix.studies.claims import Contrast
 from isopix.studies.estimates import ErrorSource, Estimate
-from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, StudyEvidence, Term, kind_name
-from isopix.studies.inductive_bias.results import Architecture, Trial
+from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term, kind_name
+from isopix.studies.inductive_bias.results import Trial
+from isopix.studies.results import ContrastRecord
 
 MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
 NO_SLOPE = "accuracy does not clearly fall with the loss"
@@ -25,43 +26,53 @@ NOT_ABOVE = "no block of these is, averaged over its networks, clearly above its
 NOT_BELOW = (
     "no block of these, averaged over its networks, clearly predicts better than frequencies of levels"
 )
-LayerWeight = tuple[float, int | None]  # a weight of a layer's accuracy; None: the best one on validation
 
 
-def make_contrast(evidence: StudyEvidence, text: str, unit: str, found: Mean, *regimes: str) -> Contrast:
-    """Return a contrast, which cannot be judged for the first of `regimes` that is not empty."""
-    effect = evidence.effects.get(unit, 0.0)
-    why = next(filter(None, regimes), "") if found.estimate is not None else ""
-    return Contrast(text, unit, found.estimate, found.values, found.by_kind, effect=effect, regime=why)
+def make_contrast(
+    evidence: StudyEvidence,
+    text: str,
+    unit: str,
+    found: Mean,
+    regime: str = "",
+    *,
+    counted: bool = True,
+    fisher: bool = False,
+) -> Contrast:
+    """Return a contrast, which cannot be judged for the reason `regime` if that is not empty."""
+    record = ContrastRecord(
+        text,
+        unit,
+        values=found.values,
+        by_kind=found.by_kind,
+        effect=evidence.effects.get(unit, 0.0),
+        regime=regime if found.estimate is not None else "",
+        counted=counted,
+    )
+    return Contrast(record, found.estimate, fisher)
+
+
+def loss(trial: Trial) -> list[Term]:
+    """Return the loss in nats."""
+    return [Term(1, trial.loss)]
+
+
+def minus(first: list[Term] | None, other: list[Term] | None) -> list[Term] | None:
+    """Return the terms of a difference; None if one of its numbers is not known."""
+    return None if first is None or other is None else [*first, *(term.times(-1) for term in other)]
+
+
+def _pair(read: Read) -> Read:
+    return lambda own, other: minus(read(own), read(other))
 
 
 def difference(
-    evidence: StudyEvidence,
-    blocks: tuple[str, str],
-    value: Callable[[Trial], float | None],
-    only: tuple[str, int] | None = None,
+    evidence: StudyEvidence, blocks: tuple[str, str], read: Read, only: tuple[str, int] | None = None
 ) -> Mean:
-    """Return the mean of `value` of the first block minus the second over kinds, or of `only` one."""
-
-    def above(*pair: Trial) -> float | None:
-        own, other = map(value, pair)
-        return None if own is None or other is None else own - other
-
-    find = evidence.of_blocks(blocks, above)
+    """Return the mean of a number of the first block minus the second over kinds, or of `only` one."""
+    find = evidence.reading(lambda kind: [(block, *kind) for block in blocks], _pair(read))
     if only is None:
-        return evidence.mean_values(evidence.kinds(*blocks), find)
-    return evidence.mean_values([only], find, evidence.value_noise(blocks, value))
-
-
-def accuracy_difference(evidence: StudyEvidence, blocks: tuple[str, str]) -> Mean:
-    """Return the mean difference of best-layer accuracy of two blocks, over encodings and depths."""
-    terms = partial(difference_terms, evidence)
-    return evidence.mean_accuracy(evidence.kinds(*blocks), evidence.of_blocks(blocks, terms))
-
-
-def difference_terms(evidence: StudyEvidence, own: Trial, other: Trial) -> list[Term]:
-    """Return the terms of the difference of two networks' best-layer accuracies."""
-    return [Term(1, evidence.probes(own)), Term(-1, evidence.probes(other))]
+        return evidence.mean(evidence.kinds(*blocks), find)
+    return evidence.mean([only], find, evidence.noise(blocks, read))
 
 
 def best_of_others(
@@ -92,63 +103,53 @@ def at_layers(
     """Yield the accuracy of the first encoding minus that of the second, a contrast for each layer."""
     shown = accuracy_regime(evidence, [network[0]], network[1])
     for layer in layers:
-        found = layer_difference(evidence, network, encodings, only_layer(layer))
+        found = encoding_difference(evidence, network, encodings, partial(evidence.accuracy, layer=layer))
         text = f"accuracy of {kind_name(network)}, layer {layer}: {encodings[0]} − {encodings[1]}"
         yield make_contrast(evidence, text, "points", found, shown)
 
 
-def layer_difference(
+def encoding_difference(
     evidence: StudyEvidence,
     network: tuple[str, int],
     encodings: tuple[str, str],
-    read: Callable[[Trial], list[LayerWeight]],
+    read: Read,
     networks: int = 2,
 ) -> Mean:
-    """Return the mean over seeds of `read` of the layers with the first encoding minus the second."""
+    """Return the mean over seeds of accuracies of a network with the first encoding minus the second."""
     block, depth = network
-
-    def terms(seed: int, kind: object) -> list[Term] | None:
-        pair = [evidence.by_seed[seed].get((block, encoding, depth)) for encoding in encodings]
-        known = [(sign, each) for sign, each in zip((1, -1), pair, strict=True) if each is not None]
-        if len(known) < 2:
-            return None
-        return [
-            Term(sign * w, evidence.probes(each), layer) for sign, each in known for w, layer in read(each)
-        ]
-
-    noise = evidence.accuracy_noise([block], networks)
-    return evidence.mean_accuracy([kind_name(network)], terms, noise)
+    find = evidence.reading(lambda kind: [(block, each, depth) for each in encodings], _pair(read))
+    return evidence.mean([kind_name(network)], find, evidence.noise([block], evidence.layers, networks))
 
 
-def only_layer(layer: int | None) -> Callable[[Trial], list[LayerWeight]]:
-    """Return a function that reads one layer; None: the one that is best on validation images."""
-    return lambda trial: [(1.0, layer)]
-
-
-def range_terms(evidence: StudyEvidence, trial: Trial) -> list[LayerWeight]:
+def layer_range(evidence: StudyEvidence, trial: Trial) -> list[Term]:
     """Return the best layer minus the worst, chosen by other seeds' networks: noise would seem a range."""
     others = [
         trials.get(trial.architecture) for seed, trials in evidence.by_seed.items() if seed != trial.seed
     ]
     known = [evidence.probes(each).validation_accuracies for each in others if each is not None]
     means = np.mean(known or [evidence.probes(trial).validation_accuracies], 0)
-    return [(1.0, int(means.argmax())), (-1.0, int(means.argmin()))]
-
-
-def missing_blocks(evidence: StudyEvidence) -> str:
-    """Return which block has no network at all; a claim over all networks is not one over the others."""
-    missing = [block for block in MAIN_BLOCKS if block not in evidence.blocks]
-    return f"no {' and no '.join(missing)} was trained" if missing and evidence.trials else ""
+    layers = evidence.layers(trial)
+    return [layers[means.argmax()], layers[means.argmin()].times(-1)]
 
 
 def accuracy_regime(evidence: StudyEvidence, blocks: Sequence[str], depth: int | None = None) -> str:
-    """Return why no block of these can show accuracies, of the networks of one depth if it is given."""
-    return "" if any(_above_baselines(evidence, block, depth) for block in blocks) else NOT_ABOVE
+    """Return why no block of these can show accuracies, of the networks of one depth if it is given.
+
+    Without one of the blocks, a claim over all of them is not one over the others.
+    """
+    able = any(_above_baselines(evidence, block, depth) for block in blocks)
+    return _missing(evidence, blocks) or ("" if able else NOT_ABOVE)
 
 
 def prediction_regime(evidence: StudyEvidence, blocks: Sequence[str]) -> str:
     """Return why no block of these can show losses or reconstructions."""
-    return "" if any(_below_unigram(evidence, block) for block in blocks) else NOT_BELOW
+    able = any(_below_unigram(evidence, block) for block in blocks)
+    return _missing(evidence, blocks) or ("" if able else NOT_BELOW)
+
+
+def _missing(evidence: StudyEvidence, blocks: Sequence[str]) -> str:
+    missing = [block for block in blocks if block not in evidence.blocks]
+    return f"no {' and no '.join(missing)} was trained" if missing else ""
 
 
 def _above_baselines(evidence: StudyEvidence, block: str, depth: int | None) -> bool:
@@ -156,11 +157,12 @@ def _above_baselines(evidence: StudyEvidence, block: str, depth: int | None) -> 
     names = dict.fromkeys(name for trial in own for name in trial.probes[evidence.pool].baselines)
 
     def gain(name: str) -> Mean:
-        def terms(trial: Trial) -> list[Term] | None:
+        def read(trial: Trial) -> list[Term] | None:
             baseline = trial.probes[evidence.pool].baselines.get(name)
-            return None if baseline is None else [Term(1, evidence.probes(trial)), Term(-1, baseline)]
+            known = None if baseline is None else [evidence.accuracy_of(baseline)]
+            return minus(evidence.accuracy(trial), known)
 
-        return evidence.mean_accuracy((trial.kind for trial in own), evidence.of_blocks([block], terms))
+        return evidence.mean((each.architecture for each in own), evidence.reading(lambda kind: [kind], read))
 
     return bool(names) and all(_clearly_positive(gain(name)) for name in names)
 
@@ -168,11 +170,11 @@ def _above_baselines(evidence: StudyEvidence, block: str, depth: int | None) -> 
 def _below_unigram(evidence: StudyEvidence, block: str) -> bool:
     """Whether a block's loss is clearly below that of predicting frequencies; so where this is not known."""
 
-    def gain(trial: Trial) -> float | None:
+    def gain(trial: Trial) -> list[Term] | None:
         unigram = trial.measurements.get("unigram")
-        return None if unigram is None else float(unigram) - trial.loss
+        return None if unigram is None else minus([Term(1, unigram)], loss(trial))
 
-    found = evidence.mean_values(evidence.kinds(block), evidence.of_blocks([block], gain))
+    found = evidence.mean(evidence.kinds(block), evidence.reading(lambda kind: [(block, *kind)], gain))
     return not found.values or _clearly_positive(found)
 
 
@@ -213,20 +215,11 @@ def rank_correlation(evidence: StudyEvidence, trials: Sequence[Trial]) -> Mean:
     return Mean(estimate, tuple(-(coefficient([seed]) or 0.0) for seed in seeds), {})
 
 
-def at_fixed_loss(evidence: StudyEvidence, first: str, second: str) -> Mean:
-    """Return the accuracy of encoding `first` minus that of `second` at equal loss, in percentage points."""
-    return _covariance(evidence, {first: 1.0, second: -1.0})
+def at_equal_loss(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean:
+    """Return a combination of the coefficients of accuracy = a[block] + b[encoding] + c loss, in points.
 
-
-def slope_on_loss(evidence: StudyEvidence) -> Mean:
-    """Return the fall of accuracy with the loss in the same regression, in percentage points per nat."""
-    return _covariance(evidence, {"loss": -1.0})
-
-
-def _covariance(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean:
-    """Return a combination of the coefficients of accuracy = a[block] + b[encoding] + c loss.
-
-    Its errors are that of least squares, with Student's distribution, and that of the test images; none where
+    `weights` are by the name of a block or an encoding, or "loss" for the slope c, in points per nat. The
+    errors are that of least squares, with Student's distribution, and that of the test images; none where
     the networks do not determine it or leave no residual.
     """
     seeds, architectures = evidence.complete(evidence.trials)
@@ -249,11 +242,10 @@ def _covariance(evidence: StudyEvidence, weights: Mapping[str, float]) -> Mean:
     error = math.sqrt(float(np.square(residual).sum()) / freedom * float(np.square(shares).sum()))
     weight = dict(zip(architectures, (len(shares) * shares).tolist(), strict=True))
 
-    def terms(seed: int, architecture: Architecture) -> list[Term] | None:
-        trial = evidence.by_seed[seed].get(architecture)
-        return None if trial is None else [Term(weight[architecture], evidence.probes(trial))]
+    def weighted(trial: Trial) -> list[Term]:
+        return [term.times(weight[trial.architecture]) for term in evidence.accuracy(trial)]
 
-    images = evidence.mean_accuracy(architectures, terms).estimate
+    images = evidence.mean(architectures, evidence.reading(lambda kind: [kind], weighted)).estimate
     sources = [ErrorSource("kinds", error, freedom)]
     sources += [each for each in (images.sources if images else ()) if each.name == "images"]
     count = images.images if images else 0

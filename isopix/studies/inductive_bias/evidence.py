@@ -15,8 +15,6 @@ from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
 from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial
 
 K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
-Find = Callable[[int, Any], T | None]  # of a seed and a kind; None where there is no such network
 
 
 def pack_correct(correct: np.ndarray) -> str:
@@ -39,19 +37,22 @@ def correct_images(probed: ProbedLayers, layer: int) -> np.ndarray | None:
 
 
 class Term(NamedTuple):
-    """A weight times the test accuracy of one layer; `layer` None is the best one on validation images."""
+    """A weight times a number of a network; of an accuracy, `correct` says which test images it is of."""
 
     weight: float
-    probed: ProbedLayers
-    layer: int | None = None
+    value: float
+    correct: np.ndarray | None = None
 
     @property
-    def read_layer(self) -> int:
-        return self.probed.best_layer if self.layer is None else self.layer
+    def product(self) -> float:
+        return self.weight * self.value
 
-    @property
-    def points(self) -> float:
-        return 100 * self.weight * self.probed.test_accuracies[self.read_layer]
+    def times(self, factor: float) -> "Term":
+        return self._replace(weight=factor * self.weight)
+
+
+Read = Callable[..., list[Term] | None]  # of one network or several; None where the number is not known
+Find = Callable[[int, Any], list[Term] | None]  # of a seed and a kind; None where there is no such network
 
 
 class Mean(NamedTuple):
@@ -83,10 +84,9 @@ class StudyEvidence:
 
     def complete(self, trials: Sequence[Trial]) -> tuple[list[int], list[Architecture]]:
         """Return seeds and architectures of the largest complete design; only its numbers compare."""
-        found: dict[int, list[Architecture]] = {}
-        for trial in trials:
-            found.setdefault(trial.seed, []).append(trial.architecture)
-        return largest_design(dict(sorted(found.items())))
+        return largest_design(
+            {seed: [each.architecture for each in trials if each.seed == seed] for seed in self.by_seed}
+        )
 
     @cached_property
     def blocks(self) -> list[str]:
@@ -104,76 +104,61 @@ class StudyEvidence:
         depths = (trial.depth for trial in self.trials if trial.block == block and trial.depth <= limit)
         return max(depths, default=limit)
 
-    def of_blocks(self, blocks: Sequence[str], read: Callable[..., T | None]) -> Find[T]:
-        """Return a function that reads the networks of a seed and a kind, one of each block."""
+    def accuracy_of(self, probed: ProbedLayers, layer: int | None = None) -> Term:
+        """Return the accuracy of a layer in points; None: of the one that is best on validation images."""
+        read = probed.best_layer if layer is None else layer
+        return Term(100, probed.test_accuracies[read], correct_images(probed, read))
 
-        def find(seed: int, kind: Any) -> T | None:
-            own = [self.by_seed[seed].get((block, *kind)) for block in blocks]
+    def accuracy(self, trial: Trial, layer: int | None = None) -> list[Term]:
+        return [self.accuracy_of(self.probes(trial), layer)]
+
+    def layers(self, trial: Trial) -> list[Term]:
+        probed = self.probes(trial)
+        return [self.accuracy_of(probed, layer) for layer in range(len(probed.test_accuracies))]
+
+    def reading(self, networks: Callable[[Any], Sequence[Architecture]], read: Read) -> Find:
+        """Return a function that reads all the networks of a kind together."""
+
+        def find(seed: int, kind: Any) -> list[Term] | None:
+            own = [self.by_seed[seed].get(architecture) for architecture in networks(kind)]
             return None if None in own else read(*own)
 
         return find
 
-    def mean_values(self, kinds: Iterable[Hashable], find: Find[float], noise: Noise | None = None) -> Mean:
-        rows, names = self._paired(kinds, find)
-        return self._mean(np.array(rows, dtype=float), names, None, noise)
-
-    def mean_accuracy(
-        self, kinds: Iterable[Hashable], find: Find[list[Term]], noise: Noise | None = None
-    ) -> Mean:
-        """Return the mean over kinds, seeds and test images of the terms of `find(seed, kind)`, in points."""
-        rows, names = self._paired(kinds, find)
-        values = [[sum(term.points for term in terms) for terms in row] for row in rows]
-        return self._mean(np.array(values), names, self._per_image(rows), noise)
-
-    def _paired(self, kinds: Iterable[Hashable], find: Find[T]) -> tuple[list[list[T]], list[Hashable]]:
+    def mean(self, kinds: Iterable[Hashable], find: Find, noise: Noise | None = None) -> Mean:
+        """Return the mean over kinds, seeds and test images of the sum of the terms of `find(seed, kind)`."""
         kinds = list(dict.fromkeys(kinds))
         found = {
-            seed: {kind: each for kind in kinds if (each := find(seed, kind)) is not None}
+            seed: {kind: terms for kind in kinds if (terms := find(seed, kind)) is not None}
             for seed in self.by_seed
         }
         seeds, known = largest_design({seed: list(row) for seed, row in found.items()})
-        return [[found[seed][kind] for kind in known] for seed in seeds], known
-
-    def _mean(
-        self, values: np.ndarray, kinds: Sequence[Hashable], images: PerImage | None, noise: Noise | None
-    ) -> Mean:
-        if not values.size:
+        if not known:
             return UNKNOWN
-        encodings = [encoding_of(kind) for kind in kinds]
+        rows = [[found[seed][kind] for kind in known] for seed in seeds]
+        values = np.array([[sum(term.product for term in terms) for terms in row] for row in rows], float)
+        encodings = [encoding_of(kind) for kind in known]
         encodings = encodings if all(encodings) else []
-        estimate = crossed_estimate(values, images, self.groups, noise, encodings)
-        means = dict(zip(map(kind_name, kinds), values.mean(0).tolist(), strict=True))
+        estimate = crossed_estimate(values, _per_image(rows), self.groups, noise, encodings)
+        means = dict(zip(map(kind_name, known), values.mean(0).tolist(), strict=True))
         return Mean(estimate, tuple(values.mean(1).tolist()), means)
 
-    def _per_image(self, rows: list[list[list[Term]]]) -> PerImage | None:
-        count = sum(len(row) for row in rows)
-        total: PerImage | None = None
-        for term in (term for row in rows for terms in row for term in terms):
-            images = correct_images(term.probed, term.read_layer)
-            if images is None:
-                return None
-            total = (np.zeros(len(images)) if total is None else total) + (100 * term.weight / count) * images
-        return total
-
-    def accuracy_noise(self, blocks: Sequence[str], networks: int = 2) -> Noise | None:
-        """Return the variance between seeds of a difference of `networks` accuracies, in points, pooled."""
-        read = lambda trial: [100 * each for each in self.probes(trial).test_accuracies]  # noqa: E731
-        return self._pooled(blocks, read, networks)
-
-    def value_noise(self, blocks: Sequence[str], value: Callable[[Trial], float | None]) -> Noise | None:
-        """Return the variance between seeds of the difference of two networks' values, pooled likewise."""
-        return self._pooled(blocks, lambda trial: [value(trial)], 2)
-
-    def _pooled(
-        self, blocks: Sequence[str], read: Callable[[Trial], Sequence[float | None]], networks: int
-    ) -> Noise | None:
+    def noise(self, blocks: Sequence[str], read: Read, networks: int = 2) -> Noise | None:
+        """Return the variance between seeds of a difference of `networks` numbers, pooled over blocks."""
         variances = list[float]()
         for architecture in dict.fromkeys(each.architecture for each in self.trials if each.block in blocks):
             own = [read(trials[architecture]) for trials in self.by_seed.values() if architecture in trials]
-            known = np.array([each for each in own if None not in each], dtype=float)
+            known = np.array([[term.product for term in terms] for terms in own if terms is not None])
             if len(known) >= 2:
                 variances += [float(known.var(0, ddof=1).mean())] * (len(known) - 1)
         return Noise(networks * float(np.mean(variances)), len(variances)) if variances else None
+
+
+def _per_image(rows: Sequence[Sequence[Sequence[Term]]]) -> PerImage | None:
+    count = sum(len(row) for row in rows)
+    terms = [term for row in rows for terms in row for term in terms]
+    images = [term.weight / count * term.correct for term in terms if term.correct is not None]
+    return sum(images, np.zeros(1)) if len(images) == len(terms) else None
 
 
 def largest_design(known: Mapping[int, Sequence[K]]) -> tuple[list[int], list[K]]:

@@ -152,14 +152,17 @@ def _results(trials: Sequence[Trial], pool: Pool) -> PoolResults:
 
 def _reconstructions(networks: Sequence[Example]) -> PageFigure:
     first = networks[0]
-    predictions = {display_name(each.block): each.prediction for each in networks}
-    picture = np.asarray(reconstruction_grid(first.original, first.pixel_mask, predictions, first.target))
+    predictions = {display_name(each.block): each.pictures("prediction") for each in networks}
+    original, mask, target = map(first.pictures, ("original", "pixel_mask", "target"))
+    picture = np.asarray(reconstruction_grid(original, mask, predictions, target))
     figure = style.new_figure(style.PAGE_WIDTH * picture.shape[0] / picture.shape[1])
     axes = figure.subplots()
     axes.imshow(picture, interpolation="none")
     axes.set_axis_off()
     caption = f"Figure 1. Test images, masked inputs, and reconstructions by networks of depth {first.depth}."
-    return PageFigure("figure-1", caption, figure, {each.block: each.exact for each in networks})
+    return PageFigure(
+        "figure-1", caption, figure, {each.block: float(each.arrays["exact"]) for each in networks}
+    )
 
 
 def _layers(pools: Sequence[PoolResults], trials: Sequence[Trial]) -> Iterator[PageFigure]:

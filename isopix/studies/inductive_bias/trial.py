@@ -6,28 +6,30 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from traceback import format_exc
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.signals import handle_stop_signals
-from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.core.text import naming
+from isopix.data.dataset import load_dataset
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import probe_measurement
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import LoadedRun, load_run
+from isopix.runs.load import load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.results import LRTrial
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.atomic import exclusive_lock, read_json, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.inductive_bias.measure import is_example, measure, probe_pools, save_example
+from isopix.studies.inductive_bias.measure import measure, probe_pools
 from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, Trial, TrialResult
 
+EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 ENVIRONMENT = (
     *("isopix", "commit", "device", "threads", "precision", "torch", "pillow", "python", "platform", "data"),
 )
@@ -61,15 +63,18 @@ class TrialSpec(NamedTuple):
         """The file of the trial's pictures, if it is an example of its block."""
         return self.result.with_suffix(".npz")
 
+    @property
+    def is_example(self) -> bool:
+        """Whether a trial may represent its block: with pix2vec, of the first seed, and of few blocks."""
+        _, encoding, depth = self.architecture
+        return encoding == "pix2vec" and self.recipe.train.seed == 0 and depth <= EXAMPLE_DEPTH
+
     def read(self) -> TrialResult:
         if not self.result.is_file():
             return TrialResult()
-        try:
+        with naming(f"{self.result}, without which the trial is probed again,"):
             values = {name: each for name, each in read_json(self.result).items() if name != "kind"}
             return from_dict(TrialResult, values)
-        except (ValueError, KeyError) as error:
-            reason = f"{self.result} cannot be read: {error}"
-            raise ValueError(f"{reason}; delete it, and the trial is probed again") from None
 
     def write(self, result: TrialResult) -> None:
         write_json(self.result, {"kind": "trial result", **to_dict(result)})
@@ -125,49 +130,37 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
 
 
 def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialResult:
-    began, seed = time.monotonic(), spec.recipe.train.seed
-    folder = RunFolder(spec.run(trained.lr))
+    began, folder = time.monotonic(), RunFolder(spec.run(trained.lr))
     loaded = load_run(folder.path, device=device)
     loaded.network.eval()
-    data = load_dataset(loaded.recipe.data)
-    data = replace(
-        data, **{name: getattr(data, name).sample(count) for name, count in spec.probe_images.items()}
-    )
+    whole = load_dataset(loaded.recipe.data)
+    probed = {name: getattr(whole, name).sample(count) for name, count in spec.probe_images.items()}
+    data = replace(whole, **probed)
     probes = probe_pools(loaded, data, spec.probe)
     baselines = {name: each.test_accuracy for name, each in probes[STUDY_POOLS[0]].baselines.items()}
-    environment, groups = read_json(folder.environment), data.test.groups
-    if is_example(spec.architecture, seed):
-        save_example(spec.example, loaded, data.test.images[:])
-    return replace(
-        spec.read(),
-        status="done",
-        reason="",
-        traceback="",
-        run=folder.path.name,
-        training_seconds=trained.seconds,
-        probing_seconds=time.monotonic() - began,
-        trial=Trial(*spec.architecture, seed=seed, loss=float(trained.loss or 0.0), probes=probes),
-        metrics=_metrics(spec, baselines, loaded, data, read_log(folder.log)),
-        environment={name: environment[name] for name in ENVIRONMENT if name in environment},
-        test_groups=() if groups is None else tuple(groups.tolist()),
-    )
-
-
-def _metrics(
-    spec: TrialSpec, baselines: Mapping[str, float], loaded: LoadedRun, data: ImageDataset, log: list[Any]
-) -> dict[str, Any]:
-    """Return counts of images, what `measure` measures, and records of accuracy and validation loss."""
-    unigram = unigram_nats(log)
     measurement = probe_measurement(loaded.measure(data, "test"), data, spec.probe, ProbeConfig(), baselines)
-    return {
-        "images": {name: len(getattr(data, name)) for name in ("train", "validation", "test")},
+    log, environment, groups = read_log(folder.log), read_json(folder.environment), data.test.groups
+    unigram = unigram_nats(log)
+    metrics = {
+        "images": {name: len(split) for name, split in probed.items()},
         "measurement": measurement.to_dict(),
-        "measurements": measure(loaded, data.test.images[:]),
+        "measurements": measure(loaded, data.test.images[:], spec.example if spec.is_example else None),
         "loss_measurement": {
             **validation_measurement(log),
             "baselines": {} if unigram is None else {"unigram": unigram},
         },
     }
+    return TrialResult(
+        status="done",
+        run=folder.path.name,
+        lr_trials=spec.read().lr_trials,
+        training_seconds=trained.seconds,
+        probing_seconds=time.monotonic() - began,
+        trial=Trial(*spec.architecture, spec.recipe.train.seed, float(trained.loss or 0.0), probes),
+        metrics=metrics,
+        environment={name: environment[name] for name in ENVIRONMENT if name in environment},
+        test_groups=() if groups is None else tuple(groups.tolist()),
+    )
 
 
 def _orphaned() -> bool:

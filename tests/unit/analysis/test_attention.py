@@ -96,20 +96,20 @@ def test_distances_per_head_do_not_depend_on_the_batch_size(
 ) -> None:
     network, images = cases.busy(case), cases.images(case, 5)
     grid = network.backbone.grid
-    whole = attention.attention_per_head(network, images, patch_size=1)
+    distance, entropy = whole = attention.attention_per_head(network, images, patch_size=1)
     monkeypatch.setattr(attention, "MAX_WEIGHTS", 2 * grid.positions**2)
     parts = attention.attention_per_head(network, images, patch_size=1)
-    assert whole.distance.shape == whole.entropy.shape == (case.model.depth, case.model.block.heads, 5)
+    assert distance.shape == entropy.shape == (case.model.depth, case.model.block.heads, 5)
     torch.testing.assert_close(parts, whole)
     direct = [
         attention.attention_distance(weights, grid)[3] for weights in attention_weights(network, images)
     ]
-    torch.testing.assert_close(whole.distance[..., 3], torch.stack(direct))
+    torch.testing.assert_close(distance[..., 3], torch.stack(direct))
     entropies = [
         torch.distributions.Categorical(weights[3]).entropy().mean(-1)
         for weights in attention_weights(network, images)
     ]
-    torch.testing.assert_close(whole.entropy[..., 3], torch.stack(entropies), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(entropy[..., 3], torch.stack(entropies), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("case", [AR, MASKED, WITH_CLASS_TOKEN], ids=cases.title)

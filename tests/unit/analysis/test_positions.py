@@ -104,15 +104,15 @@ def test_draws_multiply_column_means_by_the_signs_of_each_component() -> None:
 
 def test_maps_are_rows_of_the_similarity_matrix() -> None:
     similarity = positions.position_similarity(table("rows_and_columns"))
-    found = positions.similarity_maps(similarity, GRID)
-    assert (found.rows, found.cols) == (list(range(12)), list(range(10)))
-    torch.testing.assert_close(found.values[7, 4].flatten(), similarity[7 * 10 + 4].float())
+    rows, cols, maps = positions.similarity_maps(similarity, GRID)
+    assert (rows, cols) == (list(range(12)), list(range(10)))
+    torch.testing.assert_close(maps[7, 4].flatten(), similarity[7 * 10 + 4].float())
 
 
 def test_large_grids_have_maps_of_evenly_spaced_positions() -> None:
     grid = Grid(32, 32)
-    found = positions.similarity_maps(torch.eye(grid.positions), grid)
-    assert len(found.rows) == len(found.cols) == 8
-    assert (found.rows[0], found.rows[-1]) == (0, 31)
-    assert found.values[2, 5].argmax() == found.rows[2] * 32 + found.cols[5]
-    assert math.prod(found.values.shape) == positions.MAX_MAP_VALUES
+    rows, cols, maps = positions.similarity_maps(torch.eye(grid.positions), grid)
+    assert len(rows) == len(cols) == 8
+    assert (rows[0], rows[-1]) == (0, 31)
+    assert maps[2, 5].argmax() == rows[2] * 32 + cols[5]
+    assert math.prod(maps.shape) == positions.MAX_MAP_VALUES

@@ -1,7 +1,6 @@
 """From settings to splits: held-out images, limits, few labels, unreadable files, names and known sources."""
 
 import csv
-import shutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +12,7 @@ from isopix.core.overrides import override
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, image_names, load_dataset
 from isopix.data.sources.base import is_known_source, remember_source, require_known_source
-from isopix.data.splits import balanced_subset
+from isopix.data.splits import balanced_subset, count_or_fraction
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 
@@ -31,14 +30,6 @@ def _pixels(*splits: torch.Tensor) -> list[bytes]:
     return sorted(image.numpy().tobytes() for images in splits for image in images)
 
 
-def _own_splits(folder: Path, draw: Draw, *splits: str) -> Path:
-    """40 images of two classes in each split, all different."""
-    for i, split in enumerate(splits):
-        for j in range(40):
-            draw(folder / split / ("cat", "dog")[j % 2] / f"{j:02}.png", seed=1000 * i + j)
-    return folder
-
-
 def test_impossible_settings_are_rejected_in_one_line() -> None:
     changes = {"rows": 4, "augment.kind": "pad_crop_flip"}
     assert "pad 4 does not fit images of 4x32; allowed: below 4" in refusal(override, DataConfig(), changes)
@@ -52,28 +43,6 @@ def test_splits_of_one_source_are_disjoint_and_complete(classes: Path) -> None:
     assert min(_sizes(images)) > 0
     assert len({*_pixels(images.train.images, images.validation.images, images.test.images)}) == 40
     assert _sizes(load(classes, holdout=0.0)) == (40, 0, 0)
-
-
-def test_own_splits_are_used_and_only_a_missing_one_is_held_out(tmp_path: Path, draw: Draw) -> None:
-    path = _own_splits(tmp_path / "set", draw, "train", "val", "test")
-    draw(path / "test" / "cat" / "more.png", seed=5000)
-    assert _sizes(load(path)) == (40, 40, 41)
-    shutil.rmtree(path / "val")
-    train, validation, test = _sizes(load(path))
-    assert (train + validation, test) == (40, 41)
-    assert 0 < validation < 10
-
-
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("limit", [None, 3])
-def test_training_on_validation_joins_what_both_splits_held(
-    tmp_path: Path, draw: Draw, own: bool, limit: int | None
-) -> None:
-    path = _own_splits(tmp_path / "set", draw, *(("train", "val") if own else ("train",)))
-    before, after = load(path, limit=limit), load(path, limit=limit, train_on_validation=True)
-    assert _pixels(after.train.images) == _pixels(before.train.images, before.validation.images)
-    assert (len(after.validation), limit and len(after.train)) == (0, limit and 6)
-    assert torch.equal(before.test.images, after.test.images)
 
 
 def test_the_fingerprint_follows_content_preprocessing_and_membership(classes: Path, draw: Draw) -> None:
@@ -95,7 +64,7 @@ def test_each_class_has_its_number_or_its_fraction_rounded_up(
 
 def test_a_fraction_is_exact() -> None:
     """In floating point 0.07 * 100 is above 7."""
-    per_class = DataConfig(labels_per_class="7%").count_or_fraction_per_class
+    per_class = count_or_fraction("7%", "labels")
     assert len(balanced_subset(torch.zeros(100, dtype=torch.long), per_class, generator(0, "subset"))) == 7
 
 

@@ -172,7 +172,7 @@ def _labeled(labels: Mapping[SplitName, Iterable[int]], names: Iterable[str] = (
         values = np.array(list(ids), np.int64)
         return SourceSplit(len(values), lambda start, stop: iter(()), str, values)
 
-    splits = {name: joined([part(ids)], name) for name, ids in labels.items()}
+    splits = {name: joined([part(ids)]) for name, ids in labels.items()}
     return with_class_names(Source("set", splits, (), "hash"), names)
 
 
@@ -188,7 +188,7 @@ def test_identifiers_become_classes_that_keep_them_as_names() -> None:
 
 def test_labels_that_cannot_be_classes_are_missing_or_refused() -> None:
     assert _labeled({"train": [-1, -1]}).splits["train"].labels is None
-    assert "no label from 0 on for 1 of 2 images" in refusal(_labeled, {"train": [0, -5]})
+    assert "no label from 0 on for 1 of 2 train images" in refusal(_labeled, {"train": [0, -5]})
     assert "of 100,001 different classes" in refusal(_labeled, {"train": np.arange(MAX_CLASSES + 1) * 7})
 
 

@@ -190,15 +190,3 @@ def test_chosen_positions_that_training_keeps_or_replaces_are_masked(recipe: Rec
     batch = shown.make_batch(images, model.network.codec, generator(0, "hide"))
     found = found_by(PretrainModel(model.network, shown), images)
     check(model, found, images, batch._replace(mask=batch.loss_mask))
-
-
-def test_exact_matches_stand_beside_those_of_predictions_without_learning() -> None:
-    """Of black images with a white row, whose most frequent value is black."""
-    model = cases.busy_model(READS_CODES)
-    images = torch.zeros_like(cases.images(READS_CODES))
-    images[:, :, 2] = 255
-    black = int(model.network.codec.encode(images)[0, 0, 0])
-    found = reconstruct_images(model, images, generator=generator(0, "hide"), modes=[black])
-    rows = found.mask[..., 0].unflatten(1, tuple(READS_CODES.grid))
-    assert found.baselines["most frequent value"] == pytest.approx(1 - float(rows[:, 2].sum() / rows.sum()))
-    assert set(found_by(model, images).baselines) == {"nearest visible"}

@@ -57,7 +57,6 @@ def write(
     *,
     shards: int = 1,
     big_endian: bool = False,
-    compression: int = 0,
     changes: Mapping[str, Mapping[int, Any]] | None = None,
 ) -> None:
     """Write a checkpoint of tensors that are dealt to the shards in turn, with changed fields of entries."""
@@ -80,7 +79,7 @@ def write(
             field(number, value, fixed=number == CRC) for number, value in entry.items()
         )
         shard += raw
-    index_of(prefix).write_bytes(table(sorted(items.items()), compression))
+    index_of(prefix).write_bytes(table(sorted(items.items())))
     for number, each in enumerate(data):
         shard_of(prefix, number, shards).write_bytes(each)
 
@@ -129,19 +128,19 @@ def block(items: Iterable[Item], restart: int) -> bytes:
     return bytes(out) + struct.pack(f"<{len(starts) + 1}I", *starts, len(starts))
 
 
-def table(items: Sequence[Item], compression: int = 0, *, per_block: int = 4) -> bytes:
+def table(items: Sequence[Item]) -> bytes:
     """Write a sorted table: blocks with their trailers, an empty meta-index, the index, and the footer."""
 
-    def stored(contents: bytes, kind: int = 0) -> bytes:
-        whole = contents + bytes([kind])
+    def stored(contents: bytes) -> bytes:
+        whole = contents + b"\0"  # not compressed
         return whole + struct.pack("<I", masked(whole))
 
     out, handles, places = b"", [], []
-    for begin in range(0, len(items), per_block):
-        part = items[begin : begin + per_block]
+    for begin in range(0, len(items), 4):
+        part = items[begin : begin + 4]
         contents = block(part, restart=3)
         handles.append((part[-1][0], varint(len(out)) + varint(len(contents))))
-        out += stored(contents, compression)
+        out += stored(contents)
     for contents in (block([], 1), block(handles, 1)):
         places += [len(out), len(contents)]
         out += stored(contents)

@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from isopix.interop.imagegpt import read_imagegpt
-from isopix.interop.imported_model import ImportedModel, convert_tensors, import_run
+from isopix.interop.imported_model import convert_tensors, import_run
 from isopix.interop.name_tables import Naming, TensorReport, renamed
 from isopix.interop.weights import WeightFiles
 from isopix.runs.load import load_run
@@ -140,20 +139,3 @@ def test_a_run_holds_the_imported_model_and_its_origin(
     reported = {each["source"] for each in found.imported["tensors"]}
     assert reported == {each.source for each in imported.tensor_reports}
     assert len(checkpoint.verify_files(checkpoint.latest_folder(run.checkpoints))) == 5
-
-
-@pytest.mark.parametrize("wrong", ["it is damaged", "is missing"])
-def test_a_failed_import_leaves_nothing(source: Path, tmp_path: Path, wrong: str) -> None:
-    def read() -> ImportedModel:
-        if wrong == "is missing":
-            return replace(read_imagegpt(source), tensors={})
-        raise ValueError(wrong)
-
-    assert wrong in refusal(lambda: import_run(read, tmp_path / "runs/a", data=None))
-    assert list((tmp_path / "runs").iterdir()) == []
-
-
-def test_a_folder_that_is_not_empty_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").touch()
-    line = refusal(lambda: import_run(lambda: pytest.fail("it was read"), tmp_path, data=None))
-    assert line == f"folder {tmp_path} is not empty; choose another --out"

@@ -18,7 +18,7 @@ from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.methods import KnnProbe, LbfgsProbe, RidgeProbe
 from isopix.probing.minibatch import AdamProbe, SgdProbe
-from isopix.probing.probe import fit_probe
+from isopix.probing.probe import evaluate_probe
 from isopix.probing.results import LayerScores
 from isopix.probing.splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry
@@ -117,4 +117,4 @@ def standardize(splits: FeatureSplits) -> FeatureSplits:
 
 def run(splits: FeatureSplits, method: ProbeMethod = METHOD, config: ProbeConfig = CONFIG) -> LayerScores:
     """The scores of all layers."""
-    return fit_probe(splits, method, config, device=CPU)
+    return evaluate_probe(splits, method, config, device=CPU).result

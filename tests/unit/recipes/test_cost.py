@@ -215,17 +215,9 @@ def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
     assert many.startswith("torchrun --nnodes=2 --nproc-per-node=6 ")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("64H100", "devices '64H100'; allowed: a number of at least 1, x, and a device whose bf16 peak"),
-        ("6xH100", "not a multiple of 6 processes; allowed numbers of devices: 1, 2, 4, 8, 16"),
-    ],
-)
-def test_what_is_no_plan_is_refused_with_what_is_allowed(text: str, expected: str) -> None:
-    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
-        parallel_plans(registry.find("igpt.tiny"), text, [])
-    assert expected in str(caught.value)
+def test_devices_that_cannot_divide_the_batch_are_refused_with_the_numbers_that_can() -> None:
+    with pytest.raises(ValueError, match=r"of 6 processes; allowed numbers of devices: 1, 2, 4, 8, 16\Z"):
+        parallel_plans(registry.find("igpt.tiny"), "6xH100", [])
 
 
 def test_a_plan_is_that_of_the_recipe_with_its_settings(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Intervals of crossed designs cover the truth; claims hold, are refuted after Holm, or left open."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,12 +9,12 @@ from scipy import stats
 
 from isopix.studies.claims import Contrast, judge
 from isopix.studies.estimates import ErrorSource, Estimate, Noise, crossed_estimate
-from isopix.studies.results import ClaimRecord
+from isopix.studies.results import ClaimRecord, ContrastRecord
 
 
-def contrast(mean: float, error: float = 1.0, **more: object) -> Contrast:
+def contrast(mean: float, error: float = 1.0, **more: Any) -> Contrast:
     estimate = Estimate(mean, (ErrorSource("seeds", error, 1e6),), 5, 1)
-    return Contrast("more", "points", estimate, (mean,) * 5, **more)  # type: ignore[arg-type]
+    return Contrast(ContrastRecord("more", "points", values=(mean,) * 5, **more), estimate)
 
 
 def judged(*claims: list[Contrast]) -> list[ClaimRecord]:
@@ -57,7 +58,7 @@ def test_without_differences_few_studies_refute_anything() -> None:
     draw, refuted = np.random.default_rng(0), 0
     for _ in range(400):
         estimates = [crossed_estimate(draw.normal(size=(5, 4))) for _ in range(10)]
-        contrasts = [Contrast("more", "", each) for each in estimates]
+        contrasts = [Contrast(ContrastRecord("more", ""), each) for each in estimates]
         refuted += judged(contrasts[:6], contrasts[6:])[0].verdict == "does not hold"
     assert refuted <= 0.05 * 400
 
@@ -71,8 +72,8 @@ def test_an_open_contrast_says_what_it_needs() -> None:
     assert needed(contrast(5.0)) == ""
     below = needed(contrast(-2.1), *[contrast(1.0)] * 9)
     assert below == "below zero, but not after Holm's correction (p = 0.36)"
-    assert needed(Contrast("more", "", None, (1.0,))) == "needs 2 seeds or more"
-    assert needed(Contrast("more", "", None)) == "needs networks that are missing"
+    assert needed(Contrast(ContrastRecord("more", "", values=(1.0,)), None)) == "needs 2 seeds or more"
+    assert needed(Contrast(ContrastRecord("more", ""), None)) == "needs networks that are missing"
 
 
 def test_a_record_has_what_was_found() -> None:

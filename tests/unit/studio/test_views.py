@@ -22,7 +22,17 @@ from isopix.studio.views import (
     surprise_tiles,
     tiles_html,
 )
+from tests.tiny_runs import pristine
 from tests.unit.data.refusal import refusal
+
+__all__ = ["pristine"]
+
+
+@pytest.fixture(scope="session")
+def opened(pristine: Path) -> dict[str, OpenedRun]:
+    """The two tiny runs on digits, autoregressive and masked, opened."""
+    runs = open_runs([pristine / "ar", pristine / "bert"], data=None, device="cpu")
+    return {run.name: run for run in runs}
 
 
 def test_neighbors_are_those_of_the_features_of_the_layer(opened: dict[str, OpenedRun]) -> None:
@@ -35,12 +45,6 @@ def test_neighbors_are_those_of_the_features_of_the_layer(opened: dict[str, Open
     assert np.array_equal(tiles[0].pixels, pixels_of(image))
     assert np.array_equal(tiles[1].pixels, best)
     assert tiles[1].caption == f"similarity {float(similarities.max()):.2f}"
-
-
-def test_a_copy_of_a_test_image_finds_it(opened: dict[str, OpenedRun]) -> None:
-    tiles = neighbor_tiles(opened["bert"], opened["bert"].images[5:6], 0)
-    assert np.array_equal(tiles[1].pixels, tiles[0].pixels)
-    assert tiles[1].caption == "similarity 1.00"
 
 
 def test_attention_of_a_causal_model_reaches_earlier_pixels_only(opened: dict[str, OpenedRun]) -> None:

@@ -13,7 +13,7 @@ from isopix.probing import low_data
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
 from isopix.probing.methods import L2_PENALTY, RidgeProbe
-from isopix.probing.probe import fit_probe
+from isopix.probing.probe import evaluate_probe
 from isopix.probing.results import LowDataResult
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.tiny_runs import Copy
@@ -58,7 +58,7 @@ def test_a_probe_is_the_fit_to_the_features_with_its_seed(pristine: Path, read: 
         given = {"method": "ridge", "seed": seed, **read}
         found = isopix.probe(isopix.load(pristine / "ar", **CPU), data=data, **given)
         config = ProbeConfig(**given)
-        assert found.network == fit_probe(splits, RidgeProbe(), config, device=device)
+        assert found.network == evaluate_probe(splits, RidgeProbe(), config, device=device).result
         shuffled.append(found.baselines["shuffled labels"].best.test_accuracy)
     assert shuffled[0] != shuffled[1]
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from isopix.studies.inductive_bias.claims import CLAIMS, evaluate_claims
-from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, NOT_BELOW, accuracy_difference
+from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, NOT_BELOW, difference
 from isopix.studies.inductive_bias.evidence import StudyEvidence
 from tests.unit.studies.inductive_bias.worlds import (
     CELLS,
@@ -127,7 +127,8 @@ def test_test_images_that_are_shared_widen_every_interval() -> None:
         for own in [each.probes["mean"].network.test_accuracies]
     ]
     contrast = World(shared).results()["a"].contrasts[1]
-    estimate = accuracy_difference(StudyEvidence(shared, "mean"), ("conv", "mixer")).estimate
+    evidence = StudyEvidence(shared, "mean")
+    estimate = difference(evidence, ("conv", "mixer"), evidence.accuracy).estimate
     images = {each.name: each.standard_error for each in estimate.sources}["images"]
     assert images == pytest.approx(100 * math.sqrt(2 * 0.25 / 200), rel=0.1)
     assert contrast.verdict == "not decided"

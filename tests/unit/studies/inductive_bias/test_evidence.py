@@ -10,10 +10,9 @@ import pytest
 from scipy import stats
 
 from isopix.studies.inductive_bias import contrasts
-from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, accuracy_regime, difference, range_terms
+from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, accuracy_regime, difference, layer_range, loss
 from isopix.studies.inductive_bias.evidence import (
     StudyEvidence,
-    Term,
     correct_images,
     largest_design,
     pack_correct,
@@ -47,7 +46,8 @@ def test_groups_of_test_images_widen_the_interval() -> None:
     correct = correct_images(own, 0)
     many = replace(own, correct=(pack_correct(correct[copies]),), num_images=400)
     trials = [trial(("conv", "pix2vec", 1), seed, 4.0, many) for seed in range(2)]
-    found = evidence(trials, copies).mean_accuracy(["one"], lambda *given: [Term(1, many)]).estimate
+    made = evidence(trials, copies)
+    found = made.mean(["one"], lambda *given: [made.accuracy_of(many)]).estimate
     error = {each.name: each.standard_error for each in found.sources}["images"]
     assert error == pytest.approx(100 * math.sqrt(0.6 * 0.4 / 99))
 
@@ -60,10 +60,10 @@ def test_pooled_noise_is_that_of_as_many_networks() -> None:
             trials.append(trial(cell, seed, 4 + 0.1 * draw.normal(), probed(layers)))
     made = evidence(trials)
     for networks in (2, 4):
-        noise = made.accuracy_noise(["conv", "mixer", "transformer-1"], networks)
+        noise = made.noise(["conv", "mixer", "transformer-1"], made.layers, networks)
         assert noise.variance == pytest.approx(networks * 2.0**2, rel=0.2)
         assert noise.freedom == 3 * len(CELLS)
-    losses = made.value_noise(["conv", "mixer", "transformer-1"], lambda each: each.loss)
+    losses = made.noise(["conv", "mixer", "transformer-1"], loss)
     assert losses.variance == pytest.approx(2 * 0.1**2, rel=0.3)
 
 
@@ -121,7 +121,7 @@ def test_a_difference_of_single_networks_has_the_noise_of_all() -> None:
     """One kind over four seeds: the error is that of all nine networks' losses, known with 2 x 27 degrees."""
     made = world(lambda a: [0.5] * (a[2] + 1), noise=0.05)
     found = evidence(made.trials)
-    of_all = difference(found, ("mixer", "conv"), lambda each: each.loss, only=("pix2vec", 3)).estimate
+    of_all = difference(found, ("mixer", "conv"), loss, only=("pix2vec", 3)).estimate
     ((name, error, freedom),) = of_all.sources
     variances = [
         np.var([each.loss for each in made.trials if each.architecture == cell], ddof=1)
@@ -135,12 +135,14 @@ def test_a_difference_of_single_networks_has_the_noise_of_all() -> None:
 def test_the_range_of_a_network_is_of_layers_that_other_seeds_choose() -> None:
     first = trial(("mixer", "pix2vec", 1), 0, 4.0, probed([0.2, 0.9]))
     other = trial(("mixer", "pix2vec", 1), 1, 4.0, probed([0.9, 0.2]))
-    assert range_terms(evidence([first, other]), first) == [(1.0, 0), (-1.0, 1)]
+    terms = layer_range(evidence([first, other]), first)
+    assert [(each.weight, each.value) for each in terms] == [(100, 0.2), (-100, 0.9)]
 
 
 BLOCKS = {"conv": 0.5, "mixer": 0.42, "transformer-1": 0.3}
 ENCODINGS = {"pix2vec": 0.0, "fourier": 0.02, "continuous": 0.05}
 SLOPE = -0.08
+WORTH = {"continuous": 1, "pix2vec": -1}
 
 
 def study(noise: float, seed: int = 0, images: int = 0) -> list[Trial]:
@@ -155,17 +157,17 @@ def study(noise: float, seed: int = 0, images: int = 0) -> list[Trial]:
 
 
 def test_without_noise_the_encodings_worth_and_the_slope_are_found_exactly() -> None:
-    found = contrasts.at_fixed_loss(evidence(study(0)), "continuous", "pix2vec").estimate
+    found = contrasts.at_equal_loss(evidence(study(0)), WORTH).estimate
     assert found.mean == pytest.approx(5)
     assert found.half_width() < 1e-6
-    slope = contrasts.slope_on_loss(evidence(study(0))).estimate
+    slope = contrasts.at_equal_loss(evidence(study(0)), {"loss": -1}).estimate
     assert slope.mean == pytest.approx(8)
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     held = []
     for seed in range(300):
-        found = contrasts.at_fixed_loss(evidence(study(0.03, seed)), "fourier", "pix2vec").estimate
+        found = contrasts.at_equal_loss(evidence(study(0.03, seed)), {"fourier": 1, "pix2vec": -1}).estimate
         held.append(abs(found.mean - 2) <= found.half_width())
     assert 0.92 <= np.mean(held) <= 0.98
 
@@ -179,7 +181,7 @@ def test_a_slope_within_one_block_and_encoding_is_scipys() -> None:
     theirs = stats.linregress(
         [each.loss for each in own], [100 * each.probes["mean"].network.test_accuracy for each in own]
     )
-    found = contrasts.slope_on_loss(evidence(trials)).estimate
+    found = contrasts.at_equal_loss(evidence(trials), {"loss": -1}).estimate
     assert found.mean == pytest.approx(-theirs.slope)
     assert found.half_width() == pytest.approx(stats.t.ppf(0.975, 7) * theirs.stderr)
 
@@ -187,7 +189,7 @@ def test_a_slope_within_one_block_and_encoding_is_scipys() -> None:
 def test_test_images_add_their_error_by_the_weight_of_each_network() -> None:
     """Against the bootstrap over the images that all networks share."""
     trials = study(0.01, images=800)
-    found = contrasts.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate
+    found = contrasts.at_equal_loss(evidence(trials), WORTH).estimate
     own, draw = trials[::2], np.random.default_rng(0)
     correct = np.array([correct_images(each.probes["mean"].network, 0) for each in own])
     kinds = [[*(each.block == b for b in BLOCKS), *(each.encoding == e for e in ENCODINGS)] for each in own]
@@ -210,7 +212,7 @@ APART = {"conv": "pix2vec", "mixer": "continuous"}  # blocks that share no encod
 )
 def test_what_is_not_determined_is_unknown(kept: Callable[[Trial], bool]) -> None:
     trials = list(filter(kept, study(0.01)))
-    assert contrasts.at_fixed_loss(evidence(trials), "continuous", "pix2vec").estimate is None
+    assert contrasts.at_equal_loss(evidence(trials), WORTH).estimate is None
     assert contrasts.rank_correlation(evidence(trials[:8]), trials[:8]).estimate is None
 
 

@@ -19,11 +19,12 @@ from isopix.probing.splits import FeatureSplits
 from isopix.recipes.isotropic import CELLS, ENCODINGS
 from isopix.runs.load import load_run
 from isopix.runs.state import read_environment
+from isopix.storage.arrays import read_arrays
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias import measure, trial
 from isopix.studies.inductive_bias.evidence import correct_images
 from isopix.studies.inductive_bias.grid import SCALES, Study, StudyPlan, plan_study
-from isopix.studies.inductive_bias.measure import read_example
+from isopix.studies.inductive_bias.measure import Example
 from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
@@ -109,7 +110,7 @@ def damaged(folder: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "other folder": (in_other_folder, "is not a study, and not empty"),
+    "other folder": (in_other_folder, "is not empty; choose another --out"),
     "damaged": (damaged, "study.json cannot be read: "),
     "unlabeled": (unlabeled, "study needs labels"),
     "no validation": (
@@ -182,7 +183,7 @@ def test_pixels_are_reduced_to_as_many_features_as_each_pool_has(
 def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(make: Make) -> None:
     spec = make("whole", "width=6")
     run_trial(spec, "cpu", 1)
-    found = read_example(spec.example, spec.architecture)
+    found = Example("conv", 1, read_arrays(spec.example))
     loaded = load_run(spec.run(spec.lrs[0]), device=torch.device("cpu"))
     red = loaded.network.state_dict()["backbone.stem.tables.0.weight"].double()
     red = red / red.norm(dim=1, keepdim=True)
@@ -194,7 +195,7 @@ def test_an_example_has_the_encoding_of_red_and_the_biases_of_64_images(make: Ma
     measured = spec.read().metrics["measurements"]
     assert measured["translation_error"] == biases.translation_error
     assert measured["permutation_error"] == biases.permutation_error
-    assert len(found.original) == 6
+    assert len(found.pictures("original")) == 6
 
 
 def test_a_resumed_trial_has_the_same_numbers(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
