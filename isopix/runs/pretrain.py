@@ -21,8 +21,8 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import leave_out_seen, save_hashes, union
 from isopix.runs.load import LoadedRun
 from isopix.runs.start import InitialWeights, with_absolute_paths
-from isopix.runs.state import Origin, RunEnvironment, write_environment
-from isopix.runs.training import RunStatus, TrainingRun
+from isopix.runs.state import Origin, RunEnvironment, RunStatus, write_environment
+from isopix.runs.training import TrainingRun
 from isopix.runs.training_log import RunObserver, evaluator_specs
 from isopix.storage.arrays import npz_bytes, read_tensors, write_tensors
 from isopix.storage.atomic import replace_file, write_json

@@ -22,15 +22,14 @@ from isopix.data.dataset import load_dataset, open_source
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
 from isopix.runs.image_lists import leave_out_seen, load_seen
 from isopix.runs.load import find_checkpoint, saved_recipe
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
 from isopix.runs.shipped import shipped_copy
 from isopix.runs.start import InitialWeights, TrainingStart
-from isopix.runs.state import MODEL, OPTIMIZER, SavedRun
-from isopix.runs.training import RunStatus, TrainingRun
+from isopix.runs.state import MODEL, NUM_CHECKPOINTS, OPTIMIZER, RunStatus, SavedRun
+from isopix.runs.training import TrainingRun
 from isopix.runs.training_log import RunObserver, validation_measurement
 from isopix.storage.atomic import exclusive_lock, is_temporary, read_json, write_json
 from isopix.storage.checkpoint import prune
@@ -152,7 +151,7 @@ def finetune_and_refit(
         if not status.finished:
             return status
         initial = _selected_weights(start, RunFolder(run.selection))
-        recipe = refit_recipe(start.recipe, initial.provenance["selected"]["step"])
+        recipe = _refit_recipe(start.recipe, initial.provenance["selected"]["step"])
         left = {path.name for path in out.iterdir() if is_temporary(path)}  # by a process that was killed
         allowed = {run.selection.name, FOLDER_LOCK, SETTINGS, *left}
         observer = observer_for(recipe)
@@ -172,8 +171,7 @@ def check_selects_step(recipe: Recipe) -> None:
         raise ValueError(f"--refit-on-validation {why}; give one of the two")
 
 
-def refit_recipe(recipe: Recipe, steps: int) -> Recipe:
-    """Return the recipe of the run on train and validation, which has nothing left to select."""
+def _refit_recipe(recipe: Recipe, steps: int) -> Recipe:
     finetune = replace(recipe.finetune or FineTuneConfig(), patience=None)
     data = replace(recipe.data, train_on_validation=True)
     return recipe.updated(data=data, finetune=finetune, steps=steps, probe_every=0)

@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,14 +26,14 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.shipped import check_model_name, find_copy, find_model
+from isopix.runs.shipped import find_copy, find_model
 from isopix.runs.state import State
 from isopix.train.optim import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
 SOURCE = ("source", "data.source")  # how the setting is named
 LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.5)
-FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
+FINETUNE_FIELDS = [each.name for each in fields(FineTuneConfig)]
 # What the meaning of the weights depends on: the network, which codes it predicts, and what it is shown.
 MEANING = ("model.", "objective.kind", "objective.corruption.")
 CODEC = "model.codec"
@@ -88,8 +87,7 @@ def prepare_pretrain(
     """Return how to pre-train a recipe, from scratch or from `weights`, with their codec and recipe."""
     loaded = None
     if weights is not None:
-        check_model_name(source := find_model(Path(weights)))
-        loaded = load_run(source, device=CPU)
+        loaded = load_run(find_model(Path(weights)), device=CPU)
     base = loaded.recipe if loaded and recipe is None else recipe
     if base is None:
         raise ValueError("pretrain needs the name of a recipe (isopix recipe list), or --from RUN")
@@ -170,14 +168,8 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
 
 
 def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    names = {name for path in flatten(to_dict(recipe)) for name in path.split(".")}
-    paths = {
-        path: f"finetune.{path}"
-        for path in changes
-        if path in FINETUNE_FIELDS
-        or (path not in names and "." not in path and get_close_matches(path, FINETUNE_FIELDS))
-    }
-    return override(recipe, {paths.get(path, path): value for path, value in changes.items()})
+    own = {f"finetune.{path}" if path in FINETUNE_FIELDS else path: value for path, value in changes.items()}
+    return override(recipe, own)
 
 
 def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:

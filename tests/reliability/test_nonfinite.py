@@ -13,7 +13,7 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.training import RunStatus
+from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log

@@ -13,6 +13,7 @@ import torch
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.signals import handle_stop_signals
+from isopix.core.text import naming
 from isopix.data.dataset import load_dataset
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
@@ -71,12 +72,9 @@ class TrialSpec(NamedTuple):
     def read(self) -> TrialResult:
         if not self.result.is_file():
             return TrialResult()
-        try:
+        with naming(f"{self.result}, without which the trial is probed again,"):
             values = {name: each for name, each in read_json(self.result).items() if name != "kind"}
             return from_dict(TrialResult, values)
-        except (ValueError, KeyError) as error:
-            reason = f"{self.result} cannot be read: {error}"
-            raise ValueError(f"{reason}; delete it, and the trial is probed again") from None
 
     def write(self, result: TrialResult) -> None:
         write_json(self.result, {"kind": "trial result", **to_dict(result)})
