@@ -188,7 +188,7 @@ def meanings(settings: object) -> dict[str, str]:
     assert dataclasses.is_dataclass(settings), settings
     cls: type = type(settings)
     first = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
-    found = {"kind": first} if isinstance(settings, Part) else {}
+    found: dict[str, str] = {"kind": first} if isinstance(settings, Part) else {}
     for item in dataclasses.fields(settings):
         value = getattr(settings, item.name)
         if dataclasses.is_dataclass(value):
