@@ -57,22 +57,6 @@ def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None
     assert (wide.rows, wide.cols) == (48, 80)
 
 
-@pytest.mark.parametrize(
-    ("words", "path", "value"),
-    [
-        (["lr=1e-3"], "train.optimizer.lr", 0.001),
-        (["data={rows: 16}"], "data.rows", 16),
-        (["data={rows: 16}"], "data.source", "cifar10"),
-        (["block.norm.epsilon=0.5", "block.norm=layer_norm"], "model.block.norm.epsilon", 0.5),
-        (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
-        (["data.holdout=null"], "data.holdout", None),
-    ],
-)
-def test_words_mean_what_they_say(words: list[str], path: str, value: object) -> None:
-    resolved = registry.resolve("igpt.tiny", settings=words)
-    assert {each.path: each.value for each in registry.settings(resolved)}[path] == value
-
-
 def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
     message = r"'model\.codec\.palette_file' of the option is no longer a setting after later overrides"
     with pytest.raises(ValueError, match=message):
