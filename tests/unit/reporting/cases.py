@@ -15,7 +15,7 @@ from isopix.core.config import to_dict
 from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.finetuning.results import ClassificationMetrics, EvaluationResult
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
