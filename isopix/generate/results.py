@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, Literal
 
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.generate.config import Passes, SamplingConfig
 from isopix.storage.result import Result, Unsaved, unsaved
 

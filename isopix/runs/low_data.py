@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 
 from isopix.core.config import to_dict
-from isopix.core.measurement import Measurement
 from isopix.core.overrides import parse, resolve_setting
 from isopix.core.progress import announce, track
 from isopix.data.dataset import DataConfig, ImageDataset
@@ -22,6 +21,7 @@ from isopix.runs.state import read_environment
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from isopix.storage.provenance import settings_hash
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 

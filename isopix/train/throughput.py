@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from isopix.core.device import gpu_uuid
-from isopix.core.memory import peak_memory_so_far
+from isopix.core.device import gpu_uuid, peak_memory_so_far
 from isopix.core.progress import ProgressBar
 from isopix.core.text import format_duration, format_loss, format_rate
 
