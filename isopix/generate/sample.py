@@ -18,7 +18,7 @@ from isopix.core.memory import eval_batch_size, free_memory, report_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
-from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SamplingConfig
 from isopix.model.kv_cache import AttentionCache, KVCache
 from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
 from isopix.model.stems.base import Inputs
