@@ -153,7 +153,7 @@ def loaded(recipe=BERT, scale: float = 0.3) -> LoadedRun:
 
 
 def source(config: ProbeConfig, recipe=BERT, scale: float = 0.3) -> NetworkFeatures:
-    return NetworkFeatures(loaded(recipe, scale).model, config, "fp32", {"recipe": recipe.name})
+    return NetworkFeatures(loaded(recipe, scale).model, "fp32", {"recipe": recipe.name}, config=config)
 
 
 def read(data: ImageDataset, recipe=BERT, **settings) -> FeatureSplits:
