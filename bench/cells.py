@@ -1,7 +1,6 @@
 """Files of `bench/results`: how scripts print them, and the formats of their numbers in tables."""
 
 import json
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,6 @@ def read(name: str) -> Any:
 def threads(found: dict[str, Any]) -> str:
     """Format the number of threads: `1 thread`, `2 threads`."""
     return f"{found['threads']} thread{'s' * (found['threads'] != 1)}"
-
-
-def mean_std(values: list[float]) -> str:
-    """Format the mean and standard deviation: `41.2% ± 0.6%`; the mean alone of a single value."""
-    std = f" ± {statistics.stdev(values):.1%}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.1%}{std}"
 
 
 def format_ratio(ratio: float) -> str:

@@ -3,7 +3,9 @@
 import statistics
 from typing import Any
 
-from cells import mean_std, read
+from cells import read
+
+from isopix.core.text import mean_and_std
 
 NETWORKS = {
     "ar": "transformer, autoregressive",
@@ -69,7 +71,7 @@ def few_labels(seeds: list[dict[str, Any]]) -> list[str]:
     head = "| test accuracy | " + " | ".join(f"{each['labels_per_class']} labels per class" for each in first)
     rows = [f"{head} |", "|---|" + "---|" * len(first)]
     for method in seeds[0]:
-        cells = [mean_std([1 - seed[method][i]["mean"] for seed in seeds]) for i in range(len(first))]
+        cells = [mean_and_std([1 - seed[method][i]["mean"] for seed in seeds]) for i in range(len(first))]
         rows.append(f"| {method} | {' | '.join(cells)} |")
     subsets = len(first[0]["errors"])
     means = f"means of {subsets} random balanced subsets of the training images"
@@ -84,7 +86,7 @@ def accuracy(records: list[dict[str, Any]]) -> str:
     """Format the accuracy of one seed with its interval, or the mean and standard deviation of several."""
     scores = [best(record) for record in records]
     if len(scores) > 1:
-        return mean_std([score["test_accuracy"] for score in scores])
+        return mean_and_std([score["test_accuracy"] for score in scores])
     low, high = scores[0]["interval"]
     return f"{scores[0]['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
 

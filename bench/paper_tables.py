@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from cells import mean_std, read
+from cells import read
 
+from isopix.core.text import mean_and_std
 from isopix.recipes import published as tables
 from isopix.recipes.published import TableRow, Value
 
@@ -34,7 +35,7 @@ def igpt_numbers() -> str:
     rows = [
         ("CIFAR-10, linear probe, best layer", f"{probe} (L)", f"{accuracy(large)} (32×32)"),
         ("&nbsp;&nbsp;BERT", f"{bert_probe}% (L)", f"{accuracy(bert)} (32×32)"),
-        ("CIFAR-10, fine-tuned", f"{finetuned} (L)", f"{mean_std(small['finetuned']['values'])} (16×16)"),
+        ("CIFAR-10, fine-tuned", f"{finetuned} (L)", f"{mean_and_std(small['finetuned']['values'])} (16×16)"),
         *(
             (
                 f"CIFAR-10, {count:,} labels, test error",
@@ -63,7 +64,7 @@ def accuracy(run: dict[str, Any]) -> str:
 def patchformer_numbers() -> str:
     """Return PatchFormer's published accuracies next to those of a small network."""
     run = read("patches-flowers5.json")["runs"]["patchformer"]
-    ours = {"10%": mean_std(run["finetuned"]["values"])}
+    ours = {"10%": mean_and_std(run["finetuned"]["values"])}
     rows = [
         (
             f"{fraction} of the labels",
@@ -85,7 +86,7 @@ def patchformer_numbers() -> str:
 def vit_numbers() -> str:
     """Return the published accuracies of masked patch prediction next to those of a small network."""
     run = read("patches-flowers5.json")["runs"]["vit"]
-    pre, scratch = mean_std(run["finetuned"]["values"]), mean_std(run["scratch"]["values"])
+    pre, scratch = mean_and_std(run["finetuned"]["values"]), mean_and_std(run["scratch"]["values"])
     names = ("masked patch prediction", "from scratch", "supervised pre-training")
     ours = (pre, scratch, "not run")
     rows = [

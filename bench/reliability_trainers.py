@@ -25,7 +25,7 @@ import isopix
 from isopix.__main__ import main as isopix_main
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
-from isopix.runs.checkpoint_writer import CheckpointWriter
+from isopix.runs.state import CheckpointWriter
 from isopix.train.train_step import TrainStep
 
 STEPS, BATCH_SIZE, IMAGES = 24, 8, 72  # 8 batches in an epoch of the training images

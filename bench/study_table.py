@@ -7,8 +7,9 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from cells import RESULTS, mean_std, read
+from cells import RESULTS, read
 
+from isopix.core.text import mean_and_std
 from isopix.studies.inductive_bias.grid import SCALES, Study
 from isopix.studies.inductive_bias.results import STUDY_POOLS, TrialResult
 from isopix.studies.inductive_bias.run import evaluate_trials
@@ -180,7 +181,7 @@ def loss_cell(losses: Sequence[float]) -> str:
 
 
 def accuracy_cell(accuracies: list[float]) -> str:
-    return mean_std(accuracies) if len(accuracies) > 1 else f"{accuracies[0]:.1%}"
+    return mean_and_std(accuracies)
 
 
 def simulation() -> str:

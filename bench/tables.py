@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cells import mean_std, read, threads
+from cells import read, threads
 from data_table import decode, large_data, scale, shipped_models
 from demo_table import demo
 from paper_tables import costs, igpt_numbers, patchformer_numbers, vit_numbers
@@ -27,6 +27,8 @@ from study_table import (
     study_time,
     study_tiny,
 )
+
+from isopix.core.text import mean_and_std
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -103,7 +105,7 @@ def transfer() -> str:
     rows = [f"| test accuracy | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
     for title, probed in PROBES.items():
         values = [
-            mean_std([probed(each)["test_accuracy"] for each in run["probes"]]) for run in runs.values()
+            mean_and_std([probed(each)["test_accuracy"] for each in run["probes"]]) for run in runs.values()
         ]
         rows.append(f"| {title} | {' | '.join(values)} |")
     rows += comparison_rows(runs)
@@ -134,8 +136,8 @@ def transfer_setup(runs: dict[str, Any]) -> str:
 def comparison_rows(runs: dict[str, Any]) -> list[str]:
     """Return the rows of fine-tuning, training from scratch and their paired difference, a column per run."""
     cells: dict[str, Callable[[dict[str, Any]], str]] = {
-        "fine-tuned": lambda run: mean_std(run["finetuned"]["values"]),
-        "from scratch": lambda run: mean_std(run["scratch"]["values"]),
+        "fine-tuned": lambda run: mean_and_std(run["finetuned"]["values"]),
+        "from scratch": lambda run: mean_and_std(run["scratch"]["values"]),
         "paired difference, points (95 % interval)": lambda run: points(run, "half_width"),
     }
     if any(run["comparison"]["difference"]["half_width_new_images"] for run in runs.values()):

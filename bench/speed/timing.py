@@ -1,10 +1,12 @@
 """Times of alternatives: interleaved, so that slowdowns affect all of them, with warm-up and spread."""
 
+import ctypes
 import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -48,6 +50,28 @@ class Times(NamedTuple):
     def to_dict(self) -> dict[str, float | int]:
         """Return the number of repeats, the median and the range, and the seconds of the first call."""
         return {**spread(self.seconds), "first_call": self.first_call}
+
+
+def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
+    """Return the bytes of a call at its peak: of tensors on a GPU, of resident pages on Linux, else None."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        call()
+        torch.cuda.synchronize(device)
+        return int(torch.cuda.max_memory_allocated(device)) - before
+    if not (clear := Path("/proc/self/clear_refs")).exists():
+        return None
+    ctypes.CDLL(None).malloc_trim(0)  # pages of freed memory are not held
+    clear.write_text("5")  # resets the peak (proc_pid_clear_refs(5))
+    held = _status_bytes("VmRSS")
+    call()
+    return _status_bytes("VmHWM") - held
+
+
+def _status_bytes(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
 Sides = Mapping[str, Mapping[str, Work]]  # alternatives, such as eager and compiled, by side and name

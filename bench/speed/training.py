@@ -13,12 +13,11 @@ from cells import PEAK_MEMORY
 from speed import image_gpt, networks
 from speed.benchmark import OWN, TINY, Benchmark, Measured, RecipeSize
 from speed.numerics import TOLERANCES, require_loss
-from speed.timing import Stopwatch, Timed, Times, Work
+from speed.timing import Stopwatch, Timed, Times, Work, peak_memory
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.core.device import Precision, autocast, peak_flops
-from isopix.core.memory import peak_memory
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.model.network import Network

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from cyclopts import App, Parameter
 from rich.protocol import is_renderable
 
-from isopix.cli.console import Json, Plugins, console, load_plugins, say_wrapped, show, show_json
+from isopix.cli.console import Json, Plugins, console, say_wrapped, show, show_json
 from isopix.cli.launch import Devices, SlurmParameters, check_command, launch_ranks, say_stop, submit
+from isopix.core.registry import load_plugin
 from isopix.core.signals import Interrupted, exit_code
 from isopix.core.slurm import IN_JOB
 from isopix.core.verb import Verb, check_job
@@ -45,16 +46,16 @@ def _command(verb: Verb) -> Callable[..., None]:
     @wraps(verb.function)
     def run(*args: Any, json: bool = False, plugin: list[Path] | None = None, **options: Any) -> None:
         check_command(verb.command)
+        for file in plugin or ():
+            load_plugin(file)
         devices = options.pop("devices", None) if verb.parallel else None
         slurm = options.pop("slurm", None) if verb.slurm else None
         if slurm is not None and IN_JOB not in os.environ:
-            load_plugins(plugin)
             out = Path(options.get("out") or args[0])
             check = partial(check_job, lambda: verb.function(*args, **options))
             submit(slurm, out, check, devices=devices, parallel=verb.parallel, json=json)
             return
         launch_ranks(devices, options.get("device", "auto"))
-        load_plugins(plugin)
         try:
             result = verb.function(*args, **options)
         except Interrupted as stopped:

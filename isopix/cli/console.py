@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
@@ -12,7 +12,6 @@ from rich.text import Text
 
 from isopix.cli.output import open_console
 from isopix.core.progress import print_line, show_progress
-from isopix.core.registry import load_plugin
 from isopix.core.table import Table
 from isopix.core.text import printable
 
@@ -33,12 +32,6 @@ Plugins = Annotated[
 
 
 console, error_console = open_console("stdout"), open_console("stderr")
-
-
-def load_plugins(files: Sequence[Path] | None) -> None:
-    """Import the Python files that register parts. Raises ValueError for a file that is not a plugin."""
-    for path in files or ():
-        load_plugin(path)
 
 
 def say(line: str) -> None:

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import IO, Any, Literal, Protocol, cast, runtime_checkable
+from typing import IO, Any, Literal, cast
 
 from rich.console import Console
 
@@ -14,13 +14,6 @@ StreamName = Literal["stdout", "stderr"]
 
 TITLES: dict[StreamName, str] = {"stdout": "standard output", "stderr": "standard error"}
 CLOSED_PIPE = 128 + 13  # exit code of a program that SIGPIPE ends, which Windows has not
-
-
-@runtime_checkable
-class _Stream(Protocol):
-    def write(self, text: str, /) -> int: ...
-    def flush(self) -> None: ...
-    def fileno(self) -> int: ...
 
 
 class Output:
@@ -44,10 +37,9 @@ class Output:
     def flush(self) -> None:
         self._attempt(self._stream().flush)
 
-    def _stream(self) -> "_Stream":
+    def _stream(self) -> Any:
         stream = getattr(sys, self._name)
-        proxied: _Stream = getattr(stream, "rich_proxied_file", stream)  # a live display replaces the stream
-        return proxied
+        return getattr(stream, "rich_proxied_file", stream)  # a live display replaces the stream
 
     def _attempt(self, act: Callable[[], int | None]) -> int:
         try:

@@ -1,9 +1,9 @@
-"""Memory of devices: how much there is, what is free, and what a call takes at its peak."""
+"""Memory of devices: how much there is, what is free, and the peak so far."""
 
 import ctypes
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def total_memory(device: torch.device) -> int:
     """Return the bytes of memory of a device; of a CPU with swap, or the limit of its container (cgroup)."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
-    swap = _stated_bytes("/proc/meminfo", "SwapTotal") or 0
+    swap = _meminfo("SwapTotal") or 0
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + swap
     limits = [total]
     for file in CGROUP_LIMITS:
@@ -40,33 +40,13 @@ def free_memory(device: torch.device) -> int:
     """Return the bytes of free memory of a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    total, available = total_memory(device), _stated_bytes("/proc/meminfo", "MemAvailable")
+    total, available = total_memory(device), _meminfo("MemAvailable")
     return total if available is None else min(available, total)  # macOS has the total memory only
 
 
 def eval_batch_size(positions: int, device: torch.device) -> int:
     """Return a fast number of images of this many positions for forward passes without gradients."""
     return max(1, CPU_POSITIONS // positions) if device.type == "cpu" else DEVICE_BATCH_SIZE
-
-
-def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
-    """Return the bytes of a call at its peak: of tensors on a GPU, of resident pages on Linux, else None."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
-        call()
-        torch.cuda.synchronize(device)
-        return int(torch.cuda.max_memory_allocated(device)) - before
-    if platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).malloc_trim(0)  # pages of freed memory are not held
-    try:
-        Path("/proc/self/clear_refs").write_text("5")  # resets the peak (proc_pid_clear_refs(5))
-    except OSError:
-        return None
-    held = _stated_bytes("/proc/self/status", "VmRSS")
-    call()
-    peak = _stated_bytes("/proc/self/status", "VmHWM")
-    return None if held is None or peak is None else peak - held
 
 
 def peak_memory_so_far(device: torch.device) -> int | None:
@@ -112,9 +92,9 @@ def report_memory(what: str) -> Iterator[None]:
         raise RuntimeError(f"not enough memory for {what}") from error
 
 
-def _stated_bytes(file: str, name: str) -> int | None:
-    with suppress(OSError, ValueError):
-        for line in Path(file).read_text().splitlines():
+def _meminfo(name: str) -> int | None:
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return None

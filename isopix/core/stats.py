@@ -22,8 +22,6 @@ MIN_POINTS = 5  # below which no correlation is reported
 ResampleCounts = Float[Tensor, "R B"]  # how often each resample holds each image
 Values = Float[np.ndarray, " n"]
 GroupLabels = Int[np.ndarray, " n"]  # which group each value is of
-Cells = Float[np.ndarray, "S D"]  # one value for each seed (rows) and label draw (columns)
-ImageCells = Float[np.ndarray, "S D B"]  # one value for each seed, label draw and test image
 
 
 def resample_counts(
@@ -99,51 +97,6 @@ def mean_standard_error(values: Values, groups: GroupLabels | None = None) -> tu
         return None
     variance = float(np.square(residuals).sum()) * count / (count - 1) / len(values) ** 2
     return math.sqrt(variance), count - 1
-
-
-class CrossedMean(NamedTuple):
-    """The mean over a crossed design, and 95 % half-widths that cover one source of variation each, or None.
-
-    For more sources they add in quadrature: in simulations, 94.9 % to 99.6 % of designs are covered.
-    """
-
-    mean: float
-    seeds: float | None
-    draws: float | None
-    images: float | None = None
-
-    @property
-    def half_width(self) -> float | None:
-        """Half the width of the interval over new seeds and draws, for these test images."""
-        return _quadrature(self.seeds, self.draws)
-
-    @property
-    def half_width_new_images(self) -> float | None:
-        """Half the width of the interval over new seeds, draws and test images; None if those are unknown."""
-        return None if self.images is None else _quadrature(self.seeds, self.draws, self.images)
-
-    def as_record(self) -> dict[str, float | None]:
-        widths = {"half_width": self.half_width, "half_width_new_images": self.half_width_new_images}
-        return {**self._asdict(), **widths}
-
-
-def crossed_mean(
-    cells: Cells, images: ImageCells | None = None, groups: GroupLabels | None = None
-) -> CrossedMean:
-    """Return the mean of cells, each a run of one seed with one label draw, the mean of its `images`."""
-    assert cells.size
-    assert images is None or np.allclose(images.mean(2), cells)
-    return CrossedMean(
-        mean=float(cells.mean()),
-        seeds=mean_half_width(cells.mean(1)),
-        draws=mean_half_width(cells.mean(0)),
-        images=None if images is None else mean_half_width(images.mean((0, 1)), groups),
-    )
-
-
-def _quadrature(*half_widths: float | None) -> float | None:
-    known = [each for each in half_widths if each is not None]
-    return math.hypot(*known) if known else None
 
 
 class Correlation(NamedTuple):

@@ -44,17 +44,6 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def short_repr(value: object) -> str:
-    """Return a value as Python writes it, with the type and the shape of tensors instead of their content."""
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is not None and dtype is not None:
-        return f"{str(dtype).removeprefix('torch.')} [{' '.join(map(str, shape))}]"
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = ", ".join(f"{name}={short_repr(getattr(value, name))}" for name in value._fields)
-        return f"{type(value).__name__}({fields})"
-    return repr(value)
-
-
 def count_of(count: int, noun: str) -> str:
     """Return a number with its noun: `1 step`, `1000 steps`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -121,7 +121,6 @@ def decode_steps(
     Positions before `start` are computed once and cached for all samples. `uniform` decides each code. Codes
     outside `hidden`, of each prompt image, are those of the prompt. Precision is the caller's autocast.
     """
-    require(model, "sample")
     network = model.network
     if _rounds_matrices(network.device, sampling):
         network = with_rounded_matrices(network)

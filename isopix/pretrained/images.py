@@ -133,11 +133,8 @@ def select_split(
     requested. A warning counts them, also if all are kept as all are known, or says that they are not known.
     """
     own = is_own(loaded.recipe.data, data)
-    if own or isinstance(data, ImageDataset):
-        images = opened_images(loaded, data, limit if own else None)
-        own = own or images.fingerprint == loaded.state.data
-    else:
-        images = opened_images(loaded, data, holdout=0.0)
+    images = opened_images(loaded, data, limit if own else None, None if own else 0.0)
+    own = own or (isinstance(data, ImageDataset) and images.fingerprint == loaded.state.data)
     chosen = split or ("test" if own or len(images.test) else "train")
     if not (own and chosen == "train"):
         try:
@@ -217,8 +214,6 @@ def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining
 def results_folder(out: Path | None, default: Path | None) -> Path | None:
     """Return a folder that can be written for results; None for a model without a run folder."""
     path = out or default
-    if path is not None and path.is_file():
-        raise ValueError(f"out {path} is a file; results are several files: give a folder")
     if path is not None:
         require_writable(path)
     return path

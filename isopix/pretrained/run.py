@@ -20,8 +20,8 @@ from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run, saved_recipe
 from isopix.runs.results import TrainingResult
-from isopix.runs.shipped import check_model_name, find_model, writable_model
-from isopix.runs.training import RunStatus
+from isopix.runs.shipped import find_model, writable_model
+from isopix.runs.state import RunStatus
 from isopix.storage import hub
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder, reject_huggingface_model
@@ -45,10 +45,7 @@ def load(
     `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
     Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
     """
-    path = find_model(Path(name_or_path))
-    if len(path.parts) == 1:  # others are of the Hub
-        check_model_name(path)
-    folder = hub.resolve_path(path)
+    folder = hub.resolve_path(find_model(Path(name_or_path)))
     reject_huggingface_model(folder, name_or_path)
     loaded = load_run(folder, device=select_device(device))
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
@@ -118,8 +115,10 @@ def run_folder(run: str | os.PathLike[str]) -> RunFolder:
 
 
 def require_writable(path: Path) -> None:
-    """Raise ValueError, before anything is computed, if a file of a run could not be written to a path."""
+    """Raise ValueError, before anything is computed, if results could not be written to a folder."""
     existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        raise ValueError(f"{existing} is a file; results are several files: give a folder")
     if not os.access(existing, os.W_OK):
         raise ValueError(f"{existing} is read-only, and results are saved in {path}; copy the run folder")
 

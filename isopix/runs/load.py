@@ -160,11 +160,11 @@ def find_checkpoint(
     path: Path, groups: Collection[str] | None = None, optional: Collection[str] = ()
 ) -> SavedRun:
     """Return the newest intact checkpoint of a run, or that at a path, and why newer ones are damaged."""
-    if (path / checkpoint.MANIFEST).is_file():
+    newest = newest_checkpoint(path)
+    if newest == path:
         return typed(checkpoint.load_checkpoint(path, groups, optional))
-    latest = checkpoint.load_latest(RunFolder.open(path).checkpoints, groups, typed, optional)
-    if latest.checkpoint is None:
-        raise ValueError(_no_checkpoint(path))
+    latest = checkpoint.load_latest(newest.parent, groups, typed, optional)
+    assert latest.checkpoint is not None, "there is one"
     return typed(latest.checkpoint, latest.damaged)
 
 
@@ -179,12 +179,8 @@ def newest_checkpoint(path: Path) -> Path:
         return path
     last = checkpoint.latest_folder(RunFolder.open(path).checkpoints)
     if last is None:
-        raise ValueError(_no_checkpoint(path))
+        raise ValueError(f"run folder {path} has no checkpoint; start it again with another --out")
     return last
-
-
-def _no_checkpoint(path: Path) -> str:
-    return f"run folder {path} has no checkpoint; start it again with another --out"
 
 
 def training_images(loaded: LoadedRun) -> Split:

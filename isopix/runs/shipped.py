@@ -21,15 +21,27 @@ def shipped_models() -> dict[str, Path]:
 
 
 def find_model(path: Path) -> Path:
-    """Return a path that exists, or else the folder in the package for the name of a model."""
-    return path if path.exists() else shipped_models().get(str(path), path)
+    """Return the folder in the package for the name of a model, and any other path as it is.
+
+    Raises ValueError for a name alone that is a recipe's, or almost that of a model.
+    """
+    name, models = str(path), shipped_models()
+    if path.exists() or len(path.parts) > 1:
+        return path
+    if name in models:
+        return models[name]
+    if name in registry.RECIPES:
+        train = command_line("pretrain", name, "--out", COPIES / name)
+        raise ValueError(f"'{name}' is a recipe, of which no weights come with isopix; to train it: {train}")
+    if hint := did_you_mean(name, models):
+        raise ValueError(f"no run folder or model '{name}'; {hint}models: {', '.join(models)}")
+    return path
 
 
 def writable_model(path: Path) -> Path:
     """Return a path that exists as it is; for the name of a model its copy `runs/NAME`, made if needed."""
     source = find_model(path)
     if source == path:
-        check_model_name(path)
         return path
     copy = COPIES / path
     if not copy.exists():
@@ -52,18 +64,6 @@ def find_copy(path: Path) -> Path:
 def shipped_copy(path: Path) -> Path | None:
     """Return `runs/NAME` for the name of a model that comes with isopix, and None for any other path."""
     return COPIES / path if str(path) in shipped_models() else None
-
-
-def check_model_name(path: Path) -> None:
-    """Raise ValueError for a path that does not exist, if it is almost the name of a model, or a recipe."""
-    name, models = str(path), shipped_models()
-    if path.exists():
-        return
-    if name in registry.RECIPES:
-        train = command_line("pretrain", name, "--out", COPIES / name)
-        raise ValueError(f"'{name}' is a recipe, of which no weights come with isopix; to train it: {train}")
-    if hint := did_you_mean(name, models):
-        raise ValueError(f"no run folder or model '{name}'; {hint}models: {', '.join(models)}")
 
 
 def _copy(source: Path, copy: Path) -> None:

@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -27,14 +27,14 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.shipped import check_model_name, find_copy, find_model
+from isopix.runs.shipped import find_copy, find_model
 from isopix.runs.state import State
 from isopix.train.optim import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
 SOURCE = ("source", "data.source")  # how the setting is named
 LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.5)
-FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
+FINETUNE_FIELDS = [each.name for each in fields(FineTuneConfig)]
 # What the meaning of the weights depends on: the network, which codes it predicts, and what it is shown.
 MEANING = ("model.", "objective.kind", "objective.corruption.")
 CODEC = "model.codec"
@@ -43,38 +43,28 @@ CPU = torch.device("cpu")
 PathLike = str | os.PathLike[str]
 
 
-class InitialWeights(NamedTuple):
-    """A network to start from, with what it has seen, where it is from, and notes for the log."""
-
-    run: LoadedRun
-    provenance: dict[str, Any]
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def untrained(cls, recipe: Recipe, codec: Codec, *notes: str) -> "InitialWeights":
-        """Return initial weights drawn by the seed of the recipe, which have seen no images."""
-        origin = recipe.model.codec.provenance()
-        run = LoadedRun(recipe, recipe.build(codec), State(step=0), seen=torch.zeros(0, dtype=torch.int64))
-        return cls(run, {"codec": origin} if origin else {}, notes)
-
-
 class TrainingStart(NamedTuple):
-    """What to train, and the weights to start from; None: from scratch."""
+    """What to train, the `run` whose network it starts from (None: from scratch), and where that is from."""
 
     recipe: Recipe
-    initial: InitialWeights | None
+    run: LoadedRun | None = None
+    provenance: Mapping[str, Any] = MappingProxyType({})  # for the environment of the run
+    notes: tuple[str, ...] = ()  # for its log
 
-    def again(self) -> InitialWeights | None:
-        """Return a copy of the initial weights, for one of several trainings: each changes its own."""
-        if self.initial is None:
-            return None
-        run = self.initial.run
-        return self.initial._replace(run=replace(run, network=deepcopy(run.network)))
+    def again(self) -> "TrainingStart":
+        """Return a start with its own network, for one of several trainings: each changes it."""
+        return self._replace(run=self.run and replace(self.run, network=deepcopy(self.run.network)))
+
+    def untrained(self, codec: Codec, *notes: str) -> "TrainingStart":
+        """Return a start from weights that are drawn by the seed, and have seen no images."""
+        origin, nothing = self.recipe.model.codec.provenance(), torch.zeros(0, dtype=torch.int64)
+        run = LoadedRun(self.recipe, self.recipe.build(codec), State(step=0), seen=nothing)
+        return TrainingStart(self.recipe, run, {"codec": origin} if origin else {}, notes)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings and the origin of the weights, to compare with those of another time."""
         settings = to_dict(with_absolute_paths(self.recipe))
-        return settings | {"pretrained": self.initial and self.initial.provenance.get("pretrained")}
+        return settings | {"pretrained": self.provenance.get("pretrained")}
 
 
 def prepare_pretrain(
@@ -88,8 +78,7 @@ def prepare_pretrain(
     """Return how to pre-train a recipe, from scratch or from `weights`, with their codec and recipe."""
     loaded = None
     if weights is not None:
-        check_model_name(source := find_model(Path(weights)))
-        loaded = load_run(source, device=CPU)
+        loaded = load_run(find_model(Path(weights)), device=CPU)
     base = loaded.recipe if loaded and recipe is None else recipe
     if base is None:
         raise ValueError("pretrain needs the name of a recipe (isopix recipe list), or --from RUN")
@@ -98,12 +87,12 @@ def prepare_pretrain(
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")
     found = registry.resolve(base, file=file, options=options, settings=settings)
     if weights is None or loaded is None:
-        return TrainingStart(found.recipe, None)
+        return TrainingStart(found.recipe)
     own = _with_codec_of(loaded.recipe, found)
     _check_same_network(MEANING, own, loaded.recipe)
     if recipe is None and "data.source" not in found.origins:
         require_known_source(own.data.source)
-    return TrainingStart(own, initial_weights(weights, own, loaded))
+    return _start(own, weights, loaded)
 
 
 def prepare_finetune(
@@ -138,7 +127,7 @@ def prepare_finetune(
     assert recipe.finetune is not None
     model = PretrainModel(recipe.outline(), recipe.objective)
     FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
-    return TrainingStart(recipe, initial_weights(source, recipe, loaded) if loaded else None)
+    return _start(recipe, source, loaded) if loaded else TrainingStart(recipe)
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
@@ -170,21 +159,14 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
 
 
 def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    names = {name for path in flatten(to_dict(recipe)) for name in path.split(".")}
-    paths = {
-        path: f"finetune.{path}"
-        for path in changes
-        if path in FINETUNE_FIELDS
-        or (path not in names and "." not in path and get_close_matches(path, FINETUNE_FIELDS))
-    }
-    return override(recipe, {paths.get(path, path): value for path, value in changes.items()})
+    own = {f"finetune.{path}" if path in FINETUNE_FIELDS else path: value for path, value in changes.items()}
+    return override(recipe, own)
 
 
-def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:
-    """Return the weights and codec of a run; position embeddings are interpolated for another grid."""
+def _start(recipe: Recipe, source: PathLike, loaded: LoadedRun) -> TrainingStart:
     run = str(find_model(Path(source)).resolve())
     start = replace(loaded, network=_resized(recipe, loaded))
-    return InitialWeights(start, {"pretrained": {"run": run, "step": loaded.step}})
+    return TrainingStart(recipe, start, {"pretrained": {"run": run, "step": loaded.step}})
 
 
 def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> None:

@@ -1,9 +1,12 @@
-"""What a run records of itself, typed once: `State` (state.json), `Environment`, and a whole checkpoint."""
+"""What a run saves of itself: typed records, and checkpoints, which are read and written here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 from torch import Tensor
 
@@ -15,11 +18,14 @@ from isopix.model.heads import ClassHead
 from isopix.model.network import Network
 from isopix.model.pool import pooled_width
 from isopix.recipes.recipe import Recipe
+from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
+from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError, Groups
 from isopix.storage.run_folder import RunFolder
+from isopix.train.parallel import is_sharded, write_shards
 
 MODEL, OPTIMIZER, CLASSIFIER = "model", "optimizer", "classifier"  # groups of tensors
+NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 
 Step = Annotated[int, Range(low=0)]
 
@@ -113,6 +119,16 @@ class RunEnvironment(Environment):
     """What an imported model was trained on."""
 
 
+class RunStatus(NamedTuple):
+    """The state of a run after a training process, and which commands apply to it."""
+
+    run: RunFolder
+    step: int
+    finished: bool
+    can_probe: bool  # there are two classes or more, and validation images
+    can_evaluate: bool  # it classifies, and there are test images
+
+
 def write_environment(run: RunFolder, environment: RunEnvironment) -> None:
     """Write the environment of a run, without what it does not have."""
     values = to_dict(environment).items()
@@ -196,3 +212,58 @@ def _damage(found: Checkpoint, file: str) -> Iterator[None]:
     except Exception as error:  # a part may raise anything for values that it was not made for
         reason = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise DamagedCheckpointError(found.path, f"{file}: {reason}") from None
+
+
+class CheckpointWriter:
+    """Writes one checkpoint at a time, `in_background` from a copy; the next call raises its error."""
+
+    def __init__(self, folder: RunFolder, *, in_background: bool):
+        self.folder, self.in_background = folder, in_background
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
+
+    def save(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
+        """Save a checkpoint once the last is complete, of shards each rank its own; keep two of steps."""
+        self.wait()
+        sharded = {group: members for group, members in tensors.items() if is_sharded(members.values())}
+        if self.folder.saved_at is not None:
+            if sharded:
+                write_shards(sharded)
+        elif sharded:
+            whole = {group: members for group, members in tensors.items() if group not in sharded}
+            self._write(target, whole, records, partial(write_shards, sharded))
+        elif not self.in_background or self.folder.target is not None:
+            self._write(target, tensors, records)
+        else:
+            copied = {
+                group: {name: tensor.detach().to("cpu", copy=True) for name, tensor in members.items()}
+                for group, members in tensors.items()
+            }
+            self._pending = self._executor.submit(self._write, target, copied, records)
+
+    def check(self) -> None:
+        """Raise the error of a checkpoint that could not be written; does not wait."""
+        if self._pending is not None and self._pending.done():
+            self.wait()
+
+    def wait(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def close(self) -> None:
+        self._executor.shutdown()
+
+    def _write(
+        self,
+        target: Path,
+        tensors: Groups,
+        records: Mapping[str, Mapping[str, Any]],
+        write_more: Callable[[Path], None] = lambda folder: None,
+    ) -> None:
+        if not self.folder.path.is_dir():
+            raise RuntimeError(
+                f"run folder {self.folder.path} was moved or deleted; resume it where it is now"
+            )
+        checkpoint.save_checkpoint(target, tensors, records, write_more)
+        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)

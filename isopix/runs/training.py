@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,10 +20,19 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.checkpoint_writer import CheckpointWriter, load_weights, weights_of
 from isopix.runs.image_lists import list_hashes, save_test_images
 from isopix.runs.load import find_checkpoint
-from isopix.runs.state import CLASSIFIER, MODEL, OPTIMIZER, Origin, SavedRun, State, read_environment
+from isopix.runs.state import (
+    CLASSIFIER,
+    MODEL,
+    OPTIMIZER,
+    CheckpointWriter,
+    Origin,
+    RunStatus,
+    SavedRun,
+    State,
+    read_environment,
+)
 from isopix.runs.training_log import (
     RunObserver,
     TrainingLog,
@@ -36,21 +45,11 @@ from isopix.storage import checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
 from isopix.train.evaluator import EvaluationContext, evaluate_split
-from isopix.train.parallel import barrier, own_images, whole_weights
+from isopix.train.parallel import barrier, own_images, shard_like, whole_weights
 from isopix.train.stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
-
-
-class RunStatus(NamedTuple):
-    """The state of a run after a training process, and which commands apply to it."""
-
-    run: RunFolder
-    step: int
-    finished: bool
-    can_probe: bool  # there are two classes or more, and validation images
-    can_evaluate: bool  # it classifies, and there are test images
 
 
 class TrainingRun:
@@ -111,13 +110,9 @@ class TrainingRun:
                 self.log.check_end()
                 self._test(step)
         to_probe = len(self.data.validation) > 0 or self.recipe.data.train_on_validation
-        return RunStatus(
-            self.folder.saved,
-            step,
-            finished,
-            can_probe=len(self.data.classes) > 1 and to_probe,
-            can_evaluate=self.classifies and len(self.data.test) > 0,
-        )
+        can_probe = len(self.data.classes) > 1 and to_probe
+        can_evaluate = self.classifies and len(self.data.test) > 0
+        return RunStatus(self.folder.saved, step, finished, can_probe, can_evaluate)
 
     def _train(self, saved: SavedRun | None) -> int:
         config, data = self.recipe.train, self.data
@@ -144,7 +139,8 @@ class TrainingRun:
                     skipped_batches=state.skipped_batches,
                     accumulate=state.accumulate,
                 )
-            self._measure_baselines(self.trainer.step)
+            if self.recipe.predicts_codes and not self.log.has("baselines"):
+                self._measure_baselines()
             try:
                 self.trainer.start()
                 with stop_requested() as self.request:
@@ -171,11 +167,10 @@ class TrainingRun:
             own=own_images(config.batch_size),
         )
 
-    def _measure_baselines(self, step: int) -> None:
-        if self.recipe.predicts_codes and not self.log.has("baselines"):
-            objective = self.recipe.objective if self.model is None else self.model.objective
-            for record in baseline_records(PretrainModel(self.network, objective), self.recipe, self.data):
-                self.record({**record, "step": step})
+    def _measure_baselines(self) -> None:
+        objective = self.recipe.objective if self.model is None else self.model.objective
+        for record in baseline_records(PretrainModel(self.network, objective), self.recipe, self.data):
+            self.record({**record, "step": self.trainer.step})
 
     def _test(self, step: int) -> None:
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
@@ -184,7 +179,7 @@ class TrainingRun:
         best = step
         if (self.folder.saved.best / checkpoint.MANIFEST).is_file():  # of validation accuracy
             saved = find_checkpoint(self.folder.saved.best, (MODEL, CLASSIFIER))
-            load_weights(self.network, self.model, saved)
+            self._load_weights(saved)
             best = saved.state.step
         batches = list[Mapping[str, Metric]]()
         with whole_weights(self.task.module):
@@ -254,7 +249,7 @@ class TrainingRun:
         self.writer.wait()
         saved = find_checkpoint(self.folder.saved.path)
         step = saved.state.step
-        load_weights(self.network, self.model, saved)
+        self._load_weights(saved)
         self.log.rewind(step)
         early = self.early_stopping
         kept = early.rewind(step, self.log.read()) if early else []
@@ -283,4 +278,16 @@ class TrainingRun:
             "state": to_dict(state),
             "environment": {**self.recipe.train.environment(self.device), **plugin_records()},
         }
-        self.writer.save(folder, {**weights_of(self.network, self.model), **groups}, records)
+        self.writer.save(folder, {**self._weights(), **groups}, records)
+
+    def _weights(self) -> dict[str, Mapping[str, Tensor]]:
+        """Return the weights by group, also those of a class head; sharded ones are sharded."""
+        groups: dict[str, Mapping[str, Tensor]] = {MODEL: self.network.tensors()}
+        if self.model is not None:
+            groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}
+        return groups
+
+    def _load_weights(self, saved: SavedRun) -> None:
+        for group, tensors in self._weights().items():
+            for name, tensor in tensors.items():
+                tensor.copy_(shard_like(saved.tensors[group][name], tensor))

@@ -24,7 +24,6 @@ NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
 NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the other end of a pipe
 LOCK_FILE = "lock"
 POLL_SECONDS = 0.5  # between attempts to get a lock that another process holds
-OWNER = b'{"process": '  # begins the text of a lock that is held, or whose holder was killed
 
 
 def temporary_path(path: Path) -> Path:
@@ -35,7 +34,7 @@ def temporary_path(path: Path) -> Path:
 def temporary_target(path: Path) -> str | None:
     """Return the name for which a process that has ended was writing `path`; None if it still runs."""
     match = TEMPORARY_NAME.fullmatch(path.name)
-    return None if match is None or is_another_process(int(match["pid"])) else match["target"]
+    return None if match is None or _is_another_process(int(match["pid"])) else match["target"]
 
 
 def is_temporary(path: Path) -> bool:
@@ -43,17 +42,15 @@ def is_temporary(path: Path) -> bool:
     return TEMPORARY_NAME.fullmatch(path.name) is not None
 
 
-def is_another_process(pid: int) -> bool:
-    """Return whether it is running and is not this process, whose id an earlier one may have had."""
-    if pid == os.getpid():
-        return False
+def _is_another_process(pid: int) -> bool:
+    """Whether it is running and is not this process, whose id an earlier one may have had."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except PermissionError:  # of another user
         return True
-    return True
+    return pid != os.getpid()
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -110,18 +107,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
     """Return the content of a file. Raises what `open_file` raises."""
-    with open_file(path, os.O_RDONLY | NO_WAIT | (0 if follow_links else NO_FOLLOW)) as file:
+    with open_file(path, os.O_RDONLY | (0 if follow_links else NO_FOLLOW)) as file:
         return file.read()
 
 
 def open_file(path: Path, flags: int) -> io.FileIO:
     """Open a regular file, and no device, pipe or folder, unbuffered, with the flags of `os.open`."""
-    try:
-        descriptor = os.open(path, flags, 0o666)
-    except OSError as error:
-        if error.errno == errno.ELOOP and path.is_symlink():
-            raise ValueError(f"{path} is a symbolic link, which is not followed; put a file there") from None
-        raise
+    descriptor = os.open(path, flags | NO_WAIT, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ValueError(f"{path.name} is not a regular file")
@@ -184,10 +176,6 @@ def exclusive_lock(
             raise ValueError(message) from None
         waiting(f"{message}; waiting for its end")
         lock.acquire(blocking=True, poll_interval=POLL_SECONDS)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ValueError(f"{path} is a symbolic link, which is not followed; delete it") from None
-        raise
     try:
         # Kept open, as the folder may be renamed meanwhile.
         with open(path, "wb", buffering=0, opener=_open_file) as owner:
@@ -199,14 +187,6 @@ def exclusive_lock(
                 owner.truncate(0)
     finally:
         lock.release()
-
-
-def is_lock(path: Path) -> bool:
-    """Return whether a file is a lock, held or not, and not a file of that name of another program."""
-    if path.is_symlink() or not path.is_file():
-        return False
-    with open(path, "rb", opener=_open_file) as file:
-        return file.read(len(OWNER)) in (b"", OWNER)
 
 
 def _open_file(path: str, flags: int) -> int:

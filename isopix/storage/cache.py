@@ -2,9 +2,7 @@
 
 import json
 import os
-import re
 import shutil
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from isopix.core.text import error_line
-from isopix.storage.atomic import exclusive_lock, is_another_process, replace_file, write_json
+from isopix.storage.atomic import exclusive_lock, replace_file, write_json
 from isopix.storage.provenance import hash_bytes, hash_files
 
 MANIFEST_FILE = "manifest.json"
-TEMPORARY_NAME = re.compile(r"\.writing-(?P<host>.+)-(?P<pid>[1-9]\d{0,8})-[a-z0-9_]{8}")
-ABANDONED_AFTER = 86400.0  # seconds
+TEMPORARY = ".writing-"  # how the names of folders begin that are not complete
+UNLOCKED_FOR = 10.0  # seconds, at most, that a new folder has no lock yet
 VERIFIED_FILE = "verified.json"
 UNHASHED = (MANIFEST_FILE, VERIFIED_FILE)
 ALWAYS_HASHED = 256 * 2**20  # bytes of an artifact, which are hashed in a fraction of a second
@@ -36,8 +34,10 @@ def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> 
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target.parent)
     shutil.rmtree(target, ignore_errors=True)
-    prefix = f".writing-{socket.gethostname()}-{os.getpid()}-"
-    with TemporaryDirectory(prefix=prefix, dir=target.parent, ignore_cleanup_errors=True) as temporary:
+    with (
+        TemporaryDirectory(prefix=TEMPORARY, dir=target.parent, ignore_cleanup_errors=True) as temporary,
+        exclusive_lock(Path(temporary), "folder"),
+    ):
         folder = Path(temporary) / target.name
         folder.mkdir()
         _complete(folder, target, write(folder))
@@ -57,24 +57,12 @@ def _complete(folder: Path, target: Path, values: Mapping[str, Any]) -> None:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Delete folders of ended processes of this host, and others not written to for a day."""
-    for folder in parent.glob(".writing-*"):
-        with suppress(OSError):
-            if _has_ended(folder) or _is_old(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _has_ended(folder: Path) -> bool:
-    """Whether the process in a folder's name has ended; one of this id may be another, in a container."""
-    match = TEMPORARY_NAME.fullmatch(folder.name)
-    if match is None or match["host"] != socket.gethostname() or int(match["pid"]) == os.getpid():
-        return False
-    return not is_another_process(int(match["pid"]))
-
-
-def _is_old(folder: Path) -> bool:
-    newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    return time.time() - newest > ABANDONED_AFTER
+    """Delete the folders whose lock no process holds, of this machine or of another."""
+    for folder in parent.glob(f"{TEMPORARY}*"):
+        with suppress(OSError, RuntimeError, ValueError):
+            if time.time() - folder.stat().st_mtime > UNLOCKED_FOR:
+                with exclusive_lock(folder, "folder"):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

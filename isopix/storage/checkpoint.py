@@ -143,17 +143,14 @@ def is_intact(folder: Path) -> bool:
     return True
 
 
-def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
-    """Delete the checkpoints older than the `keep` latest intact ones, and return their paths."""
-    folders = _latest_first(checkpoints)
-    good, deleted = 0, list[Path]()
+def prune(checkpoints: Path, keep: int = 2) -> None:
+    """Delete the checkpoints older than the `keep` latest intact ones."""
+    folders, intact = _latest_first(checkpoints), 0
     for folder in folders if len(folders) > keep else ():
-        if good == keep:
+        if intact == keep:
             shutil.rmtree(folder)
-            deleted.append(folder)
         else:
-            good += is_intact(folder)
-    return deleted
+            intact += is_intact(folder)
 
 
 def recover(checkpoints: Path, name: str = "") -> None:

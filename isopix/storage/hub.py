@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from isopix.core.text import error_line
+
 REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 NOT_FOUND = "RepositoryNotFoundError"  # of huggingface_hub, also the base of its error for gated models
 ALLOW_PATTERNS = ("*.json", "*.safetensors", "README.md")  # no other file is downloaded
@@ -33,7 +35,7 @@ def upload(folder: Path, name: str, *, private: bool) -> str:
         url = hub.create_repo(name, private=private, exist_ok=True)
         hub.upload_folder(repo_id=name, folder_path=folder, commit_message="Upload by isopix")
     except Exception as error:  # connection, login and permission errors of three libraries
-        raise RuntimeError(f"cannot upload '{name}' to the Hub: {_reason(error)}") from error
+        raise RuntimeError(f"cannot upload '{name}' to the Hub: {error_line(error)}") from error
     return str(url)
 
 
@@ -47,13 +49,10 @@ def _download(name: str, kind: str) -> Path:
             return folder
         return Path(download(allow_patterns=[*ALLOW_PATTERNS, PICKLE_PATTERN]))
     except Exception as error:
-        if any(base.__name__ == NOT_FOUND for base in type(error).__mro__):
-            raise ValueError(
-                f"'{name}' is neither a {kind} nor a model on the Hub; a private one needs hf auth login"
-            ) from None
-        raise RuntimeError(
-            f"'{name}' is neither a {kind} nor a model that the Hub can provide ({_reason(error)}); "
-            f"check the path, or the model's name, your access and the network"
+        wrong_name = any(base.__name__ == NOT_FOUND for base in type(error).__mro__)
+        raise (ValueError if wrong_name else RuntimeError)(
+            f"'{name}' is neither a {kind} nor a model that the Hub provides ({error_line(error)}); "
+            "check the path, or the model's name, your access (hf auth login) and the network"
         ) from error
 
 
@@ -63,8 +62,3 @@ def _huggingface_hub(name: str) -> Any:
     except ImportError:
         raise RuntimeError(f"'{name}': the Hub requires pip install 'isopix[hf]'") from None
     return huggingface_hub
-
-
-def _reason(error: Any) -> str:
-    first = str(error).splitlines()[0] if str(error) else ""
-    return f"{type(error).__name__}: {first}".rstrip(": ")

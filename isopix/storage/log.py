@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from isopix.storage.atomic import NO_FOLLOW, NO_WAIT, fsync_folder, open_file, read_regular, report_disk_full
+from isopix.storage.atomic import NO_FOLLOW, fsync_folder, open_file, read_regular, report_disk_full
 
 Step = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -26,7 +26,7 @@ class RunLog:
 
     def __init__(self, path: Path):
         self.path = path
-        self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_FOLLOW | NO_WAIT)
+        self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_FOLLOW)
         fsync_folder(path.parent)
         self._truncate(_read(path).rfind(b"\n") + 1)
 
@@ -84,12 +84,8 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
-        record: dict[str, Any] = json.loads(line, parse_constant=_refuse)
+        record: dict[str, Any] = json.loads(line, parse_constant=int)  # of NaN: ValueError
         _Record.model_validate(record)
     except (ValueError, RecursionError):
         return None
     return record
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a finite number")

@@ -101,34 +101,26 @@ def in_processes(function: Function[T], slots: Sequence[Slot], modules: Sequence
 
     A job so costs no imports, and copies no thread or lock of this process.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(modules))
+    multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
 
     def submit(spec: T, slot: int) -> Job:
-        process = context.Process(target=function, args=(spec, *slots[slot]))
-        process.start()
-        return ProcessJob(process)
+        job = ProcessJob(target=function, args=(spec, *slots[slot]))
+        job.start()
+        return job
 
     return submit
 
 
-class ProcessJob:
-    def __init__(self, process: ForkServerProcess):
-        self.process = process
+class ProcessJob(ForkServerProcess):
+    stop = ForkServerProcess.terminate
 
     def poll(self) -> str | None:
-        code = self.process.exitcode
+        code = self.exitcode
         if code is None or code == 0:
             return None if code is None else ""
         if code == -signal.SIGKILL:
             return "killed by SIGKILL, possibly out of memory"
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-    def stop(self) -> None:
-        self.process.terminate()
-
-    def kill(self) -> None:
-        self.process.kill()
 
 
 def in_slurm(
@@ -213,5 +205,4 @@ class SlurmJob:
         self.patience = 0.0  # it may have no result
         self.job.cancel(check=False)
 
-    def kill(self) -> None:
-        self.stop()
+    kill = stop

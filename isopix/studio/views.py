@@ -152,7 +152,7 @@ def surprise_tiles(run: OpenedRun, image: Images) -> tuple[list[Tile], list[tupl
     run.loaded.require_decoder("surprise")
     config, given = ScoreConfig(num_masks=NUM_MASKS), image.to(run.model.network.device)
     with inference(run.model, "fp32"):
-        scores = score_images(run.loaded.model, run.loaded.recipe.model.head, given, config)
+        scores = score_images(run.loaded.model, given, config)
         maps = surprise_maps(run.model.network.codec, code_nats(run.loaded.model, given, config)).numpy()
     highest = float(np.nanmax(maps, initial=0.0))
     drawn = overlay_maps(image, maps, highest or 1.0)[0, ..., :3]

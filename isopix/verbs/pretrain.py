@@ -131,4 +131,4 @@ def same_command() -> str:
 
 
 if TYPE_CHECKING:
-    from isopix.runs.training import RunStatus
+    from isopix.runs.state import RunStatus

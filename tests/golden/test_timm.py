@@ -10,8 +10,8 @@ from torch import Tensor, nn
 import isopix
 from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.timm import read_timm
-from tests.finetuned import load_finetuned
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
+from tests.trained import load_finetuned
 
 WIDTH, CLASSES = 24, 4
 NAMES = {

@@ -18,8 +18,8 @@ from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.vit_read import read_huggingface_vit
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
-from tests.finetuned import load_finetuned
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
+from tests.trained import load_finetuned
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
 modeling_vit_mae = pytest.importorskip("transformers.models.vit_mae.modeling_vit_mae")

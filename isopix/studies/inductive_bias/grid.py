@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from isopix.core.config import from_dict
+from isopix.core.text import naming
 from isopix.data.dataset import load_dataset
 from isopix.probing.base import ProbeMethod
 from isopix.probing.methods import LbfgsProbe, RidgeProbe
@@ -23,6 +24,7 @@ from isopix.runs.start import with_absolute_paths
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance
+from isopix.storage.run_folder import require_new
 from isopix.studies.inductive_bias.measure import Example
 from isopix.studies.inductive_bias.results import Architecture, TrialResult
 from isopix.studies.inductive_bias.trial import TrialSpec, network_name, trial_name
@@ -123,8 +125,8 @@ class Study:
         """Return the study of a plan, new or extended by its architectures and seeds; nothing is written."""
         if (path / FILE).is_file():
             planned = cls.open(path).plan.merged(planned)
-        elif path.exists() and (not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())):
-            raise ValueError(f"{path} is not a study, and not empty; choose another --out")
+        else:
+            require_new(path, [LOCK_FILE])
         study = cls(path, planned)
         _ = study.specs  # invalid settings are refused before anything is written
         return study
@@ -145,12 +147,10 @@ class Study:
     def open(cls, path: Path) -> "Study":
         if not (path / FILE).is_file():
             raise ValueError(f"{path} is not a study; isopix study makes one")
-        try:
-            values = read_json(path / FILE)
+        values = read_json(path / FILE)
+        with naming(str(path / FILE)):
             own = {name: values[name] for name in StudyPlan.__dataclass_fields__ if name in values}
             return cls(path, from_dict(StudyPlan, own))
-        except ValueError as error:
-            raise ValueError(f"{path / FILE} cannot be read: {error}") from None
 
     @classmethod
     def scale_in(cls, path: Path) -> str:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from statistics import mean, stdev
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
 
 from isopix.core.choices import Pool
 from isopix.core.table import Table
@@ -14,7 +16,9 @@ from isopix.runs.results import LRTrial
 from isopix.storage.result import Result
 from isopix.studies.results import ClaimRecord, ContrastRecord
 
+T = TypeVar("T")
 Architecture = tuple[str, str, int]  # block, encoding, depth
+PerImage = Annotated[tuple[T, ...], Field(exclude=True)]  # in the file of a trial, not in the study's record
 
 MISSING = "–"
 POOL_DESCRIPTIONS: dict[Pool, str] = {
@@ -39,7 +43,7 @@ class ProbedLayers:
     test_accuracies: tuple[float, ...]
     validation_accuracies: tuple[float, ...]  # everything is chosen by these alone
     best_layer: int
-    correct: tuple[str, ...] = ()
+    correct: PerImage[str] = field(default=(), compare=False)
     num_images: int = 0
 
     @property
@@ -67,12 +71,6 @@ class PoolProbes:
         found = {"untrained": self.untrained, "raw pixels, PCA": self.pixel_components}
         known = {name: probed for name, probed in found.items() if probed is not None}
         return known if self.pixel_components else {**known, "raw pixels": self.raw_pixels}
-
-    def summary(self) -> "PoolProbes":
-        """Return the probes without what is known of single test images."""
-        probed = {name: each for name, each in vars(self).items() if isinstance(each, ProbedLayers)}
-        plain: dict[str, Any] = {name: replace(each, correct=()) for name, each in probed.items()}
-        return replace(self, **plain)
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,8 @@ class TrialResult:
     trial: Trial | None = None  # the losses and accuracies of a finished trial
     metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
     environment: dict[str, Any] = field(default_factory=dict)  # versions, device and fingerprint of the data
-    test_groups: tuple[int, ...] = ()  # of the test images that were probed; empty if each is its own
+    test_groups: PerImage[int] = field(default=(), compare=False)
+    """The groups of the test images that were probed; empty if each is its own."""
 
     @property
     def seconds(self) -> float:
@@ -128,13 +127,6 @@ class TrialResult:
         assert self.trial is not None, "the trial is done"
         unigram = self.metrics["loss_measurement"]["baselines"]
         return replace(self.trial, measurements={**self.metrics["measurements"], **unigram})
-
-    def summary(self) -> "TrialResult":
-        """Return the result without what is known of single test images."""
-        if self.trial is None:
-            return self
-        probes = {pool: each.summary() for pool, each in self.trial.probes.items()}
-        return replace(self, trial=replace(self.trial, probes=probes), test_groups=())
 
 
 class StudyResult(Result):
@@ -188,8 +180,19 @@ def _claims_table(pool: Pool, claims: Sequence[ClaimRecord]) -> Table:
     rows = list[tuple[str, ...]]()
     for claim in claims:
         rows.append((claim.letter, claim.claim, "", "", claim.verdict))
-        rows += [("", each.text, _number(each), _interval(each), _note(each)) for each in claim.contrasts]
+        rows += map(_contrast_row, claim.contrasts)
     return Table(caption, ["claim", "contrast", "mean", "95 % interval", "verdict"], rows)
+
+
+def _contrast_row(contrast: ContrastRecord) -> tuple[str, ...]:
+    mean, interval = MISSING, "not run"
+    if contrast.mean is not None:
+        mean, interval = f"{_signed(contrast.mean)} {contrast.unit}".strip(), "one seed"
+    if contrast.interval is not None:
+        interval = " to ".join(map(_signed, contrast.interval))
+    hindrance = contrast.regime or contrast.needed
+    verdict = f"{contrast.verdict}: {hindrance}" if hindrance else contrast.verdict
+    return "", contrast.text, mean, interval, verdict if contrast.counted else "not part of the verdict"
 
 
 def _network_row(trials: Sequence[TrialResult]) -> list[str]:
@@ -223,22 +226,5 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return f"{mean(values):.{digits}f}{std}"
 
 
-def _number(contrast: ContrastRecord) -> str:
-    return MISSING if contrast.mean is None else f"{_signed(contrast.mean)} {contrast.unit}".strip()
-
-
-def _interval(contrast: ContrastRecord) -> str:
-    if contrast.interval is None:
-        return "not run" if contrast.mean is None else "one seed"
-    return " to ".join(map(_signed, contrast.interval))
-
-
 def _signed(value: float) -> str:
     return f"{value:+.3g}".replace("-", "−")
-
-
-def _note(contrast: ContrastRecord) -> str:
-    if not contrast.counted:
-        return "not part of the verdict"
-    hindrance = contrast.regime or contrast.needed
-    return f"{contrast.verdict}: {hindrance}" if hindrance else contrast.verdict

@@ -47,8 +47,7 @@ def run_study(
             run_all(specs, submit, size, ended=job_ended, stop=lambda: request.signal is not None)
     if request.signal is not None:
         text = f"stopped and saved: {folder}; the same command resumes"
-        trials = {name: each.summary() for name, each in study.results().items()}
-        raise Interrupted(text, StudyResult(facts={}, claims={}, trials=trials, warnings=(text,)))
+        raise Interrupted(text, StudyResult(facts={}, claims={}, trials=study.results(), warnings=(text,)))
     return study
 
 
@@ -71,11 +70,8 @@ def write_up(study: Study) -> StudyResult:
     done = {name: result for name, result in results.items() if result.status == "done"}
     _check_same_images(done)
     claims = evaluate_trials(list(done.values()), SCALES[study.plan.scale].effects)
-    result = StudyResult(
-        facts=_facts(study, list(done.values())),
-        claims=claims,
-        trials={name: each.summary() for name, each in results.items()},
-    ).saved(study.path / "report.html")
+    facts = _facts(study, list(done.values()))
+    result = StudyResult(facts=facts, claims=claims, trials=results).saved(study.path / "report.html")
     write_page(
         study.path / "report.html",
         result,

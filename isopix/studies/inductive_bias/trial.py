@@ -13,6 +13,7 @@ import torch
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.signals import handle_stop_signals
+from isopix.core.text import naming
 from isopix.data.dataset import load_dataset
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
@@ -21,6 +22,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.results import LRTrial
+from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.atomic import exclusive_lock, read_json, write_json
 from isopix.storage.log import read_log
@@ -71,12 +73,9 @@ class TrialSpec(NamedTuple):
     def read(self) -> TrialResult:
         if not self.result.is_file():
             return TrialResult()
-        try:
+        with naming(f"{self.result}, without which the trial is probed again,"):
             values = {name: each for name, each in read_json(self.result).items() if name != "kind"}
             return from_dict(TrialResult, values)
-        except (ValueError, KeyError) as error:
-            reason = f"{self.result} cannot be read: {error}"
-            raise ValueError(f"{reason}; delete it, and the trial is probed again") from None
 
     def write(self, result: TrialResult) -> None:
         write_json(self.result, {"kind": "trial result", **to_dict(result)})
@@ -115,12 +114,12 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
 
 def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
     """Train at the largest learning rate that does not diverge; None if asked to stop."""
-    recipe, observer = trial_recipe(spec.recipe), RunObserver(stop=_orphaned)
+    start, observer = TrainingStart(trial_recipe(spec.recipe)), RunObserver(stop=_orphaned)
     for lr in spec.lrs:
         before = spec.read()
         if lr in [each.lr for each in before.lr_trials if each.status != "completed"]:
             continue
-        found = train_at_lr(recipe, lr, spec.run(lr), device=device, observer=observer)
+        found = train_at_lr(start, lr, spec.run(lr), device=device, observer=observer)
         if found is None:
             return None
         others = tuple(each for each in before.lr_trials if each.lr != lr)

@@ -49,6 +49,8 @@ def test_a_file_outside_the_package_registers_its_parts_once(tmp_path: Path) -> 
     path.write_text(path.read_text() + "# changed")
     with pytest.raises(ValueError, match="has changed since it was loaded"):
         load_plugin(path)
+    with pytest.raises(ValueError, match=r"nowhere\.py is not a file"):
+        load_plugin(tmp_path / "nowhere.py")
 
 
 def test_what_a_run_needs_is_named_where_it_is_not_loaded(tmp_path: Path) -> None:

@@ -67,16 +67,16 @@ def save_to_disk(folder: Path, *shards: pa.Table) -> Path:
     return folder
 
 
-def write_tar(path: Path, members: Iterable[Member], format: int = tarfile.USTAR_FORMAT) -> Path:
+def write_tar(path: Path, members: Iterable[Member]) -> Path:
     """Write an archive of files, and of links and folders, which are given as they are."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(tar_bytes(members, format))
+    path.write_bytes(tar_bytes(members))
     return path
 
 
-def tar_bytes(members: Iterable[Member], format: int = tarfile.USTAR_FORMAT) -> bytes:
+def tar_bytes(members: Iterable[Member]) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=format) as archive:
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for member in members:
             if isinstance(member, tarfile.TarInfo):
                 archive.addfile(member)

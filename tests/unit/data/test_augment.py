@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -23,6 +22,7 @@ from isopix.data.augment import (
 )
 from isopix.data.splits import Split
 from isopix.data.store import FileImages
+from tests.peak_memory import LargestTensor
 from tests.unit.data.pictures import noise, smooth, whole
 
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)
@@ -62,13 +62,17 @@ def test_a_crop_is_flipped_with_the_chance_that_is_given_and_is_the_same_crop() 
     assert float(flipped.float().mean()) == pytest.approx(0.5, abs=0.1)
 
 
-def test_shorter_sides_are_drawn_from_the_range_of_the_paper() -> None:
-    ramp = np.broadcast_to(np.arange(200, dtype=np.uint8)[None, :, None], (200, 200, 3))
+def test_crops_have_the_scale_of_the_paper_and_reach_every_place() -> None:
+    across = np.broadcast_to(np.arange(200, dtype=np.uint8), (200, 200))
+    ramp = np.stack([across, across.T, across], axis=2)  # red rises by 1 a pixel, green downwards
     split = Split(torch.zeros(500, 3, 10, 10, dtype=torch.uint8), None, whole(*([ramp] * 500)))
     images = ScaleCrop().sample(split, torch.arange(500), generator(0, "augment")).float()
-    boxes = (images[:, 0, 0, -1] - images[:, 0, 0, 0]) * 10 / 9  # the ramp rises by 1 a pixel
-    assert boxes.min() == pytest.approx(200 * 224 / 384, abs=2)
-    assert boxes.max() == pytest.approx(200 * 224 / 256, abs=2)
+    for first, last in ((images[:, 0, 0, 0], images[:, 0, 0, -1]), (images[:, 1, 0, 0], images[:, 1, -1, 0])):
+        boxes = (last - first) * 10 / 9
+        assert boxes.min() == pytest.approx(200 * 224 / 384, abs=2)
+        assert boxes.max() == pytest.approx(200 * 224 / 256, abs=2)
+        assert (first - boxes / 20).min() == pytest.approx(0, abs=2)
+        assert (last + boxes / 20).max() == pytest.approx(200, abs=2)
 
 
 @pytest.mark.parametrize("augmentation", [NoAugmentation(), PadCropFlip(), ScaleCrop(), ScaleCrop(flip=0.5)])
@@ -86,20 +90,6 @@ def test_the_tightest_crop_still_averages_two_pixels_into_one() -> None:
 
 Average = Callable[[FileImages, CropBoxes, int, int], Images]
 AVERAGES = pytest.mark.parametrize("average", [average_each, average_together])
-
-
-class _LargestFloats(TorchDispatchMode):
-    """Notes the most floating-point numbers in one result of an operation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor) and result.is_floating_point():
-            self.count = max(self.count, result.numel())
-        return result
 
 
 @AVERAGES
@@ -124,25 +114,14 @@ def test_a_box_of_whole_cells_is_their_exact_mean(average: Average, left: int) -
     assert np.abs(found - cells.transpose(2, 0, 1)).max() <= 0.5 + 1e-3
 
 
-def test_boxes_have_the_scale_of_the_paper_and_reach_every_place() -> None:
-    wide = whole(*([noise(100, 150)] * 2000))
-    sides = torch.randint(256, 385, (2000,), generator=generator(0, "sides"))
-    boxes = random_boxes(wide, 32, 32, scale=224 / sides, generator=generator(0, "boxes"))
-    assert torch.allclose(boxes.height, 100 * 224 / sides)
-    assert torch.equal(boxes.height, boxes.width)
-    right, bottom = boxes.left + boxes.width, boxes.top + boxes.height
-    assert (boxes.left.min(), right.max()) == pytest.approx((0, 150), abs=1)
-    assert (boxes.top.min(), bottom.max()) == pytest.approx((0, 100), abs=1)
-
-
 @AVERAGES
 def test_long_images_cost_no_more_than_square_ones(average: Average) -> None:
     full = whole(smooth(110, 3000), smooth(3000, 110))
     for step in range(8):
         boxes = random_boxes(full, 32, 32, scale=torch.full((2,), 0.7), generator=generator(0, "boxes", step))
-        with _LargestFloats() as largest:
+        with LargestTensor() as largest:
             average(full, boxes, 32, 32)
-        assert largest.count <= 2 * 3 * 80 * 80
+        assert largest.elements <= 2 * 3 * 80 * 80
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(32, 32), (7, 11), (1, 1), (60, 50), (200, 3)])

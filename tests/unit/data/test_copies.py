@@ -51,6 +51,7 @@ def test_a_limit_and_training_on_validation_change_no_other_image(tmp_path: Path
     path = archive(tmp_path, train=[*range(10)], validation=[0, 10, 11], test=[1, 11, 12, 13, 14])
     assert members(load(path, train_on_validation=True).train) == [*range(12)]
     assert members(load(path, train_on_validation=True).test) == [12, 13, 14]
+    assert len(load(path, train_on_validation=True, limit=2).train) == 4
     limited = load(path, limit=2)
     assert set(members(limited.test)) < {12, 13, 14}
     assert limited.left_out == {"validation": 1, "test": 2}
@@ -63,6 +64,7 @@ def test_a_drawn_split_has_no_image_of_an_own_one(tmp_path: Path) -> None:
     parts = [members(each) for each in (data.train, data.validation, data.test)]
     assert parts[2] == [20, 21]
     assert sorted(set(parts[0] + parts[1])) == [*range(20)]
+    assert parts[1]
     assert not set(parts[0]) & set(parts[1])
 
 

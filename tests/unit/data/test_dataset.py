@@ -1,7 +1,6 @@
 """From settings to splits: held-out images, limits, few labels, unreadable files, names and known sources."""
 
 import csv
-import shutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -31,14 +30,6 @@ def _pixels(*splits: torch.Tensor) -> list[bytes]:
     return sorted(image.numpy().tobytes() for images in splits for image in images)
 
 
-def _own_splits(folder: Path, draw: Draw, *splits: str) -> Path:
-    """40 images of two classes in each split, all different."""
-    for i, split in enumerate(splits):
-        for j in range(40):
-            draw(folder / split / ("cat", "dog")[j % 2] / f"{j:02}.png", seed=1000 * i + j)
-    return folder
-
-
 def test_impossible_settings_are_rejected_in_one_line() -> None:
     changes = {"rows": 4, "augment.kind": "pad_crop_flip"}
     assert "pad 4 does not fit images of 4x32; allowed: below 4" in refusal(override, DataConfig(), changes)
@@ -52,28 +43,6 @@ def test_splits_of_one_source_are_disjoint_and_complete(classes: Path) -> None:
     assert min(_sizes(images)) > 0
     assert len({*_pixels(images.train.images, images.validation.images, images.test.images)}) == 40
     assert _sizes(load(classes, holdout=0.0)) == (40, 0, 0)
-
-
-def test_own_splits_are_used_and_only_a_missing_one_is_held_out(tmp_path: Path, draw: Draw) -> None:
-    path = _own_splits(tmp_path / "set", draw, "train", "val", "test")
-    draw(path / "test" / "cat" / "more.png", seed=5000)
-    assert _sizes(load(path)) == (40, 40, 41)
-    shutil.rmtree(path / "val")
-    train, validation, test = _sizes(load(path))
-    assert (train + validation, test) == (40, 41)
-    assert 0 < validation < 10
-
-
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("limit", [None, 3])
-def test_training_on_validation_joins_what_both_splits_held(
-    tmp_path: Path, draw: Draw, own: bool, limit: int | None
-) -> None:
-    path = _own_splits(tmp_path / "set", draw, *(("train", "val") if own else ("train",)))
-    before, after = load(path, limit=limit), load(path, limit=limit, train_on_validation=True)
-    assert _pixels(after.train.images) == _pixels(before.train.images, before.validation.images)
-    assert (len(after.validation), limit and len(after.train)) == (0, limit and 6)
-    assert torch.equal(before.test.images, after.test.images)
 
 
 def test_the_fingerprint_follows_content_preprocessing_and_membership(classes: Path, draw: Draw) -> None:
@@ -124,8 +93,7 @@ def test_up_to_one_per_cent_of_bad_files_are_skipped_and_listed(photos: Path, tm
     bad.write_bytes(b"")
     images = load(photos, listed)
     assert sum(_sizes(images)) == 99
-    assert [(each.path, each.reason) for each in images.bad_files] == [(str(bad), "empty file")]
-    assert images.bad_files_csv == listed
+    assert (images.notes, images.bad_files_csv) == ((f"skipped {bad}: empty file",), listed)
     with listed.open(newline="") as file:
         assert list(csv.reader(file)) == [["path", "reason"], [str(bad), "empty file"]]
     for split in (images.train, images.validation.concat(images.test)):

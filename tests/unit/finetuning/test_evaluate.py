@@ -19,11 +19,9 @@ from isopix.finetuning.evaluate import (
     predict_logits,
 )
 from isopix.probing.features import draw_masks
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.start import prepare_finetune
-from isopix.runs.training_log import RunObserver
 from isopix.storage import log
-from tests.finetuned import load_finetuned
+from tests.trained import load_finetuned, train
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "batch_size=16", "steps=60", "evaluate_every=20", "data.augment=none"]
@@ -37,7 +35,7 @@ LOGITS[:, torch.arange(400), LABELS] += 1.0
 
 def finetuned(folder: Path, name: str, *words: str) -> Path:
     recipe = prepare_finetune(name, settings=[*WORDS, *words]).recipe
-    train_recipe(recipe, folder, device=CPU, observer=RunObserver())
+    train(recipe, folder)
     return folder
 
 

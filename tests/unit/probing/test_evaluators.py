@@ -15,11 +15,11 @@ from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
+from tests.trained import train
 from tests.unit.probing.cases import run as run_probe
 
 CPU = torch.device("cpu")
@@ -32,7 +32,7 @@ RECIPE, ALONE = (registry.resolve("igpt.digits_bert", settings=each).recipe for 
 
 
 def run(recipe: Recipe, out: Path) -> RunFolder:
-    train_recipe(recipe, out, device=CPU, observer=RunObserver())
+    train(recipe, out)
     return RunFolder(out)
 
 
@@ -83,7 +83,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
     probed: RunFolder, tmp_path: Path, stop: int
 ) -> None:
     asked = iter([False] * (stop - 1) + [True])
-    train_recipe(RECIPE, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
+    train(RECIPE, tmp_path / "run", observer=RunObserver(stop=lambda: next(asked)))
     folder = RunFolder(tmp_path / "run")
     stray = folder.history / "step-00000099.json"
     stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
@@ -113,5 +113,5 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
     recipe = registry.resolve("igpt.digits", settings=[*PROBED, change]).recipe
     with pytest.raises(ValueError, match="probe_every needs two or more validation images"):
-        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+        train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -73,14 +73,6 @@ def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
     assert estimated - gradient == pytest.approx(real, rel=0.02)
 
 
-def test_a_patchformer_needs_most_memory_for_its_stem() -> None:
-    """One real float32 image saves 588 MiB, including what is derived from the weights alone."""
-    whole = recipe_memory(resolved("patchformer.base", "precision=fp32"))
-    bare = recipe_memory(resolved("patchformer.base", "precision=fp32", "stem=patch_embed"))
-    assert (whole.copy_bytes + whole.activation_bytes) / 2**20 == pytest.approx(588, rel=0.03)
-    assert bare.activation_bytes < 0.3 * whole.activation_bytes
-
-
 def test_flops_count_blocks_and_the_head_at_positions_in_the_loss() -> None:
     """Width 64, 4 blocks, 8x8: matrices take 24 D^2 per position, attention 4 D per attended position."""
     blocks = 4 * 64 * (24 * 64**2 + 4 * 64 * 64)
@@ -215,17 +207,9 @@ def test_plans_are_the_strategies_with_the_fewest_chunks_that_fit() -> None:
     assert many.startswith("torchrun --nnodes=2 --nproc-per-node=6 ")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("64H100", "devices '64H100'; allowed: a number of at least 1, x, and a device whose bf16 peak"),
-        ("6xH100", "not a multiple of 6 processes; allowed numbers of devices: 1, 2, 4, 8, 16"),
-    ],
-)
-def test_what_is_no_plan_is_refused_with_what_is_allowed(text: str, expected: str) -> None:
-    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
-        parallel_plans(registry.find("igpt.tiny"), text, [])
-    assert expected in str(caught.value)
+def test_devices_that_cannot_divide_the_batch_are_refused_with_the_numbers_that_can() -> None:
+    with pytest.raises(ValueError, match=r"of 6 processes; allowed numbers of devices: 1, 2, 4, 8, 16\Z"):
+        parallel_plans(registry.find("igpt.tiny"), "6xH100", [])
 
 
 def test_a_plan_is_that_of_the_recipe_with_its_settings(tmp_path: Path) -> None:

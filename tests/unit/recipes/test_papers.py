@@ -128,7 +128,7 @@ WHOLE = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["class_token=true", "objective.causal=true"], "class_token needs a network that is not causal"),
+        (["accumulate=3"], "train: batch_size 32 is not a multiple of accumulate 3"),
         (["block=axial"], "class_token is not possible with block axial, which needs the whole grid"),
         (["compile=true", "objective.corruption=drop"], "compile=true is not possible with objective.corr"),
         (["objective.mask=per_channel"], "objective: mask per_channel masks single codes, which corruption"),

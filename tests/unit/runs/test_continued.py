@@ -3,26 +3,22 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
 
 import isopix
 from isopix.data.dataset import load_dataset
-from isopix.probing.config import LowDataConfig, ProbeConfig
-from isopix.probing.low_data import label_subsets, probe_low_data
-from isopix.probing.methods import RidgeProbe
+from isopix.probing.config import LowDataConfig
+from isopix.probing.low_data import label_subsets
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import finetune_low_data, prepare_low_data
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.start import TrainingStart, prepare_pretrain
-from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import load_checkpoint
 from isopix.storage.run_folder import RunFolder
+from tests.trained import train
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -35,13 +31,12 @@ SMALL = [
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "first"
     recipe = registry.resolve("igpt.digits", settings=[*SMALL, "steps=4"]).recipe
-    train_recipe(recipe, out, device=CPU, observer=RunObserver())
+    train(recipe, out)
     return out
 
 
 def continued(first: Path, out: Path, *words: str) -> list[dict[str, object]]:
-    recipe, initial = prepare_pretrain(None, words, weights=first)
-    assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
+    assert train(prepare_pretrain(None, words, weights=first), out).finished
     return list(log.read_log(out / "log.jsonl"))
 
 
@@ -56,23 +51,6 @@ def test_it_starts_with_the_last_loss_of_the_run_and_a_new_optimizer(first: Path
     weights = load_run(first, device=CPU).network.tensors()
     assert all(torch.equal(start["model"][name], tensor) for name, tensor in weights.items())
     assert not any(tensor.any() for name, tensor in start["optimizer"].items() if "exp_avg" in name)
-
-
-def test_test_images_that_the_first_run_has_trained_on_are_left_out(first: Path, tmp_path: Path) -> None:
-    """The folder's test images are digits, of which the first run has seen 200."""
-    images, labels = load_digits(return_X_y=True)
-    pixels = np.repeat(np.rint(images * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1), 3, -1)
-    parts = {"x_train": pixels[:300], "y_train": labels[:300], "x_test": pixels[300:]}
-    np.savez(tmp_path / "digits.npz", **parts, y_test=labels[300:])
-    words = ["steps=1", f"data.source={tmp_path / 'digits.npz'}", "data.limit=null"]
-    records = continued(first, tmp_path / "second", *words)
-    notes = [str(each["text"]) for each in records if "left out" in str(each.get("text"))]
-    data = load_dataset(load_run(first, device=CPU).recipe.data)
-    seen = {row.tobytes() for row in data.train.images.numpy()}
-    copies = sum(np.moveaxis(row, -1, 0).tobytes() in seen for row in pixels[300:])
-    assert 0 < copies <= 200
-    assert len(notes) == 1
-    assert notes[0].startswith(f"{copies} of 1,497 test images")
 
 
 @pytest.mark.parametrize(
@@ -95,32 +73,18 @@ def test_a_fine_tuned_run_needs_the_name_of_a_recipe(first: Path, tmp_path: Path
     prepare_pretrain("igpt.digits", ["depth=2", "width=16"], weights=tmp_path / "tuned")
 
 
-WORDS = [
-    *("depth=1", "width=16", "batch_size=8", "steps=2", "data.limit=200"),
-    *("num_test_images=30", "evaluate_images=30"),
-]
 FEW = LowDataConfig(labels=(1, 3), subsets=2, finetune_steps=1)
-QUICK = ProbeConfig(num_resamples=10)
-RIDGE = RidgeProbe()
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("run") / "run"
-    recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
-    train_recipe(recipe, out, device=CPU, observer=RunObserver())
-    return out
 
 
 @pytest.fixture
-def loaded(run: Path) -> LoadedRun:
-    found = load_run(run, device=CPU)
+def loaded(first: Path) -> LoadedRun:
+    found = load_run(first, device=CPU)
     found.network.eval()
     return found
 
 
-def start_of(run: Path, loaded: LoadedRun, *words: str) -> TrainingStart:
-    return prepare_low_data(RunFolder(run), ("data.augment=none", *words), FEW, loaded.recipe.data, 180)
+def start_of(first: Path, loaded: LoadedRun, *words: str) -> TrainingStart:
+    return prepare_low_data(RunFolder(first), ("data.augment=none", *words), FEW, loaded.recipe.data, 180)
 
 
 def folder_of(out: Path, labels: int, subset: int) -> Path:
@@ -128,22 +92,10 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
     return folder
 
 
-def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) -> None:
-    data = load_dataset(loaded.recipe.data)
-    sources = loaded.feature_sources(data, QUICK, "fp32")
-    found = probe_low_data(sources, data, FEW, RIDGE, seed=0, device=CPU)
-    assert list(found) == ["trained", "untrained", "raw pixels", "raw pixels, PCA"]
-    for each in found.values():
-        counts = [(one.labels_per_class, one.num_train_images, len(one.errors)) for one in each]
-        assert counts == [(1, 10, 2), (3, 30, 2)]
-    features = {name: each[0].num_features for name, each in found.items()}
-    assert features == {"trained": 16, "untrained": 16, "raw pixels": 192, "raw pixels, PCA": 16}
-
-
-def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, tmp_path: Path) -> None:
+def test_fine_tuning_learns_from_the_same_subsets(first: Path, loaded: LoadedRun, tmp_path: Path) -> None:
     data = load_dataset(loaded.recipe.data)
     subsets = label_subsets(data.train.labels, (1, 3), 2, loaded.recipe.train.seed)
-    start, weights = start_of(run, loaded), loaded.network.tensors()
+    start, weights = start_of(first, loaded), loaded.network.tensors()
     [one, three] = finetune_low_data(start, FEW, tmp_path, CPU)
     assert (one.num_train_images, three.num_train_images) == (10, 30)
     assert one.num_test_images == len(data.test) == 180
@@ -151,27 +103,27 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, 
         for number, index in enumerate(drawn):
             recipe = load_run(folder_of(tmp_path, count, number), device=CPU).recipe
             subset = load_dataset(recipe.data).train
-            first = load_checkpoint(folder_of(tmp_path, count, number) / "checkpoints/step-00000000")
-            assert all(torch.equal(first.tensors["model"][name], each) for name, each in weights.items())
+            start_step = load_checkpoint(folder_of(tmp_path, count, number) / "checkpoints/step-00000000")
+            assert all(torch.equal(start_step.tensors["model"][name], each) for name, each in weights.items())
             assert torch.equal(subset.images, data.train.images[index])
     assert finetune_low_data(start, FEW, tmp_path, CPU) == (one, three)
     kept = read_json(folder_of(tmp_path, 1, 0) / "environment.json")["pretrained"]
-    assert kept == {"run": str(run), "step": 2}
+    assert kept == {"run": str(first), "step": 4}
 
 
 def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
-    run: Path, loaded: LoadedRun, tmp_path: Path
+    first: Path, loaded: LoadedRun, tmp_path: Path
 ) -> None:
     one = replace(FEW, labels=(1,), subsets=1)
-    start = start_of(run, loaded)
+    start = start_of(first, loaded)
     finetune_low_data(start, one, tmp_path, CPU)
-    earlier = start.initial._replace(provenance={"pretrained": {"run": str(run), "step": 1}})
-    for other in (start_of(run, loaded, "batch_size=4"), start._replace(initial=earlier)):
+    earlier = start._replace(provenance={"pretrained": {"run": str(first), "step": 1}})
+    for other in (start_of(first, loaded, "batch_size=4"), earlier):
         before = set(tmp_path.iterdir())
         finetune_low_data(other, one, tmp_path, CPU)
         assert len(set(tmp_path.iterdir()) - before) == 1
 
 
-def test_the_images_are_those_that_are_probed(run: Path, loaded: LoadedRun) -> None:
+def test_the_images_are_those_that_are_probed(first: Path, loaded: LoadedRun) -> None:
     with pytest.raises(ValueError, match="cannot be set here: fine-tuning uses the images"):
-        start_of(run, loaded, "data.limit=20")
+        start_of(first, loaded, "data.limit=20")

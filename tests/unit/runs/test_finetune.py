@@ -13,11 +13,11 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.start import finetune_recipe, prepare_finetune
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
+from tests.trained import train
 
 CPU = torch.device("cpu")
 SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
@@ -28,14 +28,13 @@ QUICK = ["steps=12", "evaluate_every=2", "data.augment=none", "lr=0.01", "data.l
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
     recipe = registry.resolve("igpt.digits_bert", settings=[*SMALL, "steps=4"]).recipe
-    train_recipe(recipe, out, device=CPU, observer=RunObserver())
+    train(recipe, out)
     return out
 
 
 def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object]]:
     """The records of the run."""
-    recipe, initial = prepare_finetune(str(pretrained), settings=[*QUICK, *words])
-    assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
+    assert train(prepare_finetune(str(pretrained), settings=[*QUICK, *words]), out).finished
     return list(log.read_log(out / "log.jsonl"))
 
 
@@ -117,14 +116,14 @@ def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path
     few = ["data.limit=60", "steps=1", "batch_size=8", "evaluate_images=8", "num_test_images=0"]
     words = [*few, "data.source=digits", "data.size=32", "depth=1", "width=16"]
     pretrained = registry.resolve("vit.tiny", settings=words).recipe
-    train_recipe(pretrained, tmp_path / "pre", device=CPU, observer=RunObserver())
+    train(pretrained, tmp_path / "pre")
     words = [*few, "data.size=48", f"interpolation={mode}"]
-    recipe, initial = prepare_finetune(str(tmp_path / "pre"), settings=words)
+    start = prepare_finetune(str(tmp_path / "pre"), settings=words)
     name = "backbone.positions.table"
     small = load_run(tmp_path / "pre", device=CPU).network.tensors()[name]
     large = interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), mode)
-    assert torch.equal(initial.run.network.tensors()[name], large)
-    train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
+    assert torch.equal(start.run.network.tensors()[name], large)
+    train(start, tmp_path / "ft")
     again = load_run(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
 

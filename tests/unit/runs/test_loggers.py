@@ -7,16 +7,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 import isopix
 from isopix.recipes import registry
 from isopix.runs import loggers as metric_loggers
 from isopix.runs.loggers import RunLogger
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
+from tests.trained import train
 
 WORDS = ["depth=1", "width=16", "steps=6", "batch_size=4", "checkpoint_every=3", "data.limit=64"]
 WORDS += ["evaluate_images=8", "num_test_images=8", "evaluate_every=2", "log_every=1"]
@@ -73,7 +72,7 @@ def pretrain(out: Path, *loggers: str, stop_at: int | None = None) -> None:
     observer = RunObserver(
         record=lambda record: steps.append(record["step"]), stop=lambda: steps[-1] == stop_at, loggers=loggers
     )
-    train_recipe(recipe, out, device=torch.device("cpu"), observer=observer)
+    train(recipe, out, observer=observer)
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -165,7 +164,6 @@ def test_a_missing_package_says_how_to_install_it_before_any_training(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard" if name == "tensorboard" else name, None)
     message = rf"^logger '{name}' is not installed \(.*\); pip install 'isopix\[{name}\]'$"
-    for train in (isopix.pretrain, isopix.finetune):
-        with pytest.raises(ValueError, match=message):
-            train("igpt.digits", out=tmp_path / "run", logger=[name])
+    with pytest.raises(ValueError, match=message):
+        isopix.finetune("igpt.digits", out=tmp_path / "run", logger=[name])
     assert not (tmp_path / "run").exists()

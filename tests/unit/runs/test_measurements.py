@@ -206,6 +206,7 @@ def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(tmp_path: Pat
     found = isopix.evaluate(tuned.path)
     unseen = pixels(parts[1].test.images) - pixels(parts[0].train.images)
     assert found.metrics.num_images == len(unseen) < len(parts[1].test)
+    assert record_of_test(tuned.path)["images"] == len(unseen)
 
 
 @pytest.mark.parametrize(("words", "count"), [((), None), (("evaluate_images=3",), 3)])

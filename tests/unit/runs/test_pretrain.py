@@ -14,15 +14,16 @@ from isopix.data.batches import Batches
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs import checkpoint_writer
+from isopix.runs import state
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import fit_codec, train_recipe
+from isopix.runs.pretrain import fit_codec
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.train.evaluator import evaluate_split, measure_baselines
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
+from tests.trained import train
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "steps=8", "batch_size=16", "log_every=1", "evaluate_images=40"]
@@ -33,9 +34,7 @@ Fit = tuple[int, int, int]  # number of images, of colors, and the seed
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
     recipe = registry.resolve("igpt.digits_bert", settings=WORDS).recipe
-    out = tmp_path_factory.mktemp("run") / "run"
-    train_recipe(recipe, out, device=CPU, observer=RunObserver())
-    return recipe, out
+    return recipe, train(recipe, tmp_path_factory.mktemp("run") / "run").run.path
 
 
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
@@ -57,8 +56,7 @@ def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: 
     colors = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
     palette_spec.write_palette(file, palette_spec.PaletteFile(colors, "seventeen grays"))
     words = [*WORDS, f"codec.palette_file={file}", "steps=1"]
-    recipe = registry.resolve("igpt.digits", settings=words).recipe
-    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    train("igpt.digits", tmp_path / "run", *words)
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["codec"]["palette"] == {"file": str(file), "source": "seventeen grays"}
 
@@ -66,7 +64,7 @@ def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: 
 def test_baselines_are_logged_once_on_the_images_of_the_losses(tmp_path: Path) -> None:
     recipe, folder = registry.resolve("igpt.digits_bert", settings=WORDS).recipe, tmp_path / "run"
     calls = iter([False, False, True])
-    train_recipe(recipe, folder, device=CPU, observer=RunObserver(stop=lambda: next(calls)))
+    train(recipe, folder, observer=RunObserver(stop=lambda: next(calls)))
     resume_run(folder, device=CPU, observer=RunObserver())
     logged = [each for each in log.read_log(folder / "log.jsonl") if each["kind"] == "baselines"]
     measured = [(each["held_out"], each["images"], each["step"]) for each in logged]
@@ -140,7 +138,7 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             assert ready.wait(20)
         save(folder, *content)
 
-    monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", save_later)
+    monkeypatch.setattr(state.checkpoint, "save_checkpoint", save_later)
     return ready
 
 
@@ -156,7 +154,7 @@ def test_a_checkpoint_holds_the_state_of_its_step(tmp_path: Path, slow_disk: thr
                 slow_disk.set()
 
         recipe = registry.resolve("igpt.digits", settings=[*SAVING, word]).recipe
-        train_recipe(recipe, tmp_path / name, device=CPU, observer=RunObserver(record=watch))
+        train(recipe, tmp_path / name, observer=RunObserver(record=watch))
         states[name] = folders(tmp_path / name)
         slow_disk.clear()
     assert states["at once"].keys() == states["later"].keys()
@@ -180,10 +178,10 @@ def test_an_error_in_the_thread_is_raised_at_the_next_step(
         if record["step"] == 5:
             assert failed.wait(20)
 
-    monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", fail)
+    monkeypatch.setattr(state.checkpoint, "save_checkpoint", fail)
     recipe = registry.resolve("igpt.digits", settings=[*SAVING, "async_save=true"]).recipe
     with pytest.raises(RuntimeError, match="the disk is full"):
-        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=watch))
+        train(recipe, tmp_path / "run", observer=RunObserver(record=watch))
     assert steps[-1] <= 6
     assert checkpoint.load_latest(tmp_path / "run" / "checkpoints").checkpoint.records["state"]["step"] == 2
 
@@ -197,7 +195,7 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
 
     recipe = registry.resolve("igpt.digits", settings=SAVING).recipe
     with pytest.raises(RuntimeError, match="run was moved or deleted; resume it where it is now"):
-        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=move))
+        train(recipe, tmp_path / "run", observer=RunObserver(record=move))
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
     assert resume_run(tmp_path / "moved", device=CPU, observer=RunObserver()).finished
 
@@ -221,5 +219,5 @@ def test_a_rollback_leaves_out_the_batches_since_the_checkpoint(
     monkeypatch.setattr(Batches, "batch", record)
     monkeypatch.setattr(TrainStep, "_add_gradients", spoil)
     recipe = registry.resolve("igpt.digits", settings=[*SAVING, "on_nonfinite=rollback", "steps=8"]).recipe
-    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    train(recipe, tmp_path / "run")
     assert used == [0, 1, 2, 3, 4, 5, 6, 7, 8]

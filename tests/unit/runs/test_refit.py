@@ -12,14 +12,14 @@ import torch
 from isopix.recipes import registry
 from isopix.runs import pretrain as running
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import finetune_and_refit
 from isopix.runs.start import prepare_finetune
-from isopix.runs.training import RunStatus
+from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
+from tests.trained import train
 
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
@@ -33,7 +33,7 @@ WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1", "evaluate_images=60", "num_
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
     recipe = registry.resolve("igpt.digits_bert", settings=[*SMALL, "steps=4"]).recipe
-    train_recipe(recipe, out, device=CPU, observer=RunObserver())
+    train(recipe, out)
     return out
 
 
@@ -87,8 +87,7 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     """From the same weights, with the same settings, and nothing selected."""
     step = json.loads((whole / "environment.json").read_text())["selected"]["step"]
     words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
-    recipe, initial = prepare_finetune(str(pretrained), settings=words)
-    train_recipe(recipe, tmp_path / "plain", device=CPU, observer=RunObserver(), initial=initial)
+    train(prepare_finetune(str(pretrained), settings=words), tmp_path / "plain")
     assert same(tmp_path / "plain", whole)
     [plain], [found] = of_test(tmp_path / "plain"), of_test(whole)
     assert (plain["selection_images"], found["selection_images"]) == (0, 60)

@@ -1,10 +1,8 @@
 """An artifact is complete or does not exist, and damage is detected; what is wrong with a folder is found."""
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -49,31 +47,29 @@ def test_a_changed_or_missing_file_is_detected(
         assert read_manifest(tmp_path / "key") is None
 
 
-def _abandoned(folder: Path, name: str, age: float = 0) -> Path:
-    path = folder / name
-    path.mkdir()
-    (path / "images.npy").write_bytes(b"abc")
-    for each in (path / "images.npy", path):
-        os.utime(each, (time.time() - age,) * 2)
-    return path
+KILLED = """
+import os, sys
+from pathlib import Path
+from isopix.storage.cache import write_artifact
+write_artifact(Path(sys.argv[1], "killed"), lambda folder: os._exit(9))
+"""
 
 
-def test_what_killed_writers_left_is_deleted_by_the_next_one(tmp_path: Path) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    host = socket.gethostname()
-    gone = [
-        _abandoned(tmp_path, f".writing-{host}-{ended.pid}-abcd_123"),
-        _abandoned(tmp_path, ".writing-another.host-7-abcd_123", age=90_000),
-    ]
-    kept = [
-        _abandoned(tmp_path, f".writing-{host}-{os.getppid()}-abcd_123"),
-        _abandoned(tmp_path, f".writing-{host}-{os.getpid()}-abcd_123"),
-        _abandoned(tmp_path, f".writing-another.host-{ended.pid}-abcd_123"),
-    ]
-    write_artifact(tmp_path / "key", write)
-    assert not any(path.exists() for path in gone)
-    assert all(path.is_dir() for path in kept)
+def test_what_a_killed_writer_left_is_deleted_by_the_next_one_and_not_by_a_writer_at_the_same_time(
+    tmp_path: Path,
+) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    [left] = tmp_path.iterdir()
+    os.utime(left, (0, 0))
+
+    def write_two(folder: Path) -> dict[str, int]:
+        os.utime(folder.parent, (0, 0))
+        write_artifact(tmp_path / "other", write)
+        return write(folder)
+
+    write_artifact(tmp_path / "key", write_two)
+    assert not left.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"key", "other"}
 
 
 def test_what_does_not_work_in_a_folder_is_found_and_nothing_is_left(

@@ -27,7 +27,7 @@ def test_a_missing_folder_like_a_hub_name_is_neither(monkeypatch: pytest.MonkeyP
     not_found = type("RepositoryNotFoundError", (Exception,), {})  # as in huggingface_hub
     gated = type("GatedRepoError", (not_found,), {})
     library(monkeypatch, snapshot_download=Mock(side_effect=gated("401 Client Error. (Request ID: 1)")))
-    with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model on the Hub; a"):
+    with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model that .*401"):
         isopix.load("runs/digts")
 
 
@@ -52,10 +52,10 @@ def test_pickles_are_downloaded_only_without_safetensors(
 def test_without_network_the_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     fail = Mock(side_effect=ConnectionError("no route\nto host"))
     library(monkeypatch, snapshot_download=fail, create_repo=fail)
-    line = r"^'owner/name' is neither a run folder nor a model that .* \(ConnectionError: no route\)"
+    line = r"^'owner/name' is neither a run folder nor a model that .* \(no route to host\)"
     with pytest.raises(RuntimeError, match=line):
         hub.resolve_path("owner/name")
-    line = r"^cannot upload 'owner/name' to the Hub: ConnectionError: no route$"
+    line = r"^cannot upload 'owner/name' to the Hub: no route to host$"
     with pytest.raises(RuntimeError, match=line):
         hub.upload(Path("folder"), "owner/name", private=False)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from scipy import stats
 
 import isopix
 from isopix.core.measurement import Measurement
+from isopix.studies.comparison import crossed_mean
 from tests.unit.reporting.cases import measurement
 
 SEEDS, DRAWS, NUM_IMAGES = 2, 3, 40
@@ -98,6 +100,20 @@ def test_the_difference_is_the_mean_over_pairs_and_its_intervals_those_of_scipy(
     [saved] = json.loads((runs / "out.json").read_text())["comparisons"]
     assert saved["difference"]["half_width"] == pytest.approx(found.difference["half_width"])
     np.testing.assert_allclose(saved["accuracies"], correct[0].mean(2))
+
+
+@pytest.mark.parametrize("spread", [(3.0, 0.0, 0.0), (3.0, 0.5, 0.5), (1.0, 0.0, 1.0)])
+def test_the_interval_for_new_images_covers_the_truth_as_often_as_it_says(spread: tuple[float, ...]) -> None:
+    """Values around zero that vary with the image, the seed and the draw, and by themselves."""
+    draw, held = np.random.default_rng(0), dict.fromkeys(("half_width", "half_width_new_images"), 0.0)
+    for _ in range(500):
+        effects = (draw.normal(size=shape) for shape in ((60,), (3, 1, 1), (5, 1)))
+        values = draw.normal(size=(3, 5, 60)) + sum(map(operator.mul, spread, effects))
+        found = crossed_mean(values.mean(2), values)
+        for width in held:
+            held[width] += (abs(found["mean"]) <= found[width]) / 500
+    assert held["half_width_new_images"] >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 500)
+    assert held["half_width"] < 0.9 or any(spread[1:])
 
 
 def test_groups_of_test_images_are_averaged_before_the_interval_over_new_images(

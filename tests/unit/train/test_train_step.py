@@ -152,21 +152,6 @@ def test_state_that_a_fused_optimizer_would_read_or_write_beyond_is_refused() ->
         make_step().load(one.state() | short)
 
 
-def test_the_optimizer_is_the_papers_adam() -> None:
-    """Against the update written out: beta 0.9 and 0.95, no decay, corrected for the start."""
-    one = make_step()
-    head = one.task.module.network.head.project.weight
-    first, second, value = torch.zeros_like(head), torch.zeros_like(head), head.detach().clone()
-    for step in (1, 2, 3):
-        one(batch(one, step), step=step, lr_factor=0.5)
-        gradient = head.grad
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.95 * second + 0.05 * gradient**2
-        corrected = (second / (1 - 0.95**step)).sqrt() + 1e-8
-        value = value - 0.5 * 0.003 * (first / (1 - 0.9**step)) / corrected
-        torch.testing.assert_close(head.detach(), value, rtol=1e-4, atol=1e-7)
-
-
 @pytest.mark.parametrize("max_norm", [0.01, 1e6])
 def test_a_large_gradient_is_scaled_down_to_the_norm_and_a_small_one_kept(max_norm: float) -> None:
     """A first step of plain SGD moves the weights by lr times the gradient."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import isopix
-from tests.fake_mps import MPS, FakeMPS, is_on_device
+from tests.fake_mps import MPS, FakeMPS
 from tests.tiny_runs import Copy
 
 CALLS: dict[str, Callable[[Path], Any]] = {
@@ -40,18 +40,6 @@ def mps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.mps, "empty_cache", lambda: None)
     with FakeMPS():
         yield
-
-
-def test_the_device_refuses_float64_and_keeps_what_is_computed_there(mps: None) -> None:
-    there = torch.ones(2, device="mps")
-    assert (there + 1).device == (there[0] * torch.ones(1)).device == MPS
-    assert is_on_device(torch.nn.Linear(2, 2).to("mps").weight)
-    assert there.cpu().double().dtype == torch.float64
-    for wrong in (there.double, lambda: torch.ones(1).double().to(MPS), lambda: there.to(torch.float64)):
-        with pytest.raises(TypeError, match="float64"):
-            wrong()
-    with pytest.raises(TypeError, match="numpy"):
-        there.numpy()
 
 
 def test_a_model_computes_on_the_device(copy_of: Copy, mps: None, unchecked: None) -> None:

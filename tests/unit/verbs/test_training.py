@@ -11,7 +11,7 @@ import isopix
 from isopix.core.verb import VERBS, check_job
 from isopix.runs.results import TrainingResult
 from isopix.runs.training import TrainingRun
-from tests.tiny_runs import LIMIT, TINY, cli
+from tests.tiny_runs import LIMIT, TINY
 from tests.unit.data.refusal import refusal
 
 CPU: dict[str, Any] = {"device": "cpu"}
@@ -34,16 +34,6 @@ def test_a_result_has_the_metrics_and_the_model_and_is_a_path(run: TrainingResul
     for text in (f"{run.losses['test']:.4f}", f"{run.uniform:.4f}", "best learning-free baseline"):
         assert text in repr(run)
     assert f"isopix probe {run.path} ; isopix sample {run.path}" in repr(run)
-
-
-def test_the_command_trains_the_same_weights(run: TrainingResult, tmp_path: Path) -> None:
-    printed = cli("pretrain", "igpt.digits", *TINY, "--out", tmp_path / "cli", "--limit", LIMIT, *_cpu())
-    assert f"finished: {tmp_path / 'cli'}" in printed
-    assert (tmp_path / "cli" / WEIGHTS).read_bytes() == (Path(run) / WEIGHTS).read_bytes()
-
-
-def _cpu() -> list[str]:
-    return ["--device", "cpu"]
 
 
 @pytest.mark.parametrize(

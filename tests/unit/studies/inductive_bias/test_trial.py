@@ -110,7 +110,7 @@ def damaged(folder: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "other folder": (in_other_folder, "is not a study, and not empty"),
+    "other folder": (in_other_folder, "is not empty; choose another --out"),
     "damaged": (damaged, "study.json cannot be read: "),
     "unlabeled": (unlabeled, "study needs labels"),
     "no validation": (
