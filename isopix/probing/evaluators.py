@@ -94,9 +94,10 @@ class LinearProbe(EvaluatorSpec):
         def evaluate(step: int) -> Metrics:
             splits = (data.train.sample(self.num_train), selecting, evaluated)
             try:
-                parts = FeatureSplits(
-                    *(_features(network, split, context.precision, self.pool) for split in splits)
+                train, validation, test = (
+                    _features(network, split, context.precision, self.pool) for split in splits
                 )
+                parts = FeatureSplits(train, validation, test)
                 found = evaluate_probe(parts, METHOD, ProbeConfig(), device=network.device).result
             except RuntimeError as error:
                 raise EvaluationError(str(error).splitlines()[0]) from error
