@@ -11,9 +11,9 @@ from torch import Tensor
 from isopix.core.device import report_memory
 from isopix.core.progress import track
 from isopix.core.types import Images, Mask
-from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.generate.filling import fill_in_passes, fill_raster
 from isopix.generate.mask import PixelMask, hidden_pixels
+from isopix.generate.results import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.generate.sample import (
     Stream,
     images_at_once,

@@ -26,7 +26,7 @@ from isopix.core.device import (
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
-from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SamplingConfig
 from isopix.model.kv_cache import AttentionCache, KVCache
 from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
 from isopix.model.stems.base import Inputs
@@ -129,7 +129,6 @@ def decode_steps(
     Positions before `start` are computed once and cached for all samples. `uniform` decides each code. Codes
     outside `hidden`, of each prompt image, are those of the prompt. Precision is the caller's autocast.
     """
-    require(model, "sample")
     network = model.network
     if _rounds_matrices(network.device, sampling):
         network = with_rounded_matrices(network)

@@ -117,7 +117,7 @@ class LoadedRun:
     ) -> dict[str, FeatureSource]:
         settings = {name: values for name, values in to_dict(self.recipe).items() if name in NETWORK}
         network = self.recipe.build(self.network.codec).to(self.network.device).eval()
-        trained = NetworkFeatures(self.model, config, precision, settings)
+        trained = NetworkFeatures(self.model, precision, settings, config=config)
         untrained = PretrainModel(network, self.recipe.objective)
         return feature_sources(trained, untrained, data, self.recipe.model.width)
 

@@ -85,10 +85,9 @@ def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDat
 def _finetune(
     start: TrainingStart, folder: Path, count: int | str, subset: int, device: torch.device
 ) -> None:
-    recipe, initial = start.recipe, start.again()
-    recipe = recipe.updated(data=replace(recipe.data, labels_per_class=count, subset=subset))
-    observer = RunObserver(title=None)
-    if not train_or_resume(recipe, folder, device=device, observer=observer, initial=initial).finished:
+    data = replace(start.recipe.data, labels_per_class=count, subset=subset)
+    start = start.again()._replace(recipe=start.recipe.updated(data=data))
+    if not train_or_resume(start, folder, device=device, observer=RunObserver(title=None)).finished:
         raise KeyboardInterrupt
 
 
