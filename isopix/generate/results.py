@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from isopix.core.choices import Count, Precision, Range
 from isopix.core.config import config
 from isopix.core.text import Table
-from isopix.generate.results import Passes, SamplingConfig
 from isopix.storage.result import Result, Unsaved, unsaved
 
 Order = Literal["inward", "confident", "random"]

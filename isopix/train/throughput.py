@@ -48,7 +48,6 @@ class Throughput:
         self.seconds += now - self.since
         self.joules += energy - self.energy_since
         self.steps, self.since, self.energy_since = 0, now, energy
-        peak = peak_memory_so_far(self.device)
         return {
             "kind": "train",
             "step": step,
@@ -57,7 +56,7 @@ class Throughput:
             "learning_rate": learning_rate,
             "images_per_second": rate,
             "seconds": self.seconds,
-            **({} if peak is None else {"peak_memory_bytes": peak}),
+            "peak_memory_bytes": peak_memory_so_far(self.device),
             **({} if self.energy is None else {"energy_joules": self.joules}),
         }
 
