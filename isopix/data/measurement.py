@@ -3,11 +3,11 @@
 import hashlib
 from collections.abc import Collection, Sequence
 
-from isopix.core.measurement import Measurement
 from isopix.core.types import image_batches
 from isopix.data.dataset import ImageDataset
 from isopix.data.sources.base import SPLIT_NAMES, SplitName
 from isopix.data.splits import Split, majority_accuracy
+from isopix.storage.result import Measurement
 
 # What two numbers must have in common to be compared.
 COMPARED = {

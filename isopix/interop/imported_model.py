@@ -85,13 +85,10 @@ def expansion_of(inner: int, width: int) -> int:
 def grid_of(positions: int, given: Grid | None) -> Grid:
     """Return the given grid, or the square one. Raises ValueError if it does not have that many positions."""
     grid = given or Grid(math.isqrt(positions), math.isqrt(positions))
-    if grid.positions == positions:
-        return grid
-    if given is None:
-        raise ValueError(f"its {positions} positions are not a square; give --rows and --cols")
-    raise ValueError(
-        f"the model has {positions} positions; a grid of {grid.rows} x {grid.cols} has {grid.positions}"
-    )
+    if grid.positions != positions:
+        size = f"a grid of {grid.rows} x {grid.cols}"
+        raise ValueError(f"its {positions} positions do not fill {size}; give --rows and --cols")
+    return grid
 
 
 def convert_tensors(

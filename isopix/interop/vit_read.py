@@ -101,8 +101,14 @@ def read_huggingface_vit(
     labels = [label for _, label in sorted(config.id2label.items())]
     classes = classes or class_names(stored, VIT_NAMES, "classifier.weight", labels)
     recipe = vit_recipe(_model(config, images), _data(config, images), classes)
-    if model_type == "vit_mae":
-        recipe = _masked(recipe, config.mask_ratio)
+    if model_type == "vit_mae":  # its position embeddings are fixed, and masked patches are dropped
+        mask = exact_ratio_mask(config.mask_ratio, recipe.grid.positions)
+        recipe = recipe.updated(
+            objective=Masked(mask=mask, corruption=DropMaskingSpec(norm_positions=False)),
+            positions=SinCosPositionEmbeddingSpec(),
+            embedding_dropout=0.0,
+            finetune_overrides=(*CLASSES_ALONE, "mask_ratio=0.0"),
+        )
     table = vit_table(config.patch_size, qkv_bias=config.qkv_bias, head=bool(classes))
     return read_vit(stored, recipe, classes, VIT_NAMES, table, f"Hugging Face {folder.resolve().name}")
 
@@ -152,17 +158,6 @@ def _data(config: ViTConfig, images: ViTProcessor) -> DataConfig:
     return data
 
 
-def _masked(recipe: Recipe, ratio: float) -> Recipe:
-    """Return the recipe of MAE, whose position embeddings are fixed and whose masked patches are dropped."""
-    mask = exact_ratio_mask(ratio, recipe.grid.positions)
-    return recipe.updated(
-        objective=Masked(mask=mask, corruption=DropMaskingSpec(norm_positions=False)),
-        positions=SinCosPositionEmbeddingSpec(),
-        embedding_dropout=0.0,
-        finetune_overrides=(*CLASSES_ALONE, "mask_ratio=0.0"),
-    )
-
-
 def vit_recipe(model: ModelSpec, data: DataConfig, classes: Sequence[str]) -> Recipe:
     """Return the recipe of a Vision Transformer; training settings that are not known keep their defaults."""
     return Recipe(
@@ -198,14 +193,10 @@ def read_vit(
     origin: str,
 ) -> ImportedModel:
     """Return the model of these files, with learned position embeddings if the fixed ones differ."""
-    width, ends = recipe.model.width, ("weight", "bias")
-    head = (torch.empty(len(classes), width), torch.empty(len(classes)))
-    targets = recipe.outline().tensors() | {
-        f"{CLASSIFIER}.{end}": each for end, each in zip(ends, head, strict=True)
-    }
-    tensors, reports = convert_tensors(
-        stored, naming, tuple(expand_layers(table, recipe.model.depth)), targets
-    )
+    width, mappings = recipe.model.width, tuple(expand_layers(table, recipe.model.depth))
+    head = {"weight": torch.empty(len(classes), width), "bias": torch.empty(len(classes))}
+    targets = recipe.outline().tensors() | {f"{CLASSIFIER}.{end}": each for end, each in head.items()}
+    tensors, reports = convert_tensors(stored, naming, mappings, targets)
     if recipe.model.positions == SinCosPositionEmbeddingSpec():
         fixed = sincos_table(recipe.grid, width)
         if not torch.allclose(tensors[TABLE], fixed, rtol=0, atol=FIXED_TOLERANCE):
@@ -216,6 +207,6 @@ def read_vit(
         codec=recipe.model.codec.placeholder(recipe.grid),
         tensors=tensors,
         tensor_reports=reports,
-        head={end: tensors.pop(f"{CLASSIFIER}.{end}") for end in ends if classes},
+        head={end: tensors.pop(f"{CLASSIFIER}.{end}") for end in head if classes},
         classes=classes,
     )

@@ -10,7 +10,6 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
-from isopix.core.measurement import Measurement
 from isopix.core.text import command_line
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import (
@@ -40,6 +39,7 @@ from isopix.runs.state import (
 )
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 
 
@@ -117,7 +117,7 @@ class LoadedRun:
     ) -> dict[str, FeatureSource]:
         settings = {name: values for name, values in to_dict(self.recipe).items() if name in NETWORK}
         network = self.recipe.build(self.network.codec).to(self.network.device).eval()
-        trained = NetworkFeatures(self.model, config, precision, settings)
+        trained = NetworkFeatures(self.model, precision, settings, config=config)
         untrained = PretrainModel(network, self.recipe.objective)
         return feature_sources(trained, untrained, data, self.recipe.model.width)
 

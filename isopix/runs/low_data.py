@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 
 from isopix.core.config import to_dict
-from isopix.core.measurement import Measurement
 from isopix.core.overrides import parse, resolve_setting
 from isopix.core.progress import announce, track
 from isopix.data.dataset import DataConfig, ImageDataset
@@ -22,6 +21,7 @@ from isopix.runs.state import read_environment
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from isopix.storage.provenance import settings_hash
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
@@ -85,10 +85,9 @@ def low_data_measurement(loaded: LoadedRun, images: ImageDataset, config: LowDat
 def _finetune(
     start: TrainingStart, folder: Path, count: int | str, subset: int, device: torch.device
 ) -> None:
-    recipe, initial = start.recipe, start.again()
-    recipe = recipe.updated(data=replace(recipe.data, labels_per_class=count, subset=subset))
-    observer = RunObserver(title=None)
-    if not train_or_resume(recipe, folder, device=device, observer=observer, initial=initial).finished:
+    data = replace(start.recipe.data, labels_per_class=count, subset=subset)
+    start = start.again()._replace(recipe=start.recipe.updated(data=data))
+    if not train_or_resume(start, folder, device=device, observer=RunObserver(title=None)).finished:
         raise KeyboardInterrupt
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from isopix.core.config import to_dict
-from isopix.core.measurement import Measurement
+from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import parse, resolve_setting
 from isopix.core.text import command_line, count_of
 from isopix.core.verb import begin_work
@@ -19,10 +18,11 @@ from isopix.runs.load import find_checkpoint
 from isopix.runs.pretrain import check_data, require_validation
 from isopix.runs.results import LRSearchResult, LRTrial, TrialStatus, best_trial, worsened
 from isopix.runs.resume import FOLDER_LOCK, folder_of_runs, require_memory, train_or_resume
-from isopix.runs.start import InitialWeights, TrainingStart
+from isopix.runs.start import TrainingStart
 from isopix.runs.state import MODEL
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.log import read_log
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.stopping import DivergedError, best_evaluation, chance_level_warning, has_val_accuracy
 from isopix.train.train_step import NonFiniteError
@@ -61,10 +61,10 @@ def run_lr_search(
     """
     if not (out / FOLDER_LOCK).is_file():
         require_new(out)
-    recipe = trial_recipe(start.recipe)
+    start = start._replace(recipe=trial_recipe(start.recipe))
+    recipe, settings = start.recipe, start.settings()
     begin_work(recipe.train.check_ranks)
     require_memory(recipe, device)
-    settings = start._replace(recipe=recipe).settings()
     del settings["train"]["optimizer"]["lr"]
     data, train = load_dataset(recipe.data), recipe.train
     check_data(recipe, data)
@@ -74,7 +74,7 @@ def run_lr_search(
         while not result.finished:
             lr = result.remaining[0]
             folder, observer = trial_folder(out, lr), observer_for(f"{recipe.name}, lr {lr}, {work}")
-            trial = train_at_lr(recipe, lr, folder, device=device, observer=observer, initial=start.again())
+            trial = train_at_lr(start.again(), lr, folder, device=device, observer=observer)
             if trial is None:
                 break
             trial = check_trial(recipe, data, RunFolder(folder), trial)
@@ -101,19 +101,13 @@ def lr_grid(first: float, last: float) -> tuple[float, ...]:
 
 
 def train_at_lr(
-    recipe: Recipe,
-    lr: float,
-    folder: Path,
-    *,
-    device: torch.device,
-    observer: RunObserver,
-    initial: InitialWeights | None = None,
+    start: TrainingStart, lr: float, folder: Path, *, device: torch.device, observer: RunObserver
 ) -> LRTrial | None:
     """Train one trial from its start or last checkpoint until it ends or diverges; None if asked to stop."""
-    at_lr = recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr))
-    diverged = None
+    recipe, diverged = start.recipe, None
+    start = start._replace(recipe=recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr)))
     try:
-        status = train_or_resume(at_lr, folder, device=device, observer=observer, initial=initial)
+        status = train_or_resume(start, folder, device=device, observer=observer)
         if not status.finished:
             return None
     except (NonFiniteError, DivergedError) as error:
@@ -189,4 +183,4 @@ def _result(
 def _measurement(trial: Path) -> Measurement:
     record = validation_measurement(read_log(RunFolder(trial).log))
     selection = f"learning rate chosen on {record['images']:,} validation images"
-    return Measurement.from_dict({**record, "selection": selection})
+    return from_dict(Measurement, {**record, "selection": selection})

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -42,38 +43,28 @@ CPU = torch.device("cpu")
 PathLike = str | os.PathLike[str]
 
 
-class InitialWeights(NamedTuple):
-    """A network to start from, with what it has seen, where it is from, and notes for the log."""
-
-    run: LoadedRun
-    provenance: dict[str, Any]
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def untrained(cls, recipe: Recipe, codec: Codec, *notes: str) -> "InitialWeights":
-        """Return initial weights drawn by the seed of the recipe, which have seen no images."""
-        origin = recipe.model.codec.provenance()
-        run = LoadedRun(recipe, recipe.build(codec), State(step=0), seen=torch.zeros(0, dtype=torch.int64))
-        return cls(run, {"codec": origin} if origin else {}, notes)
-
-
 class TrainingStart(NamedTuple):
-    """What to train, and the weights to start from; None: from scratch."""
+    """What to train, the `run` whose network it starts from (None: from scratch), and where that is from."""
 
     recipe: Recipe
-    initial: InitialWeights | None
+    run: LoadedRun | None = None
+    provenance: Mapping[str, Any] = MappingProxyType({})  # for the environment of the run
+    notes: tuple[str, ...] = ()  # for its log
 
-    def again(self) -> InitialWeights | None:
-        """Return a copy of the initial weights, for one of several trainings: each changes its own."""
-        if self.initial is None:
-            return None
-        run = self.initial.run
-        return self.initial._replace(run=replace(run, network=deepcopy(run.network)))
+    def again(self) -> "TrainingStart":
+        """Return a start with its own network, for one of several trainings: each changes it."""
+        return self._replace(run=self.run and replace(self.run, network=deepcopy(self.run.network)))
+
+    def untrained(self, codec: Codec, *notes: str) -> "TrainingStart":
+        """Return a start from weights that are drawn by the seed, and have seen no images."""
+        origin, nothing = self.recipe.model.codec.provenance(), torch.zeros(0, dtype=torch.int64)
+        run = LoadedRun(self.recipe, self.recipe.build(codec), State(step=0), seen=nothing)
+        return TrainingStart(self.recipe, run, {"codec": origin} if origin else {}, notes)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings and the origin of the weights, to compare with those of another time."""
         settings = to_dict(with_absolute_paths(self.recipe))
-        return settings | {"pretrained": self.initial and self.initial.provenance.get("pretrained")}
+        return settings | {"pretrained": self.provenance.get("pretrained")}
 
 
 def prepare_pretrain(
@@ -96,12 +87,12 @@ def prepare_pretrain(
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")
     found = registry.resolve(base, file=file, options=options, settings=settings)
     if weights is None or loaded is None:
-        return TrainingStart(found.recipe, None)
+        return TrainingStart(found.recipe)
     own = _with_codec_of(loaded.recipe, found)
     _check_same_network(MEANING, own, loaded.recipe)
     if recipe is None and "data.source" not in found.origins:
         require_known_source(own.data.source)
-    return TrainingStart(own, initial_weights(weights, own, loaded))
+    return _start(own, weights, loaded)
 
 
 def prepare_finetune(
@@ -136,7 +127,7 @@ def prepare_finetune(
     assert recipe.finetune is not None
     model = PretrainModel(recipe.outline(), recipe.objective)
     FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
-    return TrainingStart(recipe, initial_weights(source, recipe, loaded) if loaded else None)
+    return _start(recipe, source, loaded) if loaded else TrainingStart(recipe)
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
@@ -172,11 +163,10 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return override(recipe, own)
 
 
-def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:
-    """Return the weights and codec of a run; position embeddings are interpolated for another grid."""
+def _start(recipe: Recipe, source: PathLike, loaded: LoadedRun) -> TrainingStart:
     run = str(find_model(Path(source)).resolve())
     start = replace(loaded, network=_resized(recipe, loaded))
-    return InitialWeights(start, {"pretrained": {"run": run, "step": loaded.step}})
+    return TrainingStart(recipe, start, {"pretrained": {"run": run, "step": loaded.step}})
 
 
 def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> None:

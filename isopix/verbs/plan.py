@@ -39,7 +39,7 @@ def plan(
     Example: isopix plan igpt.l --devices 64xH100 --price 2.5
     """
     from isopix.core import device as hardware
-    from isopix.core.memory import free_memory
+    from isopix.core.device import free_memory
     from isopix.recipes import cost, registry
     from isopix.recipes.sharding_memory import parallel_plans
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.core.measurement import Measurement
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import (
     differences,
@@ -16,6 +15,7 @@ from isopix.data.measurement import (
     missing_classes,
 )
 from isopix.data.splits import Split
+from isopix.storage.result import Measurement
 
 
 def split(labels: list[int], seed: int = 0) -> Split:

@@ -19,11 +19,10 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import Setting
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.start import finetune_recipe, prepare_finetune
-from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.optim import Adam
+from tests.trained import train
 
 
 @pytest.mark.parametrize("name", registry.RECIPES)
@@ -179,7 +178,7 @@ def test_colors_that_are_encoded_as_others_are_counted_in_a_note(tmp_path: Path)
     """The first three round to (10, 20, 30), to which the first is nearest."""
     write(tmp_path, np.array([[10.1, 20, 30], [10.4, 20, 30], [10.45, 20.2, 30.3], [200, 100, 50]]))
     recipe = resolved("pre-trained", tmp_path, "depth=1", "width=8", "heads=2", "steps=1")
-    train_recipe(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver())
+    train(recipe, tmp_path / "run")
     notes = [each["text"] for each in read_log(tmp_path / "run/log.jsonl") if each["kind"] == "note"]
     text = "2 of 4 colors of the palette, once rounded to whole levels, are encoded as another color"
     assert notes == [f"{text} that is equal or nearer"]

@@ -51,7 +51,7 @@ def search(
     recipe: Recipe = RECIPE,
     lrs: tuple[float, ...] = LRS,
 ) -> LRSearchResult:
-    return run_lr_search(TrainingStart(recipe, None), out, lrs, device=CPU, observer_for=observer_for)
+    return run_lr_search(TrainingStart(recipe), out, lrs, device=CPU, observer_for=observer_for)
 
 
 def untimed(found: LRSearchResult) -> tuple[LRTrial, ...]:
