@@ -8,12 +8,12 @@ from einops import rearrange
 from jaxtyping import Bool, Float64, UInt8
 from torch import Tensor
 
-from isopix.core.memory import report_memory
+from isopix.core.device import report_memory
 from isopix.core.progress import track
 from isopix.core.types import Images, Mask
-from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.generate.filling import fill_in_passes, fill_raster
 from isopix.generate.mask import PixelMask, hidden_pixels
+from isopix.generate.results import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.generate.sample import (
     Stream,
     images_at_once,

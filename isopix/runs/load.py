@@ -13,7 +13,6 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
-from isopix.core.measurement import Measurement
 from isopix.core.text import command_line, did_you_mean
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import (
@@ -37,6 +36,7 @@ from isopix.runs.image_lists import load_labeled, load_seen, run_folders
 from isopix.runs.state import CLASSIFIER, MODEL, Environment, SavedRun, State, typed
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
@@ -119,7 +119,7 @@ class LoadedRun:
     ) -> dict[str, FeatureSource]:
         settings = {name: values for name, values in to_dict(self.recipe).items() if name in NETWORK}
         network = self.recipe.build(self.network.codec).to(self.network.device).eval()
-        trained = NetworkFeatures(self.model, config, precision, settings)
+        trained = NetworkFeatures(self.model, precision, settings, config=config)
         untrained = PretrainModel(network, self.recipe.objective)
         return feature_sources(trained, untrained, data, self.recipe.model.width)
 

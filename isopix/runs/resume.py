@@ -13,8 +13,7 @@ import torch
 
 from isopix.core import ranks
 from isopix.core.config import to_dict
-from isopix.core.device import DeviceLike, check_compiler, describe_devices
-from isopix.core.memory import free_memory, total_memory
+from isopix.core.device import DeviceLike, check_compiler, describe_devices, free_memory, total_memory
 from isopix.core.overrides import flatten
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work

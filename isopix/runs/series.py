@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from isopix.core.config import to_dict
-from isopix.core.measurement import Measurement
+from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import parse, resolve_setting
 from isopix.core.progress import announce, track
 from isopix.core.text import command_line, count_of
@@ -28,6 +27,7 @@ from isopix.runs.state import MODEL, read_environment
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.log import read_log
 from isopix.storage.provenance import settings_hash
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.stopping import DivergedError, best_evaluation, chance_level_warning, has_val_accuracy
 from isopix.train.train_step import NonFiniteError
@@ -190,7 +190,7 @@ def _result(
 def _measurement(trial: Path) -> Measurement:
     record = validation_measurement(read_log(RunFolder(trial).log))
     selection = f"learning rate chosen on {record['images']:,} validation images"
-    return Measurement.from_dict({**record, "selection": selection})
+    return from_dict(Measurement, {**record, "selection": selection})
 
 
 def prepare_low_data(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.core.verb import verb
 from isopix.storage.result import Result
 

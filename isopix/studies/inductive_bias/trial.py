@@ -144,7 +144,7 @@ def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialR
     unigram = unigram_nats(log)
     metrics = {
         "images": {name: len(split) for name, split in probed.items()},
-        "measurement": measurement.to_dict(),
+        "measurement": to_dict(measurement),
         "measurements": measure(loaded, data.test.images[:], spec.example if spec.is_example else None),
         "loss_measurement": {
             **validation_measurement(log),
