@@ -134,13 +134,8 @@ def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned:
     assert found.images_hash == images_hash(data.test)
     assert found.fitted_hash == images_hash(data.train, data.validation)
     assert found.selection == ""  # one layer, one penalty
-    assert set(found.baselines) == {
-        "raw pixels",
-        "raw pixels, PCA",
-        "untrained",
-        "shuffled labels",
-        "majority class",
-    }
+    baselines = {"raw pixels", "raw pixels, PCA", "untrained", "shuffled labels", "majority class"}
+    assert set(found.baselines) == baselines
 
 
 def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: Path) -> None:
