@@ -11,10 +11,10 @@ from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning import evaluate as evaluating
 from isopix.finetuning.evaluate import (
     VOTE_BATCH_SIZE,
-    default_masks,
     evaluate_finetuned,
     evaluate_predictions,
     majority_vote,
+    num_masks,
     predict_logits,
 )
 from isopix.probing.features import draw_masks
@@ -103,7 +103,7 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
 )
 def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: list[str], default: int) -> None:
     run = finetuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
-    assert default_masks(load_finetuned(run, device=CPU).model) == default
+    assert num_masks(load_finetuned(run, device=CPU).model) == default
 
 
 def test_metrics_of_one_mask_are_scikit_learns() -> None:
