@@ -20,7 +20,6 @@ from isopix.finetuning.evaluate import (
 from isopix.probing.features import draw_masks
 from isopix.runs.start import prepare_finetune
 from isopix.storage import log
-from isopix.storage.result import EnsembleAccuracy
 from tests.trained import load_finetuned, train
 
 CPU = torch.device("cpu")
@@ -67,17 +66,6 @@ def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, dat
     assert found.accuracy == pytest.approx(tested["accuracy"])
     assert found.cross_entropy == pytest.approx(tested["class_nats"], rel=1e-5)
     assert tested["step"] > 0
-
-
-def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> None:
-    made = load_finetuned(masked, device=CPU)
-    found, images = metrics_of(masked, data, 1), data.test.images
-    mask = draw_masks(made.loaded.model, images, seed=0, purpose="evaluate.mask.0")
-    with torch.no_grad():
-        logits = made.model.predict(made.model.network.inputs_of(images), mask)
-    right = logits.argmax(-1) == data.test.labels
-    assert found.accuracy == right.double().mean().item()
-    assert found.ensemble == EnsembleAccuracy(found.accuracy, found.accuracy)
 
 
 def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:
