@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float64, UInt8
 from torch import Tensor
 
-from isopix.core.memory import report_memory
+from isopix.core.device import report_memory
 from isopix.core.progress import track
 from isopix.core.types import Images, Mask
 from isopix.generate.filling import fill_in_passes, fill_raster

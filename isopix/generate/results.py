@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from isopix.core.choices import Count, Precision, Range
 from isopix.core.config import config
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.storage.result import Result, Unsaved, unsaved
 
 Order = Literal["inward", "confident", "random"]

@@ -13,8 +13,16 @@ import torch
 from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
-from isopix.core.device import Precision, autocast, check_compiler, compiles_by_default, native_precision
-from isopix.core.memory import eval_batch_size, free_memory, report_memory
+from isopix.core.device import (
+    Precision,
+    autocast,
+    check_compiler,
+    compiles_by_default,
+    eval_batch_size,
+    free_memory,
+    native_precision,
+    report_memory,
+)
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens

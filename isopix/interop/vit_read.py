@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from isopix.codecs.patches import FullPatchSpec
 from isopix.data.dataset import DataConfig
 from isopix.data.preprocess import Resample
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.interop.imported_model import ImportedModel, convert_tensors, expansion_of, shape_of
 from isopix.interop.name_tables import (
     ACTIVATION_NAMES,

@@ -8,11 +8,9 @@ from typing import Any
 from pydantic import computed_field
 
 from isopix.core.choices import Number, Precision, Selection
-from isopix.core.measurement import EnsembleAccuracy
-from isopix.core.table import Table
-from isopix.core.text import mean_and_std, mean_over_subsets, percent_with_interval, signed_points
+from isopix.core.text import Table, mean_and_std, mean_over_subsets, percent_with_interval, signed_points
 from isopix.probing.config import ProbeConfig
-from isopix.storage.result import Result
+from isopix.storage.result import EnsembleAccuracy, Result
 
 RAW_PIXELS, PIXEL_COMPONENTS = "raw pixels", "raw pixels, PCA"  # baselines without a network
 

@@ -20,8 +20,6 @@ from isopix.core.text import printable
 
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
-NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the other end of a pipe
 LOCK_FILE = "lock"
 POLL_SECONDS = 0.5  # between attempts to get a lock that another process holds
 
@@ -107,13 +105,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
     """Return the content of a file. Raises what `open_file` raises."""
-    with open_file(path, os.O_RDONLY | (0 if follow_links else NO_FOLLOW)) as file:
+    with open_file(path, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW)) as file:
         return file.read()
 
 
 def open_file(path: Path, flags: int) -> io.FileIO:
     """Open a regular file, and no device, pipe or folder, unbuffered, with the flags of `os.open`."""
-    descriptor = os.open(path, flags | NO_WAIT, 0o666)
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ValueError(f"{path.name} is not a regular file")
@@ -190,7 +188,7 @@ def exclusive_lock(
 
 
 def _open_file(path: str, flags: int) -> int:
-    return os.open(path, flags | NO_FOLLOW)
+    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 def _owner(text: str) -> str:

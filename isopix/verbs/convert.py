@@ -130,7 +130,7 @@ def convert_to_huggingface(
     from isopix.pretrained.run import load_network
     from isopix.reporting.card import model_card
     from isopix.reporting.run_record import read_run_or_model
-    from isopix.runs.shipped import find_model
+    from isopix.runs.load import find_model
 
     path, folder = Path(out), find_model(Path(run))
     loaded = load_network(folder, "cpu")
