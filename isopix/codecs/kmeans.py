@@ -13,7 +13,7 @@ from torch import Tensor
 from isopix.codecs.nearest_color import MovingCenters, Pixels, Points
 from isopix.codecs.palette import Palette, check_num_colors
 from isopix.codecs.results import SplitError
-from isopix.core.memory import reuse_freed_memory
+from isopix.core.device import reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Grid, ImageSequence, image_batches

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from isopix.core.choices import SplitName
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.storage.result import Result
 
 

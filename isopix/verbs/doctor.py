@@ -11,8 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from isopix.core.table import Table
-from isopix.core.text import error_line, format_bytes
+from isopix.core.text import Table, error_line, format_bytes
 from isopix.core.verb import verb
 from isopix.core.version import __version__
 from isopix.storage.result import Result
@@ -162,7 +161,7 @@ def _device_checks(device: DeviceLike) -> Iterator[Check]:
     import torch
 
     from isopix.core import device as hardware
-    from isopix.core.memory import free_memory, total_memory
+    from isopix.core.device import free_memory, total_memory
 
     chosen = hardware.select_device(device)
     if importlib.util.find_spec("torchvision") and (error := _import_error("torchvision")):

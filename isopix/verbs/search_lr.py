@@ -56,7 +56,7 @@ def search_lr(
     """
     from isopix.core.device import select_device
     from isopix.core.signals import Interrupted, with_resume_hint
-    from isopix.runs.lr_search import lr_grid, require_no_lr, run_lr_search
+    from isopix.runs.series import lr_grid, require_no_lr, run_lr_search
     from isopix.runs.start import prepare_finetune, prepare_pretrain
 
     options = run_options(data, limit, seed, palette)

@@ -16,8 +16,7 @@ from isopix.model.network import parameters_on_meta, unsaved_tensors
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
-from isopix.runs.training_log import RunObserver
+from tests.trained import train
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -67,7 +66,7 @@ def test_a_network_is_loaded_with_the_tensors_that_no_checkpoint_has(
     holder: str, draw: str, tmp_path: Path
 ) -> None:
     recipe = make(holder, draw)
-    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    train(recipe, tmp_path / "run")
     loaded = load_run(tmp_path / "run", device=CPU)
     images = torch.randint(256, (2, 3, 8, 8), dtype=torch.uint8)
     network = loaded.network
@@ -83,7 +82,7 @@ def test_a_network_is_loaded_with_the_tensors_that_no_checkpoint_has(
 def test_a_random_tensor_that_is_not_saved_is_refused_before_training(holder: str, tmp_path: Path) -> None:
     recipe = make(holder, "random")
     with pytest.raises(ValueError, match=r"tensor 'backbone\.positions\.values' differs each time"):
-        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+        train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import refit_on_validation, vote
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
+from isopix.storage.result import EnsembleAccuracy
 from tests.unit.probing.cases import CONFIG, CPU, METHODS, easy, noise, run, standardize
 
 each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)

@@ -9,8 +9,7 @@ import torch
 
 from isopix.core.random import generator
 from isopix.data.patch_augment import RandomPatchAugment
-from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel, FineTuneTask
 from isopix.objectives.base import TrainingBatch
 from isopix.storage import checkpoint
 from isopix.train.config import TrainConfig
