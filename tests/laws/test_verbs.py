@@ -114,10 +114,6 @@ def required(verb: Verb, but: str) -> list[str]:
     return words
 
 
-def help_of(hint: Any) -> str:
-    return "".join(getattr(extra, "help", None) or "" for extra in get_args(hint)[1:])
-
-
 def option(parameter: inspect.Parameter) -> str:
     own = [
         name for extra in get_args(parameter.annotation)[1:] for name in getattr(extra, "name", None) or ()

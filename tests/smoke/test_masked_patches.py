@@ -13,7 +13,7 @@ TUNE = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch_s
 STEM = {"patchformer.tiny": ["head.channels=8", "codec.patch_size=8"], "vit.tiny_hybrid": ["stem.channels=4"]}
 
 
-@pytest.mark.parametrize("name", ["patchformer.tiny", "vit.tiny", "vit.tiny_axial", "vit.tiny_hybrid"])
+@pytest.mark.parametrize("name", ["patchformer.tiny", "vit.tiny_axial", "vit.tiny_hybrid"])
 def test_a_patch_run_works_with_the_commands_of_masked_runs(isopix: Run, name: str) -> None:
     out = done(isopix("pretrain", name, *SMALL, *STEM.get(name, [])))
     assert f"validation loss {1.3863 if 'former' in name else 6.2383} nats" in out
@@ -53,9 +53,9 @@ def test_higher_resolution_is_one_setting(isopix: Run) -> None:
 
 
 @pytest.mark.usefixtures("quick_probes")
-@pytest.mark.parametrize(("name", "pool"), [("vit.tiny", "first"), ("vit.tiny_axial", "mean")])
-def test_a_probe_reads_what_fine_tuning_reads_and_says_so(isopix: Run, name: str, pool: str) -> None:
-    done(isopix("pretrain", name, *SMALL, "knn_images=6", "probe_every=2", "data.holdout=0.3"))
+def test_a_probe_reads_what_fine_tuning_reads_and_says_so(isopix: Run) -> None:
+    pool = "first"
+    done(isopix("pretrain", "vit.tiny", *SMALL, "knn_images=6", "probe_every=2", "data.holdout=0.3"))
     [history] = Path("run/probes/history").glob("*2.json")
     assert json.loads(history.read_text())["pool"] == pool
     assert f"pool {pool}" in " ".join(done(isopix("probe", "run")).split())

@@ -10,7 +10,6 @@ import isopix as package
 from isopix.cli.errors import with_option_names
 from isopix.cli.main import ORDER
 from isopix.recipes.registry import listing
-from isopix.verbs import VERBS
 from tests.smoke.conftest import QUICK, Run, add_photos
 
 COMMANDS = ", ".join(ORDER.split())
@@ -154,13 +153,6 @@ def test_a_wrong_call_is_one_line_and_nothing_is_written(isopix: Run, words: str
     assert err.startswith("isopix: ")
     assert REFUSED[words] in err.replace("?\n", "? ")
     assert sorted(Path().rglob("*")) == before
-
-
-@pytest.mark.parametrize("command", VERBS)
-def test_an_unknown_option_is_a_wrong_call(isopix: Run, command: str) -> None:
-    code, out, err = isopix(*command.split(), "--not-an-option")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(("isopix: unknown option '--not-an-option'; ", "isopix: missing --data; "))
 
 
 def test_messages_of_functions_name_options_as_they_are_typed() -> None:
