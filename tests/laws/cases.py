@@ -128,9 +128,11 @@ def image_gpt() -> Iterator[dict[str, Any]]:
     """Each combination of Image GPT's parts."""
     data = [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)]
     palettes = [PaletteSpec(num_colors=2), PaletteSpec(num_colors=32)]
-    blocks = [TransformerSpec(heads=2), TINY_TRANSFORMER]
-    for each in product(data, palettes, blocks, [Autoregressive(), Masked(), Masked(mask=HALF)]):
-        yield dict(zip(("data", "codec", "block", "objective"), each, strict=True))
+    for each in product(data, palettes, [Autoregressive(), Masked(), Masked(mask=HALF)]):
+        yield {
+            "block": TransformerSpec(heads=2),
+            **dict(zip(("data", "codec", "objective"), each, strict=True)),
+        }
 
 
 def fits(parts: dict[str, Any]) -> bool:

@@ -43,15 +43,6 @@ def test_patch_regression_works_with_the_same_commands(isopix: Run) -> None:
     assert "uniform prediction" not in done(isopix("verify", "run"))
 
 
-def test_higher_resolution_is_one_setting(isopix: Run) -> None:
-    """ViT section 3.2: positions are interpolate_pos_embed, and all else is as it was."""
-    done(isopix("pretrain", "vit.tiny", *SMALL))
-    joint = ["generative_weight=1", "mask_ratio=0.5", *SMALL[-5:-2], "steps=2", "batch_size=4"]
-    for name, words in {"larger": ["data.size=48"], "longer": ["data.rows=48", "data.cols=40"]}.items():
-        done(isopix("finetune", "run", "--out", name, *words, *joint))
-        done(isopix("reconstruct", name, "-n", "2"))
-
-
 @pytest.mark.usefixtures("quick_probes")
 def test_a_probe_reads_what_fine_tuning_reads_and_says_so(isopix: Run) -> None:
     pool = "first"

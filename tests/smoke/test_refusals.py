@@ -49,7 +49,6 @@ REFUSED = {
     "palette fit --data d --out p --size 3": "--size needs 2 values",
     "complete r --split foo": '"foo" for --split. Choose from: "train", "validation", "test"',
     "doctor --device cuda:7": "--device 'cuda:7' is not available; available: auto, cpu",
-    "plan igpt.s --devices 8xFOO": "whose bf16 peak is known, as in 64xH100: B200, H200",
     f"{NEW} --logger nothing": "unknown logger 'nothing'",
     # Settings.
     f"{NEW} --steps 4": "unknown option '--steps'; it is a setting: write steps=4;",
