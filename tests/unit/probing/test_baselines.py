@@ -16,7 +16,6 @@ from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.probing import baselines
-from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.baselines import (
     NUM_PERMUTATIONS,
     PixelComponents,
@@ -26,7 +25,7 @@ from isopix.probing.baselines import (
     shuffled_label_baseline,
 )
 from isopix.probing.config import ProbeConfig
-from isopix.probing.probe import evaluate_probe, refit_on_validation, vote
+from isopix.probing.probe import FittedProbe, ProbeMethod, evaluate_probe, refit_on_validation, vote
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, easy, noise, run, standardize
