@@ -1,21 +1,26 @@
 """The report about runs: what each was made of and with, its results, and the commands."""
 
-import dataclasses
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
 from isopix.core.overrides import flatten
-from isopix.core.registry import Part
 from isopix.core.table import Table
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
-from isopix.reporting.run_record import DataSample, Kinds, RunRecord, public, read_run
+from isopix.reporting.run_record import (
+    DataSample,
+    Kinds,
+    RunRecord,
+    grouped_settings,
+    public,
+    read_run,
+    setting_text,
+)
 from isopix.reporting.section import (
     Article,
     Chart,
@@ -35,9 +40,7 @@ from isopix.reporting.section import (
 from isopix.reporting.summary import headline, summary_section
 from isopix.reporting.training import (
     finetuning_section,
-    images_seen,
     loss_section,
-    num_steps,
     probe_curve,
     training_cost,
 )
@@ -127,13 +130,10 @@ def _facts(run: RunRecord) -> Facts:
     elif run.weights:
         facts.append(("parameters", f"{run.weights.parameters:,}"))
     facts += [("imported from", run.imported_from)] if run.imported_from else []
-    facts += [("steps", f"{num_steps(run):,}")] if num_steps(run) else []
+    facts += [("steps", f"{run.num_steps:,}")] if run.num_steps else []
     return facts if run.imported_from else [*facts, *training_cost(run)]
 
 
-GROUPS = ("model", "objective", "data", "train", "finetune")
-# What the files of an imported model state; the rest of its recipe is filled in by us.
-STATED = ("codec", "block", "depth", "width", "objective", "rows", "cols")
 MAX_COLUMNS = 12  # of images; with more classes, images are not grouped by class
 ENVIRONMENT_NAMES = {"data": "data (hash of images and splits)"}
 UNSHOWN = ("command", "folder", "majority", "images")
@@ -214,38 +214,10 @@ def _shown(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def grouped_settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:
-    """Return (setting, value) pairs by group; of an imported model those that its files state."""
-    if run.recipe is None:
-        return {}
-    groups = {name: list(_group(getattr(run.recipe, name), name)) for name in GROUPS}
-    if run.imported_from:
-        step, data = run.weights.step if run.weights else 0, run.environment.get("trained_on")
-        groups = {group: [each for each in found if each[0] in STATED] for group, found in groups.items()}
-        groups["train"] = [
-            ("imported from", run.imported_from),
-            ("step", f"{step:,}" if step else "not known"),
-            ("trained on", f"{data} (as stated at import)" if data else "not known"),
-        ]
-    elif origin := run.environment.get("pretrained"):
-        groups["train"].append(("initialized from", f"{origin['run']}, step {origin['step']:,}"))
-    if num_steps(run) and not run.imported_from:
-        groups["train"].append(("images seen", f"{images_seen(run):,}"))
-    return {name: found for name, found in groups.items() if found}
-
-
-def _group(group: Any, name: str) -> Iterator[tuple[str, str]]:
-    if isinstance(group, Part):
-        yield name, group.label()
-    for each in dataclasses.fields(group) if group else ():
-        if (value := getattr(group, each.name)) not in (None, ()):
-            yield each.name, _text(value)
-
-
 def environment_section(run: RunRecord) -> Section:
     """Return versions and device of a run, notes of its training, and files that could not be read."""
     shown = {key: value for key, value in run.environment.items() if key not in UNSHOWN}
-    items = [(ENVIRONMENT_NAMES.get(key, key), _text(value)) for key, value in shown.items()]
+    items = [(ENVIRONMENT_NAMES.get(key, key), setting_text(value)) for key, value in shown.items()]
     if (majority := run.environment.get("majority")) is not None:
         items.append(("majority class of train", f"{percent(majority)} of the test images"))
     notes = [] if items else ["No environment.json in this run."]
@@ -262,7 +234,7 @@ def commands_section(run: RunRecord) -> Section:
     lines += [f"# palette {palette.get('file')}: {palette.get('source')}"] if palette else []
     made = [run.environment, *(public(each.call) for each in run.results)]
     calls = dict.fromkeys(
-        (_text(each["command"]), each.get("folder")) for each in made if each.get("command")
+        (setting_text(each["command"]), each.get("folder")) for each in made if each.get("command")
     )
     for command, folder in calls:
         if folder and folder != here:
@@ -270,17 +242,3 @@ def commands_section(run: RunRecord) -> Section:
             lines.append(f"cd {shlex.quote(folder)}")
         lines.append(command)
     return Section("Reproduce", [Panel(code="\n".join(lines) or "The command of this run was not recorded.")])
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Part):
-        return value.label()
-    if isinstance(value, tuple):
-        return "; ".join(map(_text, value))
-    if isinstance(value, list):
-        return shlex.join(map(str, value))
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "not recorded" if value is None else str(value)

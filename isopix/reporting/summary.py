@@ -18,9 +18,8 @@ from isopix.plots import curves
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, LayerScores, ProbeResult, baseline_title
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.page import grouped_settings
 from isopix.reporting.results import SummaryRow
-from isopix.reporting.run_record import RunRecord, public
+from isopix.reporting.run_record import RunRecord, grouped_settings, public
 from isopix.reporting.section import Panel, Section, figure_chart, join_words, percent, render
 from isopix.reporting.training import (
     baseline_losses,
