@@ -18,9 +18,8 @@ from isopix.model.network import evaluation_mode
 from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import LoadedRun, load_run, saved_recipe
+from isopix.runs.load import LoadedRun, find_model, load_run, saved_recipe, writable_model
 from isopix.runs.results import TrainingResult
-from isopix.runs.shipped import find_model, writable_model
 from isopix.runs.state import RunStatus
 from isopix.storage import hub
 from isopix.storage.log import read_log

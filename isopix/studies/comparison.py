@@ -16,7 +16,7 @@ from isopix.core.config import from_dict
 from isopix.core.overrides import flatten
 from isopix.core.stats import GroupLabels, mean_half_width
 from isopix.core.text import command_line, count_of
-from isopix.data.measurement import described_differences
+from isopix.data.measurement import differences
 from isopix.runs.image_lists import ClassifiedImages, load_test_images
 from isopix.runs.state import read_environment
 from isopix.storage.atomic import read_json
@@ -224,7 +224,7 @@ def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[
     pairs = [(run, baseline.runs[key]) for key, run in group.runs.items()]
     run, other = pairs[0]
     different = _differences(run.settings, other.settings)
-    measured = (described_differences(one.measurement, two.measurement) for one, two in pairs)
+    measured = (differences([one.measurement, two.measurement]) for one, two in pairs)
     different += dict.fromkeys(text for texts in measured for text in texts)
     notes = [f"{group.name} and {baseline.name} differ in {_listed(different)}"] if different else []
     for each in (group, baseline):

@@ -20,8 +20,8 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import probe_measurement
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.results import LRTrial
+from isopix.runs.series import train_at_lr, trial_recipe
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.atomic import exclusive_lock, read_json, write_json
