@@ -35,7 +35,7 @@ from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
 from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
 from isopix.core.random import generator
 from isopix.core.registry import Part, import_modules, kinds, nouns, register
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.core.types import (
     Codes,
     Grid,

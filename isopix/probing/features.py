@@ -13,8 +13,7 @@ import PIL
 import torch
 import torch.distributed as dist
 
-from isopix.core.device import Precision, autocast
-from isopix.core.memory import eval_batch_size, reuse_freed_memory
+from isopix.core.device import Precision, autocast, eval_batch_size, reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Groups, ImageSequence, Labels, Mask

@@ -17,7 +17,6 @@ from torch.nn import functional as F
 from isopix.core import stats
 from isopix.core.choices import Number
 from isopix.core.config import from_dict
-from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.overrides import parse
 from isopix.core.progress import track
 from isopix.core.random import generator
@@ -30,6 +29,7 @@ from isopix.data.splits import majority_accuracy
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatScore, LayerScore, LayerScores
 from isopix.probing.splits import Features, FeatureSplits
+from isopix.storage.result import EnsembleAccuracy, Measurement
 
 Probabilities = Float[Tensor, "F B C"]  # of each class; the highest is the prediction
 Numbers = Sequence[Mapping[str, Number]]  # by name, of each layer

@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.core.overrides import flatten
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
 from isopix.reporting.run_record import (

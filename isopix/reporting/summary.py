@@ -11,8 +11,7 @@ from dataclasses import fields, replace
 from pathlib import PurePath
 from typing import Literal
 
-from isopix.core.table import Table
-from isopix.core.text import signed_points
+from isopix.core.text import Table, signed_points
 from isopix.data.measurement import differences
 from isopix.plots import curves
 from isopix.probing.config import ProbeConfig

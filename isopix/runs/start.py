@@ -16,9 +16,8 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse
 from isopix.core.text import command_line
 from isopix.data.patch_augment import NoPatchAugment
-from isopix.data.sources.base import finetune_augmentation, require_known_source
-from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.config import FineTuneConfig
+from isopix.data.sources.base import DATASETS, require_known_source
+from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel
 from isopix.model.network import Network
 from isopix.model.pool import default_pool
 from isopix.model.positions import resize_pos_embed
@@ -26,8 +25,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
-from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.shipped import find_copy, find_model
+from isopix.runs.load import LoadedRun, find_copy, find_model, load_run
 from isopix.runs.state import State
 from isopix.train.optim import ConstantSchedule
 
@@ -150,7 +148,7 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
         checkpoint_every=EVALUATE_EVERY,
     )
     tuned = _override(tuned, parse(recipe.finetune_overrides))
-    augment = finetune_augmentation(source)
+    augment = DATASETS[source].augment if source in DATASETS else None
     if augment is not None:
         tuned = tuned.updated(data=replace(tuned.data, augment=augment))
     if from_scratch or recipe.finetune is not None:

@@ -20,8 +20,6 @@ from isopix.core.text import printable
 
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
-NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the other end of a pipe
 LOCK_FILE = "lock"
 POLL_SECONDS = 0.5  # between attempts to get a lock that another process holds
 
@@ -107,13 +105,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
     """Return the content of a file. Raises what `open_file` raises."""
-    with open_file(path, os.O_RDONLY | (0 if follow_links else NO_FOLLOW)) as file:
+    with open_file(path, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW)) as file:
         return file.read()
 
 
 def open_file(path: Path, flags: int) -> io.FileIO:
     """Open a regular file, and no device, pipe or folder, unbuffered, with the flags of `os.open`."""
-    descriptor = os.open(path, flags | NO_WAIT, 0o666)
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ValueError(f"{path.name} is not a regular file")
@@ -171,7 +169,7 @@ def exclusive_lock(
     try:
         lock.acquire()
     except Timeout:
-        message = f"{description} {folder} is in use by {_owner(path.read_text())}"
+        message = f"{description} {folder} is in use by {path.read_text() or 'another process'}"
         if waiting is None:
             raise ValueError(message) from None
         waiting(f"{message}; waiting for its end")
@@ -180,7 +178,7 @@ def exclusive_lock(
         # Kept open, as the folder may be renamed meanwhile.
         with open(path, "wb", buffering=0, opener=_open_file) as owner:
             with report_disk_full(f"lock {path}", folder):
-                owner.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
+                owner.write(f"process {os.getpid()} on host {socket.gethostname()}".encode())
             try:
                 yield
             finally:
@@ -190,12 +188,4 @@ def exclusive_lock(
 
 
 def _open_file(path: str, flags: int) -> int:
-    return os.open(path, flags | NO_FOLLOW)
-
-
-def _owner(text: str) -> str:
-    try:
-        owner = json.loads(text)
-    except ValueError:
-        return "another process"
-    return f"process {owner['process']} on host {owner['host']}"
+    return os.open(path, flags | os.O_NOFOLLOW)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from isopix.core.overrides import override, parse
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver

@@ -19,8 +19,8 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import ProbeMethod, probe_measurement
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.results import LRTrial
+from isopix.runs.series import train_at_lr, trial_recipe
 from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.atomic import exclusive_lock, read_json, write_json
@@ -143,7 +143,7 @@ def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialR
     unigram = unigram_nats(log)
     metrics = {
         "images": {name: len(split) for name, split in probed.items()},
-        "measurement": measurement.to_dict(),
+        "measurement": to_dict(measurement),
         "measurements": measure(loaded, data.test.images[:], spec.example if spec.is_example else None),
         "loss_measurement": {
             **validation_measurement(log),

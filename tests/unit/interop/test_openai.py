@@ -10,8 +10,7 @@ import torch
 
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
-from isopix.interop.openai import read_checkpoint
-from isopix.interop.tf_checkpoint import find_prefix, open_checkpoint
+from isopix.interop.openai import find_prefix, open_checkpoint, read_checkpoint
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Autoregressive, Masked
 from tests.unit.data.refusal import refusal

@@ -12,7 +12,6 @@ from scipy import stats
 from scipy.linalg import subspace_angles
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.probing import baselines
@@ -28,6 +27,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.probe import FittedProbe, ProbeMethod, evaluate_probe, refit_on_validation, vote
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
+from isopix.storage.result import EnsembleAccuracy
 from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, easy, noise, run, standardize
 
 SEEDS = 8

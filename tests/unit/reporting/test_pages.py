@@ -13,8 +13,7 @@ from PIL import Image
 
 from isopix.core.version import __version__
 from isopix.data.dataset import DataConfig
-from isopix.generate.config import SamplingConfig
-from isopix.generate.results import SampleResult
+from isopix.generate.results import SampleResult, SamplingConfig
 from isopix.probing.config import ProbeConfig
 from isopix.recipes import igpt
 from isopix.reporting.page import read_runs, report_page
