@@ -1,4 +1,4 @@
-"""Position embeddings, vectors that encode where each token is, and pools, which reduce tokens to one vector."""
+"""Position embeddings, vectors that encode where a token is, and pools, which reduce tokens to one."""
 
 import abc
 from collections.abc import Mapping

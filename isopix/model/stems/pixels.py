@@ -1,4 +1,4 @@
-"""Stems: their base classes, and embeddings of values, a table of vectors for each code or channel, summed."""
+"""Stems: base classes, and embeddings of values, a table of vectors for each code or channel, summed."""
 
 import abc
 import math
