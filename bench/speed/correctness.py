@@ -11,12 +11,11 @@ from speed.numerics import NumericsError, require_equal
 from speed.timing import Stopwatch
 
 from isopix.core.random import generator
-from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import sample_images
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.train.config import TrainConfig
-from isopix.train.optim import Adam
+from isopix.train.config import Adam, TrainConfig
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
 

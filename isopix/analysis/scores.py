@@ -20,8 +20,7 @@ from torch import Tensor
 
 from isopix.analysis.results import AUROC, SCORES, ScoreSummary
 from isopix.codecs.base import Codec
-from isopix.core.device import Precision, autocast
-from isopix.core.memory import eval_batch_size
+from isopix.core.device import Precision, autocast, eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.stats import CONFIDENCE_LEVEL, ResampleCounts, mean_standard_error, resample_counts

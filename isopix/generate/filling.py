@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from isopix.core.types import Codes, Grid, Images, Mask, PositionIndices, SelectedTokens
-from isopix.generate.config import Passes, SamplingConfig
 from isopix.generate.mask import hidden_pixels
+from isopix.generate.results import Passes, SamplingConfig
 from isopix.generate.sample import (
     Stream,
     decode_steps,
@@ -26,7 +26,7 @@ from isopix.generate.sample import (
 )
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
-from isopix.model.stems.base import Inputs
+from isopix.model.stems.pixels import Inputs
 from isopix.objectives.base import PretrainModel
 
 NEARBY = 3  # positions

@@ -12,7 +12,6 @@ from PIL import Image
 from isopix.analysis.neighbors import Splits, nearest_images
 from isopix.analysis.results import NamedImage
 from isopix.core.choices import Count, SplitName
-from isopix.core.measurement import Measurement
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
@@ -27,6 +26,7 @@ from isopix.pretrained.run import logger, require_writable
 from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 
 P = TypeVar("P", bound=PictureResult)

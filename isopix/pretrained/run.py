@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from isopix.core.config import from_dict
 from isopix.core.device import DeviceLike, Precision, native_precision, select_device
-from isopix.core.measurement import Measurement
 from isopix.core.text import command_line
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import evaluation_mode
-from isopix.model.pool import Pool
+from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import LoadedRun, load_run, saved_recipe
+from isopix.runs.load import LoadedRun, find_model, load_run, saved_recipe, writable_model
 from isopix.runs.results import TrainingResult
-from isopix.runs.shipped import find_model, writable_model
 from isopix.runs.state import RunStatus
 from isopix.storage import hub
 from isopix.storage.log import read_log
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, reject_huggingface_model
 from isopix.train.trainer import Record
 
@@ -185,7 +185,7 @@ def training_result(
         uniform=math.log(recipe.model.codec.placeholder(recipe.grid).vocab_size) if categorical else None,
         resume=resume,
         next=tuple(command_line(name, run.folder, *options) for name, fits in applicable.items() if fits),
-        measurement=Measurement.from_dict(tested[-1]["measurement"]) if tested else None,
+        measurement=from_dict(Measurement, tested[-1]["measurement"]) if tested else None,
         path=run.folder,
         run=run,
     )

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from isopix.core.config import from_dict
-from isopix.core.measurement import Measurement
 from isopix.core.stats import wilson_interval
-from isopix.core.table import Table
-from isopix.core.text import format_bytes, spell_duration
+from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
 from isopix.runs.results import VerificationResult
 from isopix.runs.training_log import validation_measurement
+from isopix.storage.result import Measurement
 from isopix.train.stopping import best_evaluation
 
 JOULES, JOULES_PER_WH = "energy_joules", 3600
@@ -86,18 +85,6 @@ def uniform_classes(run: RunRecord) -> int | None:
     if run.recipe is None or not run.recipe.model.head.categorical:
         return None
     return run.recipe.model.codec.placeholder(run.recipe.grid).vocab_size
-
-
-def num_steps(run: RunRecord) -> int:
-    """Return the number of training steps."""
-    return max((each["step"] for each in run.log), default=run.weights.step if run.weights else 0)
-
-
-def images_seen(run: RunRecord) -> int:
-    """Return the number of training images, repetitions included; without a log by the weights' step."""
-    logged = [int(each["images"]) for each in run.log if each["kind"] == "train"]
-    unlogged = run.weights.step * run.recipe.train.batch_size if run.weights and run.recipe else 0
-    return max(logged, default=unlogged)
 
 
 def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
@@ -181,7 +168,7 @@ def _images(run: RunRecord) -> str:
 def training_cost(run: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield images, time, computation, memory and energy of training, without what was not measured."""
     train = [each for each in run.log if each["kind"] == "train"]
-    seconds, seen = max((each["seconds"] for each in train), default=0.0), images_seen(run)
+    seconds, seen = max((each["seconds"] for each in train), default=0.0), run.images_seen
     yield "images seen", f"{seen:,}"
     if seconds:
         yield "training time", spell_duration(seconds)

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Literal
 
-from isopix.core.measurement import Measurement
-from isopix.core.table import Table
-from isopix.core.text import count_of
-from isopix.storage.result import Result
+from isopix.core.text import Table, count_of
+from isopix.storage.result import Measurement, Result
 
 Verdict = Literal["holds", "does not hold", "not decided", "cannot be judged"]
 

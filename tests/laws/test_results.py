@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 
-from isopix.cli import command
+from isopix.cli import main as command
 from isopix.cli.main import main
 from isopix.storage.result import Result
 from isopix.verbs import VERBS

@@ -12,14 +12,13 @@ from typing import NamedTuple
 from isopix.core.config import from_dict
 from isopix.core.text import naming
 from isopix.data.dataset import load_dataset
-from isopix.probing.base import ProbeMethod
 from isopix.probing.methods import LbfgsProbe, RidgeProbe
-from isopix.probing.probe import probe_method
+from isopix.probing.probe import ProbeMethod, probe_method
 from isopix.recipes import registry
 from isopix.recipes.cost import training_flops
 from isopix.recipes.isotropic import CELLS, ENCODINGS
-from isopix.runs.lr_search import lr_grid
 from isopix.runs.pretrain import require_validation
+from isopix.runs.series import lr_grid
 from isopix.runs.start import with_absolute_paths
 from isopix.storage.arrays import read_arrays
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.recipes.published import TableRow
 from isopix.storage.result import Result
 

@@ -23,7 +23,7 @@ from isopix.data.augment import (
 from isopix.data.splits import Split
 from isopix.data.store import FileImages
 from tests.peak_memory import LargestTensor
-from tests.unit.data.pictures import noise, smooth, whole
+from tests.unit.data.shards import noise, smooth, whole
 
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)
 

@@ -14,8 +14,8 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
 from isopix.generate.complete import PartialCompletions, Prompt, complete_images, completion_steps
-from isopix.generate.config import Order, Passes, SamplingConfig
 from isopix.generate.filling import num_known_nearby, remaining_after
+from isopix.generate.results import Order, Passes, SamplingConfig
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
 from isopix.objectives.objectives import Autoregressive, Masked
 from tests.laws import cases

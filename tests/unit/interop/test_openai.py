@@ -10,8 +10,7 @@ import torch
 
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
-from isopix.interop.openai import read_checkpoint
-from isopix.interop.tf_checkpoint import find_prefix, open_checkpoint
+from isopix.interop.openai import find_prefix, open_checkpoint, read_checkpoint
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Autoregressive, Masked
 from tests.unit.data.refusal import refusal
@@ -104,7 +103,9 @@ def test_other_models_are_refused_by_what_is_wrong(
 
 def test_positions_without_a_square_need_a_grid(prefix: Path) -> None:
     bundles.write(prefix, bundles.variables(positions=12))
-    assert "12 positions are not a square" in refusal(read_checkpoint, prefix, COLORS)
+    assert "its 12 positions do not fill a grid of 3 x 3; give --rows and --cols" in refusal(
+        read_checkpoint, prefix, COLORS
+    )
     assert read_checkpoint(prefix, COLORS, grid=Grid(3, 4)).recipe.grid == Grid(3, 4)
 
 

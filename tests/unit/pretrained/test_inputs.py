@@ -14,8 +14,8 @@ from PIL import Image
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.pretrained.model import PretrainedModel
-from tests.unit.data.pictures import noise, smooth
 from tests.unit.data.refusal import refusal
+from tests.unit.data.shards import noise, smooth
 from tests.unit.pretrained.cases import CAUSAL, images, model
 
 ROWS, COLS = 4, 7  # of the model

@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from isopix.probing import methods, minibatch
-from isopix.probing.base import FittedProbe, ProbeMethod
 from isopix.probing.baselines import shuffled_label_baseline
 from isopix.probing.methods import L2_PENALTY, KnnProbe, LbfgsProbe, RidgeProbe
 from isopix.probing.minibatch import SgdProbe
-from isopix.probing.probe import probe_method
+from isopix.probing.probe import FittedProbe, ProbeMethod, probe_method
 from isopix.probing.splits import FeatureSplits
 from tests.unit.probing.cases import CONFIG, CPU, METHOD, METHODS, clusters, cut, easy, noise, run, stacked
 
@@ -71,6 +70,10 @@ def test_a_layer_does_not_depend_on_the_others(method: ProbeMethod, monkeypatch:
         for name in ("layer", "selected", "test_accuracy"):
             assert getattr(one, name) == getattr(other, name)
         assert one.fit.get("objective", 0) == pytest.approx(other.fit.get("objective", 0), rel=1e-5)
+    if method.kind == "adam":  # each layer stops as if it were alone
+        steps = [each.fit["iterations"] for each in together.layers]
+        assert len(set(steps)) > 1
+        assert steps == [each.fit["iterations"] for each in apart.layers]
 
 
 def test_a_value_at_the_edge_of_the_grid_causes_a_warning() -> None:
