@@ -9,21 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isopix.analysis.color_error import color_error
 from isopix.analysis.embeddings import LevelSimilarity, embedding_similarity
-from isopix.analysis.inductive_biases import ReceptiveField, measure_inductive_biases
+from isopix.analysis.inductive_biases import ReceptiveField, color_error, measure_inductive_biases
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
 from isopix.generate.complete import Reconstruction, reconstruct_images
 from isopix.model.network import Network
-from isopix.model.pool import Pool, pooled_width
-from isopix.probing.base import ProbeMethod
+from isopix.model.positions import Pool, pooled_width
 from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
-from isopix.probing.probe import EvaluatedProbe, evaluate_probe
+from isopix.probing.probe import EvaluatedProbe, ProbeMethod, evaluate_probe
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.runs.load import LoadedRun
 from isopix.storage.arrays import Arrays

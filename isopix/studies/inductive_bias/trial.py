@@ -15,9 +15,8 @@ from isopix.core.device import select_device
 from isopix.core.signals import handle_stop_signals
 from isopix.core.text import naming
 from isopix.data.dataset import load_dataset
-from isopix.probing.base import ProbeMethod
 from isopix.probing.config import ProbeConfig
-from isopix.probing.probe import probe_measurement
+from isopix.probing.probe import ProbeMethod, probe_measurement
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
 from isopix.runs.results import LRTrial
