@@ -76,12 +76,6 @@ def test_an_open_contrast_says_what_it_needs() -> None:
     assert needed(Contrast(ContrastRecord("more", ""), None)) == "needs networks that are missing"
 
 
-def test_a_record_has_what_was_found() -> None:
-    (own,) = judged([contrast(2.0)])[0].contrasts
-    assert own.interval == pytest.approx((2 - 1.959966, 2 + 1.959966), abs=1e-5)
-    assert (own.mean, own.verdict, own.needed) == (2.0, "holds", "")
-
-
 def drawn(
     draw: np.random.Generator, shape: tuple[int, int], seeds: float, kinds: float, noise: float
 ) -> np.ndarray:
