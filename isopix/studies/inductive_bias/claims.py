@@ -106,7 +106,7 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     """The best network in both uses pix2vec."""
     bests = best_of_others(evidence, lambda trial: -trial.loss)
     found = evidence.mean(
-        ["best"],
+        [("best",)],
         lambda seed, kind: minus(*(loss(each) for each in reversed(bests[seed]))) if seed in bests else None,
         evidence.noise(evidence.blocks, loss),
     )
@@ -114,7 +114,7 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     yield make_contrast(evidence, text, "nats", found, predicted)
     chosen = best_of_others(evidence, lambda trial: evidence.probes(trial).validation_accuracy)
     found = evidence.mean(
-        ["best"],
+        [("best",)],
         lambda seed, kind: minus(*map(evidence.accuracy, chosen[seed])) if seed in chosen else None,
         evidence.noise(evidence.blocks, evidence.layers),
     )

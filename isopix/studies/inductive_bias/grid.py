@@ -26,8 +26,8 @@ from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_js
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import require_new
 from isopix.studies.inductive_bias.measure import Example
-from isopix.studies.inductive_bias.results import Architecture, TrialResult
-from isopix.studies.inductive_bias.trial import TrialSpec, network_name, trial_name
+from isopix.studies.inductive_bias.results import Architecture, TrialResult, network_name, trial_name
+from isopix.studies.inductive_bias.trial import TrialSpec
 
 FILE = "study.json"
 MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge

@@ -1,7 +1,7 @@
 """The result of `isopix study inductive-bias`, without PyTorch: claims, and a row for each trial."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from statistics import mean, stdev
@@ -34,6 +34,16 @@ BIASES = (  # title, measurement, layer or channel, decimals
     ("distance preservation", "distance_preservation", 0, 2),
     ("effective rank", "effective_rank", 0, 1),
 )
+
+
+def network_name(parts: Iterable[str | int]) -> str:
+    """Return the name of an architecture, or of what several share, as `conv-pix2vec-3`."""
+    return "-".join(map(str, parts))
+
+
+def trial_name(architecture: Architecture, seed: int) -> str:
+    """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
+    return f"{network_name(architecture)}-seed-{seed}"
 
 
 @dataclass(frozen=True)

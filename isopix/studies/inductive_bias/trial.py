@@ -27,7 +27,7 @@ from isopix.storage.atomic import exclusive_lock, read_json, write_json
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.measure import measure, probe_pools
-from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, Trial, TrialResult
+from isopix.studies.inductive_bias.results import STUDY_POOLS, Architecture, Trial, TrialResult, trial_name
 
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 ENVIRONMENT = (
@@ -82,16 +82,6 @@ class TrialSpec(NamedTuple):
     def fail(self, reason: str, *, traceback: str = "") -> None:
         """Write that the trial failed; the learning rates that diverged stay recorded."""
         self.write(replace(self.read(), status="failed", reason=reason, traceback=traceback))
-
-
-def network_name(architecture: Architecture) -> str:
-    """Return the name of an architecture, as `conv-pix2vec-3`."""
-    return "-".join(map(str, architecture))
-
-
-def trial_name(architecture: Architecture, seed: int) -> str:
-    """Return the name of a trial, as `conv-pix2vec-3-seed-0`."""
-    return f"{network_name(architecture)}-seed-{seed}"
 
 
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:

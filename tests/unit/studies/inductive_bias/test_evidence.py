@@ -47,7 +47,7 @@ def test_groups_of_test_images_widen_the_interval() -> None:
     many = replace(own, correct=(pack_correct(correct[copies]),), num_images=400)
     trials = [trial(("conv", "pix2vec", 1), seed, 4.0, many) for seed in range(2)]
     made = evidence(trials, copies)
-    found = made.mean(["one"], lambda *given: [made.accuracy_of(many)]).estimate
+    found = made.mean([("one",)], lambda *given: [made.accuracy_of(many)]).estimate
     error = {each.name: each.standard_error for each in found.sources}["images"]
     assert error == pytest.approx(100 * math.sqrt(0.6 * 0.4 / 99))
 
