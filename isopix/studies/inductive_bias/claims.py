@@ -29,8 +29,7 @@ from isopix.studies.inductive_bias.contrasts import (
     rank_correlation,
 )
 from isopix.studies.inductive_bias.evidence import StudyEvidence, Term
-from isopix.studies.inductive_bias.results import Architecture, Trial
-from isopix.studies.results import ClaimRecord
+from isopix.studies.inductive_bias.results import Architecture, ClaimRecord, Trial
 
 Test = Callable[[StudyEvidence], Iterable[Contrast]]
 

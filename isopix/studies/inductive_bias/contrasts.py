@@ -14,11 +14,9 @@ from functools import partial
 import numpy as np
 
 from isopix.core.stats import MIN_POINTS, Z_95, pearson_coefficient, rankdata
-from isopix.studies.claims import Contrast
-from isopix.studies.estimates import ErrorSource, Estimate
+from isopix.studies.claims import Contrast, ErrorSource, Estimate
 from isopix.studies.inductive_bias.evidence import UNKNOWN, Mean, Read, StudyEvidence, Term
-from isopix.studies.inductive_bias.results import Trial, network_name
-from isopix.studies.results import ContrastRecord
+from isopix.studies.inductive_bias.results import ContrastRecord, Trial, network_name
 
 MAIN_BLOCKS = ("conv", "mixer", "transformer-1")
 NO_SLOPE = "accuracy does not clearly fall with the loss"

@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from isopix.core.choices import Pool
 from isopix.recipes.isotropic import ENCODINGS
-from isopix.studies.estimates import Estimate, Noise, PerImage, crossed_estimate
+from isopix.studies.claims import Estimate, Noise, PerImage, crossed_estimate
 from isopix.studies.inductive_bias.results import Architecture, ProbedLayers, Trial, network_name
 
 K = TypeVar("K", bound=Hashable)

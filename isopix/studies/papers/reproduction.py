@@ -12,8 +12,8 @@ from isopix.runs.resume import check_same_settings, folder_of_runs
 from isopix.storage.atomic import read_json, replace_file, write_json
 from isopix.studies.page import PageFigure, write_page
 from isopix.studies.papers.protocol import MeasuredRow, PaperProtocol, Records, Setup
-from isopix.studies.papers.results import ReproductionResult, TrialState
 from isopix.studies.papers.trials import Pretrain, ProtocolTrial, RunVerb
+from isopix.studies.results import ReproductionResult, TrialState
 
 
 class Reproduction:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.studies.claims import Contrast, judge
-from isopix.studies.estimates import ErrorSource, Estimate, Noise, crossed_estimate
-from isopix.studies.results import ClaimRecord, ContrastRecord
+from isopix.studies.claims import Contrast, ErrorSource, Estimate, Noise, crossed_estimate, judge
+from isopix.studies.inductive_bias.results import ClaimRecord, ContrastRecord
 
 
 def contrast(mean: float, error: float = 1.0, **more: Any) -> Contrast:

@@ -19,10 +19,10 @@ from isopix.runs.load import load_run
 from isopix.runs.state import read_environment
 from isopix.storage.arrays import read_arrays
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.inductive_bias import measure, trial
+from isopix.studies.inductive_bias import trial
 from isopix.studies.inductive_bias.evidence import correct_images
+from isopix.studies.inductive_bias.figures import Example
 from isopix.studies.inductive_bias.grid import Study, StudyPlan, plan_study
-from isopix.studies.inductive_bias.measure import Example
 from isopix.studies.inductive_bias.trial import TrialSpec, run_trial
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
@@ -134,7 +134,7 @@ def test_pixels_are_reduced_to_as_many_features_as_each_pool_has(
         widths.append(splits.train.features.shape[2])
         return evaluate(splits, *args, **kwargs)
 
-    monkeypatch.setattr(measure, "evaluate_probe", spy)
+    monkeypatch.setattr(trial, "evaluate_probe", spy)
     run_trial(make("whole", "width=3"), "cpu", 1)
     # All pixels; then under each pool the trained and the untrained network, and as many components.
     assert widths == [192, 3, 3, 3, 48, 48, 48]

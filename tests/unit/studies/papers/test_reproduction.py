@@ -14,8 +14,8 @@ from isopix.recipes.published import TableRow, Value
 from isopix.recipes.recipe import Recipe
 from isopix.studies.papers.protocol import Setup, find_protocol
 from isopix.studies.papers.reproduction import Reproduction, write_table
-from isopix.studies.papers.results import ReproductionResult
 from isopix.studies.papers.trials import NO_TEST, FineTune, Pretrain, kept_weights
+from isopix.studies.results import ReproductionResult
 from tests.unit.studies.papers.fakes import FakeVerbs
 
 GRID = (("optimizer.lr=0.1",), ("optimizer.lr=0.01",), ("optimizer.lr=0.001",))
