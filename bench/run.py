@@ -37,8 +37,7 @@ from speed.growth_figure import plot_growth
 from speed.timing import Stopwatch, first_line
 
 from isopix import __version__
-from isopix.core.device import runtime_environment, select_device
-from isopix.core.memory import free_cached_memory, reuse_freed_memory
+from isopix.core.device import free_cached_memory, reuse_freed_memory, runtime_environment, select_device
 from isopix.core.text import command_line
 from isopix.plots import style
 from isopix.storage.atomic import write_json

@@ -1,16 +1,16 @@
 """The `isopix` command and `python -m isopix`: stop signals are handled from the first moment on."""
 
 import importlib
+import os
 import sys
 
-from isopix.cli.output import replace_closed_streams
 from isopix.core.ranks import end_process
 from isopix.core.signals import errors_as_stops, exit_code, handle_stop_signals, ignore_stop_signals
 
 
 def main() -> None:
     """Run one command in a process of its own."""
-    replace_closed_streams()
+    _replace_closed_streams()
     try:
         handle_stop_signals()
         with errors_as_stops():
@@ -21,6 +21,15 @@ def main() -> None:
     command_line.main()
     ignore_stop_signals()
     end_process()
+
+
+def _replace_closed_streams() -> None:
+    """Let streams with which the process was not started, as after `>&-`, lead to the null device."""
+    # In this order they get the file descriptors 0 to 2, which no other file may have.
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(null, "r" if name == "stdin" else "w"))
 
 
 if __name__ == "__main__":

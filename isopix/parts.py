@@ -34,8 +34,8 @@ set.
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
 from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
 from isopix.core.random import generator
-from isopix.core.registry import Part, kinds, nouns, register
-from isopix.core.table import Table
+from isopix.core.registry import Part, import_modules, kinds, nouns, register
+from isopix.core.text import Table
 from isopix.core.types import (
     Codes,
     Grid,
@@ -71,6 +71,8 @@ from isopix.recipes.registry import recipe
 from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluator, EvaluatorSpec, Metrics
 from isopix.train.optim import OptimizerSpec, ScheduleSpec
+
+import_modules("isopix.analysis")  # a file of one's own parts knows the package's, and cannot replace one
 
 __all__ = ["Part", "Recipe", "generator", "kinds", "nouns", "recipe", "register"]
 __all__ += ["Codes", "Grid", "Images", "Labels", "Logits", "LossMask", "Mask", "PositionIndices", "Scalar"]

@@ -1,8 +1,25 @@
-"""The memory that a block of code takes at its peak."""
+"""The memory that a block of code takes at its peak, and its largest tensor."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class LargestTensor(TorchDispatchMode):
+    """Counts the floating-point numbers of the largest result of an operation, forward or backward."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for each in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(each, torch.Tensor) and each.is_floating_point():
+                self.elements = max(self.elements, each.numel())
+        return result
 
 
 @contextmanager

@@ -15,7 +15,6 @@ def restored_registry() -> Iterator[None]:
     They are imported here and not above, so that the type checker of the tests sees them.
     """
     importlib.import_module("isopix.parts")
-    registry.import_modules("isopix.analysis")
     kinds = {noun: dict(found) for noun, found in registry._KINDS.items()}
     tables = (registry._NAMES, registry._PLUGINS, RECIPES, SINGLE)
     before = [dict(table) for table in tables]

@@ -10,7 +10,7 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.pretrain import train_recipe
-from isopix.runs.start import InitialWeights
+from isopix.runs.start import TrainingStart
 from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
 
@@ -19,16 +19,13 @@ SILENT = RunObserver()
 
 
 def train(
-    recipe: Recipe | str,
-    out: Path,
-    *words: str,
-    initial: InitialWeights | None = None,
-    observer: RunObserver = SILENT,
+    what: TrainingStart | Recipe | str, out: Path, *words: str, observer: RunObserver = SILENT
 ) -> RunStatus:
-    """Train a recipe, or that of a name with these settings, in a new folder."""
-    if isinstance(recipe, str):
-        recipe = registry.resolve(recipe, settings=words).recipe
-    return train_recipe(recipe, out, device=CPU, observer=observer, initial=initial)
+    """Train in a new folder; a recipe, or that of a name with these settings, from scratch."""
+    if isinstance(what, str):
+        what = registry.resolve(what, settings=words).recipe
+    start = TrainingStart(what) if isinstance(what, Recipe) else what
+    return train_recipe(start, out, device=CPU, observer=observer)
 
 
 class FineTunedModel(NamedTuple):

@@ -11,7 +11,7 @@ from speed.numerics import NumericsError, require_equal
 from speed.timing import Stopwatch
 
 from isopix.core.random import generator
-from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import sample_images
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe

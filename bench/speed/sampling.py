@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from isopix.core.device import Precision, autocast
 from isopix.generate.complete import Prompt, complete_images
-from isopix.generate.config import SamplingConfig
 from isopix.generate.mask import completion_mask
+from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import cache_bytes, sample_images
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import torch
 from speed.numerics import NumericsError
 
-from isopix.core.device import Precision, native_precision, synchronize
-from isopix.core.memory import free_cached_memory
+from isopix.core.device import Precision, free_cached_memory, native_precision, synchronize
 from isopix.core.random import generator
 
 MIN_SECONDS = 0.1  # of one measurement: shorter calls are repeated within it

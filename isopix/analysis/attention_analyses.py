@@ -20,7 +20,7 @@ from isopix.analysis.attention import (
 )
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source, rounded
 from isopix.core.registry import register
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.model.attention import AttentionAxis
 from isopix.model.network import Network
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps, plot_attention_rollout

@@ -15,8 +15,7 @@ from isopix.analysis.results import AnalysisResult
 from isopix.codecs.base import Codec
 from isopix.core.progress import track
 from isopix.core.registry import Part, import_modules, kinds_of
-from isopix.core.table import Table
-from isopix.core.text import did_you_mean
+from isopix.core.text import Table, did_you_mean
 from isopix.core.types import Images
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network

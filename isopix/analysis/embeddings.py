@@ -13,7 +13,7 @@ from isopix.analysis.base import Analysis, AnalysisInput, Numbers, rounded
 from isopix.codecs.base import Codec
 from isopix.core.registry import register
 from isopix.core.stats import pearson_coefficient, rankdata
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.core.types import Grid
 from isopix.model.masking import sum_components
 from isopix.model.network import Network

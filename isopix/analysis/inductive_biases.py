@@ -12,7 +12,7 @@ from torch import Tensor
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, image_source
 from isopix.core.random import generator
 from isopix.core.registry import register
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.core.types import Grid, Images, Tokens
 from isopix.model.network import Network
 from isopix.plots.biases import plot_inductive_biases

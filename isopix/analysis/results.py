@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isopix.core.choices import Precision, SplitName
-from isopix.core.measurement import Measurement
-from isopix.core.table import Table
-from isopix.storage.result import Result, Unsaved, unsaved
+from isopix.core.text import Table
+from isopix.storage.result import Measurement, Result, Unsaved, unsaved
 
 # Name of each score: what it is, for tables.
 SCORES = {

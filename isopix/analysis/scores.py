@@ -20,8 +20,7 @@ from torch import Tensor
 
 from isopix.analysis.results import AUROC, SCORES, ScoreSummary
 from isopix.codecs.base import Codec
-from isopix.core.device import Precision, autocast
-from isopix.core.memory import eval_batch_size
+from isopix.core.device import Precision, autocast, eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.stats import CONFIDENCE_LEVEL, ResampleCounts, mean_standard_error, resample_counts
@@ -57,11 +56,6 @@ class CodeNats(NamedTuple):
     @property
     def per_image(self) -> PerImage:
         return self.nats.sum((1, 2)) / self.times.sum((1, 2)).clamp(min=1)
-
-
-def has_likelihood(model: PretrainModel, head: HeadSpec) -> bool:
-    """Return whether the model gives a probability of all codes of an image."""
-    return model.objective.can_sample and head.categorical
 
 
 def require_scores(model: PretrainModel) -> None:
@@ -136,10 +130,8 @@ def file_bits_per_dim(images: Images) -> dict[str, PerImage]:
     return {name: torch.tensor(bits, dtype=torch.float64) / pixels[0].size for name, bits in sizes.items()}
 
 
-def code_frequencies(model: PretrainModel, head: HeadSpec, train: Split, seed: int) -> Frequencies | None:
-    """Return code frequencies in training images by channel; None without images or probabilities."""
-    if not len(train) or not head.categorical:
-        return None
+def code_frequencies(model: PretrainModel, head: HeadSpec, train: Split, seed: int) -> Frequencies:
+    """Return code frequencies in training images by channel, of a head with probabilities."""
     unigram = Unigram(model.network.codec, head)
     for batch in code_batches(model, train.sample(TRAINING_IMAGES), seed):
         unigram.fit(batch)
@@ -161,7 +153,6 @@ Scores = dict[str, PerImage]  # by the names of SCORES
 
 def score_images(
     model: PretrainModel,
-    head: HeadSpec,
     images: ImageSequence,
     config: ScoreConfig,
     *,
@@ -173,7 +164,7 @@ def score_images(
     codes, bits per dimension and their difference to PNG; a masked one `masked_loss`, which is no likelihood.
     """
     require_scores(model)
-    codec, probable = model.network.codec, has_likelihood(model, head)
+    codec, probable = model.network.codec, model.objective.can_sample
     values = codec.values_per_code() if probable else None
     most = MAX_LOGITS // (codec.grid.positions * codec.num_codes * codec.vocab_size)
     size = max(1, min(eval_batch_size(codec.grid.positions, model.network.device), most))

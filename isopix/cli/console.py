@@ -2,18 +2,70 @@
 
 import json
 import logging
-from collections.abc import Mapping
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import IO, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
+from rich.console import Console
 from rich.text import Text
 
-from isopix.cli.output import open_console
 from isopix.core.progress import print_line, show_progress
-from isopix.core.table import Table
-from isopix.core.text import printable
+from isopix.core.signals import active_request
+from isopix.core.text import Table, printable
+
+StreamName = Literal["stdout", "stderr"]
+
+TITLES: dict[StreamName, str] = {"stdout": "standard output", "stderr": "standard error"}
+
+
+class Output:
+    """`sys.stdout` or `sys.stderr`, as it is at every call.
+
+    Where it cannot be written to, what follows is lost: during training a stop signal, at a pipe that its
+    reader has closed, as `head` does, the end without a message, else OSError.
+    """
+
+    def __init__(self, name: StreamName):
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute == "rich_proxied_file":  # a console would write to that stream instead
+            raise AttributeError(attribute)
+        return getattr(self._stream(), attribute)
+
+    def write(self, text: str) -> int:
+        return self._attempt(lambda: self._stream().write(text))
+
+    def flush(self) -> None:
+        self._attempt(self._stream().flush)
+
+    def _stream(self) -> Any:
+        stream = getattr(sys, self._name)
+        return getattr(stream, "rich_proxied_file", stream)  # a live display replaces the stream
+
+    def _attempt(self, act: Callable[[], int | None]) -> int:
+        try:
+            return act() or 0
+        except OSError as error:
+            # The interpreter would write the rest when it ends, and fail (Python's "Note on SIGPIPE").
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream().fileno())
+            if request := active_request():
+                request.receive(signal.SIGHUP)
+                return 0
+            if isinstance(error, BrokenPipeError):
+                sys.exit(128 + signal.SIGPIPE)
+            raise OSError(error.errno, error.strerror, TITLES[self._name]) from error
+
+
+def open_console(name: StreamName) -> Console:
+    """Return a console that writes to standard output or error."""
+    return Console(highlight=False, file=cast(IO[str], Output(name)))
+
 
 Json = Annotated[
     bool,

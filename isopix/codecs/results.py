@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from isopix.core.choices import SplitName
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.storage.result import Result
 
 
 @dataclass(frozen=True)
 class SplitError:
-    """The quantization error on the images of a split; `psnr_db` is None if it is zero."""
+    """The quantization error on the images of a split: `rmse` in levels of 0..255; `psnr_db`, 20 log10(255 /
+    rmse), is None if it is zero.
+    """
 
     pixels: int
     rmse: float

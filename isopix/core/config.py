@@ -6,10 +6,11 @@ A field of a noun's base class takes any registered part, chosen by `kind`; pyda
 import ast
 import dataclasses
 import inspect
-import re
 import textwrap
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
@@ -174,36 +175,20 @@ def descriptions(cls: type) -> dict[str, str]:
     """Return the text below each field of a class and its bases; none for a class without source code."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        try:
-            source = textwrap.dedent(inspect.getsource(base))
-        except (OSError, TypeError):
-            continue
-        found |= _of_source(source)
+        with suppress(OSError, TypeError):
+            definition: Any = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+            for field, text in pairwise(definition.body):
+                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                    found[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(text.value))
     return found
 
 
-def _of_source(source: str) -> dict[str, str]:
-    """The string that follows each annotated field of the class that a source starts with."""
-    definition = ast.parse(source).body[0]
-    assert isinstance(definition, ast.ClassDef)
-    return {
-        field.target.id: inspect.cleandoc(text.value.value)
-        for field, text in zip(definition.body, definition.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
-
-
 def meanings(settings: object) -> dict[str, str]:
-    """Return the description of every setting by its path; of a `kind`, the first sentence of the part's."""
+    """Return the description of every setting by its path; of a `kind`, the first paragraph of the part's."""
     assert dataclasses.is_dataclass(settings), settings
     cls: type = type(settings)
-    found: dict[str, str] = (
-        {"kind": _first_sentence(inspect.getdoc(cls) or "")} if isinstance(settings, Part) else {}
-    )
+    first = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+    found: dict[str, str] = {"kind": first} if isinstance(settings, Part) else {}
     for item in dataclasses.fields(settings):
         value = getattr(settings, item.name)
         if dataclasses.is_dataclass(value):
@@ -211,10 +196,3 @@ def meanings(settings: object) -> dict[str, str]:
         else:
             found[item.name] = " ".join(descriptions(cls).get(item.name, "").split())
     return found
-
-
-def _first_sentence(text: str) -> str:
-    words = " ".join(text.split("\n\n", maxsplit=1)[0].split())
-    ends = (end.start() for end in re.finditer(r"[.](?= |$)", words))
-    whole = (words[:end] for end in ends if words[:end].count("(") == words[:end].count(")"))
-    return f"{next(whole, words).rstrip('.')}."

@@ -1,4 +1,4 @@
-"""Values as text: numbers and durations, safe text of foreign origin, command lines and suggestions."""
+"""Values as text: numbers and durations, tables, safe text of foreign origin, command lines, suggestions."""
 
 import difflib
 import os
@@ -6,8 +6,15 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from statistics import mean, stdev
+
+from rich.box import ASCII2, SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 
 # Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
 # Python reads the bytes of a file name that are no UTF-8.
@@ -18,6 +25,9 @@ UNSAFE = re.compile(
 MAX_REASON = 1000  # characters
 HUGE = 1e5  # nats
 SIMILARITY, OF_PATHS = 0.6, 0.75  # of a suggestion, by difflib's ratio
+
+NUMBER = re.compile(r"[<$±+−-]? ?\d|–$")  # how numbers begin, and the sign of one that is missing
+WIDE = 10_000  # characters: no row is wrapped
 
 # Names of settings in other libraries, for suggestions.
 SETTING_SYNONYMS = {
@@ -42,17 +52,6 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Return text of several lines, each as in `printable`."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-def short_repr(value: object) -> str:
-    """Return a value as Python writes it, with the type and the shape of tensors instead of their content."""
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is not None and dtype is not None:
-        return f"{str(dtype).removeprefix('torch.')} [{' '.join(map(str, shape))}]"
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = ", ".join(f"{name}={short_repr(getattr(value, name))}" for name in value._fields)
-        return f"{type(value).__name__}({fields})"
-    return repr(value)
 
 
 def count_of(count: int, noun: str) -> str:
@@ -164,3 +163,48 @@ def similar_paths(path: Path, *, folders: bool = False) -> list[str]:
     shown = sorted(name for name in names if not name.startswith("."))
     found = difflib.get_close_matches(path.name, shown, n=1, cutoff=OF_PATHS)
     return [str(path.parent / name) for name in found]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption. Columns after the first are aligned right if all their values are numbers."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+    def text(self, width: int | None = None, *, ascii_only: bool = False) -> str:
+        """Return lines of text of at most `width` characters, in which long values are wrapped."""
+        table = RichTable(box=ASCII2 if ascii_only else SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for index, column in enumerate(self.columns):
+            table.add_column(Text(printable(column)), justify="right" if self.is_numeric(index) else "left")
+        for row in self._cells:
+            table.add_row(*map(Text, row))
+        console = Console(width=width or WIDE, color_system=None, legacy_windows=False)
+        with console.capture() as captured:
+            console.print(table)
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        return "\n".join([printable(self.caption), *lines])
+
+    def html(self) -> str:
+        head = "".join(f"<th>{escape(each)}</th>" for each in self.columns)
+        rows = ("".join(f"<td>{escape(each)}</td>" for each in row) for row in self._cells)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        caption = escape(printable(self.caption))
+        return (
+            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def markdown(self) -> str:
+        lines = [self.columns, ["---"] * len(self.columns), *self._cells]
+        rows = ("| " + " | ".join(escape(each).replace("|", "\\|") for each in line) + " |" for line in lines)
+        return "\n".join([f"{escape(printable(self.caption))}\n", *rows])
+
+    @property
+    def _cells(self) -> list[list[str]]:
+        return [[printable(str(value)) for value in row] for row in self.rows]
+
+    def is_numeric(self, index: int) -> bool:
+        """Whether all values of a column are numbers; never the first column."""
+        filled = [row[index] for row in self._cells if row[index]]
+        return index > 0 and bool(filled) and all(map(NUMBER.match, filled))

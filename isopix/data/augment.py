@@ -25,9 +25,12 @@ Lengths = Float[Tensor, " B"]
 class AugmentationSpec(Part, noun="augmentation"):
     """Settings of an augmentation."""
 
-    @abc.abstractmethod
     def source_side(self, rows: int, cols: int) -> int | None:
-        """Return the shorter side, in pixels, of the full-resolution images to store; None to store none."""
+        """Return the shorter side, in pixels, of the full-resolution images to store; None to store none.
+
+        Raises ValueError if images of this size cannot be augmented.
+        """
+        return None
 
     @abc.abstractmethod
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
@@ -37,9 +40,6 @@ class AugmentationSpec(Part, noun="augmentation"):
 @register("none")
 class NoAugmentation(AugmentationSpec):
     """The images unchanged."""
-
-    def source_side(self, rows: int, cols: int) -> None:
-        """Full-resolution images are not needed."""
 
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
         return _images(split, indices)
@@ -55,7 +55,6 @@ class PadCropFlip(AugmentationSpec):
     """Probability of a horizontal flip."""
 
     def source_side(self, rows: int, cols: int) -> None:
-        """Full-resolution images are not needed. Raises ValueError if a side is too short to be reflected."""
         if self.pad >= min(rows, cols):
             raise ValueError(
                 f"pad {self.pad} does not fit images of {rows}x{cols}; allowed: below {min(rows, cols)}"

@@ -17,8 +17,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from isopix.core import ranks
-from isopix.core.device import available_cores
-from isopix.core.memory import free_memory
+from isopix.core.device import available_cores, free_memory
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.augment import AugmentationSpec, NoAugmentation

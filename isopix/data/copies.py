@@ -24,7 +24,6 @@ MAX_PAIRS = 2**24  # that are compared at a time; 64 MiB of differences
 
 Rows = NDArray[np.int64]
 Groups = list[tuple[int, ...]]  # the indices of the images of each, ascending
-Thumbnails = UInt8[np.ndarray, "n 8 8 3"]
 Points = Float32[np.ndarray, "n D"]
 
 
@@ -61,7 +60,7 @@ def exact_duplicates(hashes: Rows) -> Groups:
     return _groups(np.arange(len(hashes)), hashes)
 
 
-def near_duplicates(hashes: Rows, thumbnails: Thumbnails) -> Groups:
+def near_duplicates(hashes: Rows, thumbnails: UInt8[np.ndarray, "n 8 8 3"]) -> Groups:
     """Return groups of images of different content whose thumbnails are almost equal.
 
     That is a root mean square difference of at most 8 levels of 0..255 and a fifth of the standard deviation

@@ -107,21 +107,11 @@ class ImageDataset:
     validation: Split
     test: Split
     fingerprint: str
-    bad_files: tuple[BadFile, ...] = ()  # images that could not be read
-    bad_files_csv: Path | None = None  # where they are listed, if there are any
+    bad_files_csv: Path | None = None  # where images that could not be read are listed, if there are any
     seed: int | None = None  # of the settings; None: unknown
     left_out: Mapping[SplitName, int] = field(default_factory=dict)  # copies, and images that a run has seen
-    copies: tuple[str, ...] = ()  # notes that count the copies
+    notes: tuple[str, ...] = ()  # how labels were mapped to classes, and which files and copies are left out
     seen_known: bool = True  # whether all images that a run has seen are known, so that none is left
-    label_note: str = ""  # how labels were mapped to classes, if they were
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How labels were mapped to classes, and what is left out: unreadable files and copies."""
-        skipped = [f"skipped {each.path}: {each.reason}" for each in self.bad_files]
-        if (more := len(skipped) - MAX_NAMED) > 1:
-            skipped[MAX_NAMED:] = [f"skipped {more:,} more unreadable images: {self.bad_files_csv}"]
-        return (*filter(None, [self.label_note]), *skipped, *self.copies)
 
     def require_validation(self, choice: str) -> None:
         """Raise ValueError without validation images: test images must not be used to select `choice`."""
@@ -156,7 +146,8 @@ def load_dataset(
     source = open_source(config, cache)()
     remember_source(config.source)
     cached = cached_source(source, _preprocess_configs(source, config), cache, config.store)
-    bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
+    bad, bad_files_csv = cached.bad_files, bad_files_csv or cache / f"{cached.key}.bad-files.csv"
+    skipped = _report_bad_files(bad, sum(each.num_images for each in source.splits.values()), bad_files_csv)
     holdout = source.holdout if config.holdout is None else config.holdout
     splits = _whole_splits(cached, config, holdout, exact=source.fixed)
     left_out, notes = dict[SplitName, int](), list[str]()
@@ -173,12 +164,10 @@ def load_dataset(
         validation=splits["validation"],
         test=splits["test"],
         fingerprint=hash_bytes(cached.content_hash.encode(), membership.encode()),
-        bad_files=cached.bad_files,
-        bad_files_csv=bad_files_csv,
+        bad_files_csv=bad_files_csv if bad else None,
         seed=config.seed,
         left_out=left_out,
-        copies=tuple(notes),
-        label_note=source.label_note,
+        notes=(*filter(None, [source.label_note]), *skipped, *notes),
     )
 
 
@@ -225,10 +214,10 @@ def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, P
     return {name: replace(own, full_side=side if name in trained else None) for name in source.splits}
 
 
-def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path | None:
-    bad, total = cached.bad_files, sum(split.num_images for split in source.splits.values())
+def _report_bad_files(bad: Sequence[BadFile], total: int, path: Path) -> list[str]:
+    """List unreadable files at the path, and return notes of them. Raises ValueError for too many."""
     if not bad:
-        return None
+        return []
     path.parent.mkdir(parents=True, exist_ok=True)
     write_csv(path, ["path", "reason"], ((each.path, each.reason) for each in bad))
     if len(bad) > MAX_BAD_FRACTION * total:
@@ -236,7 +225,10 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
             f"{len(bad)} of {total} images cannot be read, above the limit of {MAX_BAD_FRACTION:.0%}; "
             f"first: {bad[0].path} ({bad[0].reason}); all: {path}; remove or replace them"
         )
-    return path
+    notes = [f"skipped {each.path}: {each.reason}" for each in bad]
+    if (more := len(bad) - MAX_NAMED) > 1:
+        notes[MAX_NAMED:] = [f"skipped {more:,} more unreadable images: {path}"]
+    return notes
 
 
 def _whole_splits(

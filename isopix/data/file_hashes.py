@@ -5,8 +5,8 @@ import sqlite3
 import stat
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from isopix.core.progress import track
@@ -29,15 +29,11 @@ def hash_names(root: Path, names: Sequence[str], index: Path | None = None) -> s
     stamps = list(map(_stamp, paths))
     digests = _known(index, paths, stamps)
     unread = [i for i, digest in enumerate(digests) if digest is None]
-    parts = [unread[first : first + FILES_PER_CHUNK] for first in range(0, len(unread), FILES_PER_CHUNK)]
-    with track("reading files", len(unread)) as count, ThreadPoolExecutor() as pool:  # hashing frees the GIL
-        done = 0
-        for part, found in zip(
-            parts, pool.map(lambda part: [hash_file(paths[i]) for i in part], parts), strict=True
-        ):
-            for i, digest in zip(part, found, strict=True):
-                digests[i] = digest
-            done += len(part)
+    threads = min(32, (os.cpu_count() or 1) + 4)  # hashing frees the GIL, and disks take many requests
+    with track("reading files", len(unread)) as count, ThreadPool(threads) as pool:
+        found = pool.imap(lambda i: hash_file(paths[i]), unread, FILES_PER_CHUNK)
+        for done, (i, digest) in enumerate(zip(unread, found, strict=True), start=1):
+            digests[i] = digest
             count(done)
     old = [i for i in unread if isinstance(digests[i], bytes) and max(stamps[i][1:]) < start - TICK]
     _keep(index, [(os.fsencode(paths[i]), *stamps[i], digests[i]) for i in old])

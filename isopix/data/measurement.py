@@ -3,11 +3,11 @@
 import hashlib
 from collections.abc import Collection, Sequence
 
-from isopix.core.measurement import Measurement
 from isopix.core.types import image_batches
 from isopix.data.dataset import ImageDataset
 from isopix.data.sources.base import SPLIT_NAMES, SplitName
 from isopix.data.splits import Split, majority_accuracy
+from isopix.storage.result import Measurement
 
 # What two numbers must have in common to be compared.
 COMPARED = {
@@ -57,18 +57,12 @@ def majority_baseline(data: ImageDataset) -> dict[str, float]:
 
 
 def differences(measurements: Sequence[Measurement | None]) -> list[str]:
-    """Return in what records differ that decides whether their numbers can be compared."""
-    known = [each for each in measurements if each is not None]
-    return [name for key, name in COMPARED.items() if len({str(getattr(each, key)) for each in known}) > 1]
-
-
-def described_differences(one: Measurement | None, other: Measurement | None) -> list[str]:
-    """Return the differences between two records with their values, where these are short."""
-    found = differences([one, other])
-    for key in DESCRIBED:
-        if COMPARED[key] in found:
-            values = (_described(getattr(each, key)) for each in (one, other))
-            found[found.index(COMPARED[key])] += f" ({'; '.join(values)})"
+    """Return in what records differ that decides whether their numbers can be compared, with short values."""
+    found = []
+    for key, name in COMPARED.items():
+        values = {str(value): value for value in (getattr(each, key) for each in measurements if each)}
+        shown = f" ({'; '.join(map(_described, values.values()))})" if key in DESCRIBED else ""
+        found += [f"{name}{shown}"] * (len(values) > 1)
     return found
 
 

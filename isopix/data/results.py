@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isopix.core.choices import SplitName
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.storage.result import Result, Unsaved, unsaved
 
 MAX_CLASSES = 30  # in the table

@@ -65,7 +65,7 @@ class Survey:
 
     source: Source
     images: list[tuple[Examined, ImageFacts]] = field(default_factory=list)
-    bad_files: list[tuple[SplitName, BadFile]] = field(default_factory=list)
+    bad_files: list[BadFile] = field(default_factory=list)
     pictures: dict[str, list[Image.Image]] = field(default_factory=dict)
     duplicates: dict[str, Groups] = field(default_factory=dict)
 
@@ -86,12 +86,12 @@ def survey_source(
     survey = Survey(opened)
     total = sum(min(split.num_images, limit) for split in opened.splits.values())
     with track("examining images", total) as count:
-        for name in (each for each in SPLIT_NAMES if each in opened.splits):
-            _examine_split(survey, name, limit, count)
+        names = [each for each in SPLIT_NAMES if each in opened.splits]
+        splits = {name: _examine_split(survey, name, limit, count) for name in names}
     hashes = np.array([facts.content_hash for _, facts in survey.images], np.int64)
     thumbnails = np.array([facts.thumbnail for _, facts in survey.images], np.uint8)
     survey.duplicates = {"exact": exact_duplicates(hashes), "near": near_duplicates(hashes, thumbnails)}
-    return _result(survey, source, limit)
+    return _result(survey, splits, source, limit)
 
 
 def spread_ranges(count: int, limit: int) -> list[tuple[int, int]]:
@@ -111,12 +111,13 @@ def _picture_room(source: Source) -> dict[str, int]:
     return dict.fromkeys(present[:: -(-len(present) // MAX_CLASSES)], PER_CLASS)
 
 
-def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> None:
+def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone) -> SplitCounts:
     split, classes = survey.source.splits[name], survey.source.classes
     ranges = spread_ranges(split.num_images, limit)
     positions = [i for start, stop in ranges for i in range(start, stop)]
     names = ["" if split.labels is None else classes[split.labels[i]] for i in positions]
     room = _picture_room(survey.source) if name == "train" else {}
+    bad_before, per_class = len(survey.bad_files), None
 
     def jobs() -> Iterator[tuple[RawImage, bool]]:
         images = (raw for start, stop in ranges for raw in split.images(start, stop))
@@ -128,12 +129,16 @@ def _examine_split(survey: Survey, name: SplitName, limit: int, count: CountDone
     for position, class_name, facts in zip(positions, names, examined, strict=True):
         image_name = printable(split.image_name(position))
         if isinstance(facts, str):
-            survey.bad_files.append((name, BadFile(image_name, facts)))
+            survey.bad_files.append(BadFile(image_name, facts))
         else:
             survey.images.append((Examined(name, image_name, class_name or None), facts))
             if facts.picture is not None:
                 survey.pictures.setdefault(class_name, []).append(facts.picture)
         count(len(survey.images) + len(survey.bad_files))
+    if split.labels is not None:
+        numbers = np.bincount(split.labels, minlength=len(classes)).tolist()
+        per_class = dict(zip(classes, numbers, strict=True))
+    return SplitCounts(split.num_images, len(positions), len(survey.bad_files) - bad_before, per_class)
 
 
 def _examine(job: tuple[RawImage, bool]) -> ImageFacts | str:
@@ -159,7 +164,7 @@ def _picture(rgb: Image.Image) -> Image.Image:
     return rgb.resize((width, height), Image.Resampling.BOX)
 
 
-def _result(survey: Survey, source: str, limit: int) -> DataResult:
+def _result(survey: Survey, splits: dict[SplitName, SplitCounts], source: str, limit: int) -> DataResult:
     sizes, facts = survey.sizes.most_common(), [facts for _, facts in survey.images]
     formats = Counter((each.format, each.mode) for each in facts)
     return DataResult(
@@ -167,7 +172,7 @@ def _result(survey: Survey, source: str, limit: int) -> DataResult:
         limit=limit,
         data=printable(survey.source.name),
         num_classes=len(survey.source.classes),
-        splits={name: _counts(survey, name) for name in SPLIT_NAMES if name in survey.source.splits},
+        splits=splits,
         sizes=Sizes(
             different=len(sizes),
             most_common=tuple(SizeCount(*size, n) for size, n in sizes[:LISTED]),
@@ -176,7 +181,7 @@ def _result(survey: Survey, source: str, limit: int) -> DataResult:
         ),
         formats=tuple(FormatCount(*kind, n) for kind, n in formats.most_common()),
         duplicates={kind: _duplicates(survey, groups) for kind, groups in survey.duplicates.items()},
-        unreadable=tuple(each for _, each in survey.bad_files[:LISTED]),
+        unreadable=tuple(survey.bad_files[:LISTED]),
         survey=survey,
     )
 
@@ -185,16 +190,6 @@ def _range(values: Iterable[int]) -> tuple[int, ...]:
     """Return the least, the median and the largest value."""
     ordered = sorted(values)
     return (ordered[0], ordered[len(ordered) // 2], ordered[-1]) if ordered else ()
-
-
-def _counts(survey: Survey, name: SplitName) -> SplitCounts:
-    split, classes, counts = survey.source.splits[name], survey.source.classes, None
-    unreadable = sum(each == name for each, _ in survey.bad_files)
-    read = sum(image.split == name for image, _ in survey.images)
-    if split.labels is not None:
-        numbers = np.bincount(split.labels, minlength=len(classes)).tolist()
-        counts = dict(zip(classes, numbers, strict=True))
-    return SplitCounts(split.num_images, read + unreadable, unreadable, counts)
 
 
 def _duplicates(survey: Survey, found: Groups) -> Duplicates:

@@ -8,9 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core import stats
-from isopix.core.device import Precision, autocast
-from isopix.core.measurement import EnsembleAccuracy
-from isopix.core.memory import eval_batch_size
+from isopix.core.device import Precision, autocast, eval_batch_size
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Groups, ImageSequence, Labels, Mask
@@ -21,6 +19,7 @@ from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probing.features import draw_masks
 from isopix.probing.probe import vote
+from isopix.storage.result import EnsembleAccuracy
 
 EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from isopix.core.measurement import EnsembleAccuracy
-from isopix.core.table import Table
-from isopix.core.text import percent_with_interval
-from isopix.storage.result import Result
+from isopix.core.text import Table, percent_with_interval
+from isopix.storage.result import EnsembleAccuracy, Result
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from isopix.core.types import Codes, Grid, Images, Mask, PositionIndices, SelectedTokens
-from isopix.generate.config import Passes, SamplingConfig
 from isopix.generate.mask import hidden_pixels
+from isopix.generate.results import Passes, SamplingConfig
 from isopix.generate.sample import (
     Stream,
     decode_steps,

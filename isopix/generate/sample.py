@@ -13,12 +13,20 @@ import torch
 from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
-from isopix.core.device import Precision, autocast, check_compiler, compiles_by_default, native_precision
-from isopix.core.memory import eval_batch_size, free_memory, report_memory
+from isopix.core.device import (
+    Precision,
+    autocast,
+    check_compiler,
+    compiles_by_default,
+    eval_batch_size,
+    free_memory,
+    native_precision,
+    report_memory,
+)
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Codes, Grid, Images, Mask, Tokens
-from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SamplingConfig
 from isopix.model.kv_cache import AttentionCache, KVCache
 from isopix.model.network import Network, evaluation_mode, with_rounded_matrices
 from isopix.model.stems.base import Inputs
@@ -121,7 +129,6 @@ def decode_steps(
     Positions before `start` are computed once and cached for all samples. `uniform` decides each code. Codes
     outside `hidden`, of each prompt image, are those of the prompt. Precision is the caller's autocast.
     """
-    require(model, "sample")
     network = model.network
     if _rounds_matrices(network.device, sampling):
         network = with_rounded_matrices(network)

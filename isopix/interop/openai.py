@@ -1,17 +1,28 @@
-"""Import OpenAI's Image GPT checkpoints without TensorFlow; those with a start token are autoregressive."""
+"""Import OpenAI's Image GPT checkpoints, of TensorFlow's format version 2, without TensorFlow.
+
+`PREFIX.index` is a sorted string table (LevelDB): blocks of entries whose keys share prefixes, each followed
+by its compression type and a masked CRC-32C, a block that lists the others, and a footer of 48 bytes. The
+empty key holds a header; every other key is the name of a tensor, whose value is a protocol buffer with its
+place in one of the files `PREFIX.data-XXXXX-of-YYYYY`.
+"""
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+import google_crc32c
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from isopix.codecs.palette import Palette
+from isopix.core import text
 from isopix.core.types import Grid
 from isopix.interop.imported_model import ImportedModel, convert_tensors, grid_of, igpt_recipe, shape_of
 from isopix.interop.name_tables import OPENAI_START, Naming, expand_layers, openai_table
-from isopix.interop.tf_checkpoint import find_prefix, open_checkpoint
+from isopix.interop.weights import WeightFiles, mmap_alloc
 from isopix.model.blocks.transformer import TransformerSpec
 from isopix.objectives.objectives import Autoregressive, Masked
 
@@ -31,8 +42,9 @@ STEP = re.compile(r"-(\d{1,12})$")
 def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | None = None) -> ImportedModel:
     """Import the model of a checkpoint, given by its prefix, its `.index` file or its folder.
 
-    `colors` is its palette, levels of 0..255. Sizes are inferred from the shapes; without `grid` the image is
-    square. One mapping of tensors is read at a time, so that memory stays close to the model's size.
+    It is autoregressive if it has a start token. `colors` is its palette, levels of 0..255. Sizes are
+    inferred from the shapes; without `grid` the image is square. One mapping of tensors is read at a time, so
+    that memory stays close to the model's size.
     """
     prefix = find_prefix(prefix)
     stored, naming = open_checkpoint(prefix), Naming("OpenAI", "", SKIPPED)
@@ -70,3 +82,163 @@ def _scope(names: Iterable[str]) -> str:
         found = ", ".join(map(repr, scopes[:5])) or "none"
         raise ValueError(f"it has {len(scopes)} variables 'wte' (in scopes: {found}); an Image GPT has one")
     return scopes[0]
+
+
+MAGIC, FOOTER = 0xDB4775248B80FB57, 48
+CHUNK = 2**22  # bytes read and checked at a time
+DTYPES = {  # by TensorFlow's numbers; tensors of other types are listed all the same
+    1: torch.float32,
+    2: torch.float64,
+    3: torch.int32,
+    4: torch.uint8,
+    5: torch.int16,
+    6: torch.int8,
+    9: torch.int64,
+    14: torch.bfloat16,
+    19: torch.float16,
+}
+
+
+class TensorEntry(NamedTuple):
+    dtype: int  # TensorFlow's number
+    shape: tuple[int, ...]
+    shard: int
+    offset: int  # bytes from the start of the shard
+    crc: int  # masked CRC-32C of the bytes
+
+
+def open_checkpoint(prefix: Path) -> WeightFiles:
+    """Open the checkpoint of a prefix. Raises ValueError for a damaged index; `read` for a damaged tensor."""
+    index = _index_path(prefix)
+    with text.naming(f"checkpoint index {index}"):
+        items = dict(_table(index.read_bytes()))
+        header = _message(items.pop(b""))
+        if _int(header, 2):
+            raise ValueError("it is big-endian, which is not supported")
+        entries = {name.decode(): _entry(_message(value)) for name, value in items.items()}
+
+    def read(name: str) -> Tensor:
+        entry = entries[name]
+        path = prefix.with_name(f"{prefix.name}.data-{entry.shard:05d}-of-{_int(header, 1):05d}")
+        return _read(f"checkpoint shard {path}: tensor {name!r}", path, entry)
+
+    return WeightFiles({name: entry.shape for name, entry in entries.items()}, read)
+
+
+def _read(what: str, path: Path, entry: TensorEntry) -> Tensor:
+    if entry.dtype not in DTYPES:
+        raise ValueError(f"{what} has TensorFlow's type {entry.dtype}, which is not supported")
+    tensor, crc = mmap_alloc(entry.shape, DTYPES[entry.dtype]), 0
+    memory = tensor.view(-1).view(torch.uint8).numpy().data
+    with path.open("rb") as file:
+        file.seek(entry.offset)
+        for start in range(0, tensor.nbytes, CHUNK):
+            chunk = memory[start : start + CHUNK]
+            file.readinto(chunk)
+            crc = google_crc32c.extend(crc, bytes(chunk))
+    if mask_crc(crc) != entry.crc:
+        raise ValueError(f"{what} is damaged; its checksum differs")
+    return tensor
+
+
+def find_prefix(given: Path) -> Path:
+    """Return the prefix of a checkpoint, given it, its `.index` file, or a folder with no other one."""
+    prefix = given.with_suffix("") if given.suffix == ".index" else given
+    if prefix.name and _index_path(prefix).is_file():
+        return prefix
+    if not given.is_dir():
+        raise ValueError(
+            f"checkpoint index {_index_path(prefix)} does not exist; give the PREFIX of PREFIX.index"
+        )
+    found = sorted(path for path in given.glob("*.index") if path.is_file())
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found[:10]) or "none"
+        raise ValueError(f"folder {given} holds {len(found)} checkpoints ({names}); give the prefix of one")
+    return found[0].with_suffix("")
+
+
+def mask_crc(crc: int) -> int:
+    """Return the form in which TensorFlow stores a CRC-32C."""
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _index_path(prefix: Path) -> Path:
+    return prefix.parent / f"{prefix.name}.index"
+
+
+def _table(file: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a table. Raises ValueError for another or a damaged file."""
+    if len(file) < FOOTER or int.from_bytes(file[-8:], "little") != MAGIC:
+        raise ValueError("it does not end with the magic number of a table")
+    _, _, at = _handle(file, len(file) - FOOTER)  # of the meta-index, which is empty
+    for _, place in _block(file, *_handle(file, at)[:2]):
+        yield from _block(file, *_handle(place, 0)[:2])
+
+
+def _handle(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the offset and the size of a block, and the offset after them."""
+    offset, at = _varint(data, at)
+    size, at = _varint(data, at)
+    return offset, size, at
+
+
+def _block(file: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a block; each key is a prefix of the previous key and its own suffix."""
+    stored = file[offset : offset + size + 5]
+    if mask_crc(google_crc32c.value(stored[:-4])) != int.from_bytes(stored[-4:], "little"):
+        raise ValueError(f"the block at byte {offset} is damaged; its checksum differs")
+    restarts = int.from_bytes(stored[size - 4 : size], "little")
+    key, at, end = b"", 0, size - 4 * restarts - 4
+    while at < end:
+        shared, at = _varint(stored, at)
+        own, at = _varint(stored, at)
+        length, at = _varint(stored, at)
+        key = key[:shared] + stored[at : at + own]
+        yield key, stored[at + own : at + own + length]
+        at += own + length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return an integer (7 bits per byte, the lowest first) and the offset after it."""
+    value = shift = 0
+    while data[at] & 0x80:
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return value | data[at] << shift, at + 1
+
+
+Message = Mapping[int, list[int | bytes]]
+
+
+def _message(data: bytes) -> Message:
+    fields: defaultdict[int, list[int | bytes]] = defaultdict(list)
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        kind, value = tag & 7, 0
+        if kind == 0:
+            value, at = _varint(data, at)
+            fields[tag >> 3].append(value)
+            continue
+        size, at = _varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+        part, at = data[at : at + size], at + size
+        fields[tag >> 3].append(part if kind == 2 else int.from_bytes(part, "little"))
+    return fields
+
+
+def _int(fields: Message, field: int) -> int:
+    """Return a field; 0, the format's default, if absent."""
+    (value,) = fields.get(field, [0])
+    assert isinstance(value, int)
+    return value
+
+
+def _inner(fields: Message, field: int) -> list[Message]:
+    return [_message(value) for value in fields.get(field, []) if isinstance(value, bytes)]
+
+
+def _entry(fields: Message) -> TensorEntry:
+    if 7 in fields:
+        raise ValueError("it holds slices of partitioned variables, which are not supported")
+    shape = tuple(_int(size, 1) for part in _inner(fields, 2) for size in _inner(part, 2))
+    return TensorEntry(_int(fields, 1), shape, *(_int(fields, field) for field in (3, 4, 6)))

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from isopix.core.table import Table
-from isopix.core.text import command_line
+from isopix.core.text import Table, command_line
 from isopix.storage.result import Result
 
 

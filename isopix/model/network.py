@@ -197,24 +197,11 @@ def parameters_on_meta() -> Iterator[None]:
 
 
 def unsaved_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a module that its `state_dict` lacks: buffers, and attributes, also in lists."""
+    """Return the buffers of a module, and the tensors among its attributes, that its `state_dict` lacks."""
     saved = {id(tensor) for tensor in module.state_dict(keep_vars=True).values()}
-    found = dict[str, Tensor]()
-    for prefix, part in module.named_modules():
-        attributes = {name: each for name, each in vars(part).items() if name not in _OWN}
-        found |= _tensors({**part._buffers, **attributes}, prefix)
-    return {name: tensor for name, tensor in found.items() if id(tensor) not in saved}
-
-
-_OWN = ("_parameters", "_buffers", "_modules")  # where modules keep what they register
-
-
-def _tensors(value: object, name: str) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _tensors(each, f"{name}.{key}".lstrip("."))
-    elif isinstance(value, list | tuple):
-        for place, each in enumerate(value):
-            yield from _tensors(each, f"{name}.{place}")
+    return {
+        f"{prefix}.{name}".lstrip("."): value
+        for prefix, part in module.named_modules()
+        for name, value in {**part._buffers, **vars(part)}.items()
+        if isinstance(value, Tensor) and id(value) not in saved
+    }

@@ -12,7 +12,6 @@ from PIL import Image
 from isopix.analysis.neighbors import Splits, nearest_images
 from isopix.analysis.results import NamedImage
 from isopix.core.choices import Count, SplitName
-from isopix.core.measurement import Measurement
 from isopix.core.text import printable
 from isopix.core.types import Images
 from isopix.core.verb import checked
@@ -27,6 +26,7 @@ from isopix.pretrained.run import logger, require_writable
 from isopix.runs.image_lists import leave_out_seen
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 
 P = TypeVar("P", bound=PictureResult)
@@ -133,11 +133,8 @@ def select_split(
     requested. A warning counts them, also if all are kept as all are known, or says that they are not known.
     """
     own = is_own(loaded.recipe.data, data)
-    if own or isinstance(data, ImageDataset):
-        images = opened_images(loaded, data, limit if own else None)
-        own = own or images.fingerprint == loaded.state.data
-    else:
-        images = opened_images(loaded, data, holdout=0.0)
+    images = opened_images(loaded, data, limit if own else None, None if own else 0.0)
+    own = own or (isinstance(data, ImageDataset) and images.fingerprint == loaded.state.data)
     chosen = split or ("test" if own or len(images.test) else "train")
     if not (own and chosen == "train"):
         try:
@@ -217,8 +214,6 @@ def nearest_training(loaded: LoadedRun, images: Images) -> tuple[NearestTraining
 def results_folder(out: Path | None, default: Path | None) -> Path | None:
     """Return a folder that can be written for results; None for a model without a run folder."""
     path = out or default
-    if path is not None and path.is_file():
-        raise ValueError(f"out {path} is a file; results are several files: give a folder")
     if path is not None:
         require_writable(path)
     return path

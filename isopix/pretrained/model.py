@@ -29,8 +29,8 @@ from isopix.generate.complete import (
     completion_steps,
     reconstruct_images,
 )
-from isopix.generate.config import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, SamplingConfig
 from isopix.generate.mask import MaskLike, chosen_mask, completion_mask
+from isopix.generate.results import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, SamplingConfig
 from isopix.generate.sample import SampledImages, require, sample_images
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import nll_per_image

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from isopix.core.config import from_dict
 from isopix.core.device import DeviceLike, Precision, native_precision, select_device
-from isopix.core.measurement import Measurement
 from isopix.core.text import command_line
 from isopix.core.verb import checked
 from isopix.model.backbone import FeatureKind
@@ -18,12 +18,12 @@ from isopix.model.network import evaluation_mode
 from isopix.model.pool import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import LoadedRun, load_run, saved_recipe
+from isopix.runs.load import LoadedRun, find_model, load_run, saved_recipe, writable_model
 from isopix.runs.results import TrainingResult
-from isopix.runs.shipped import find_model, writable_model
 from isopix.runs.state import RunStatus
 from isopix.storage import hub
 from isopix.storage.log import read_log
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder, reject_huggingface_model
 from isopix.train.trainer import Record
 
@@ -115,8 +115,10 @@ def run_folder(run: str | os.PathLike[str]) -> RunFolder:
 
 
 def require_writable(path: Path) -> None:
-    """Raise ValueError, before anything is computed, if a file of a run could not be written to a path."""
+    """Raise ValueError, before anything is computed, if results could not be written to a folder."""
     existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        raise ValueError(f"{existing} is a file; results are several files: give a folder")
     if not os.access(existing, os.W_OK):
         raise ValueError(f"{existing} is read-only, and results are saved in {path}; copy the run folder")
 
@@ -183,7 +185,7 @@ def training_result(
         uniform=math.log(recipe.model.codec.placeholder(recipe.grid).vocab_size) if categorical else None,
         resume=resume,
         next=tuple(command_line(name, run.folder, *options) for name, fits in applicable.items() if fits),
-        measurement=Measurement.from_dict(tested[-1]["measurement"]) if tested else None,
+        measurement=from_dict(Measurement, tested[-1]["measurement"]) if tested else None,
         path=run.folder,
         run=run,
     )

@@ -14,7 +14,6 @@ from isopix.analysis.scores import (
     auroc,
     code_frequencies,
     code_nats,
-    has_likelihood,
     score_images,
     summarize,
     surprise_maps,
@@ -35,10 +34,10 @@ MAP_MASKS = 32  # at least, of the surprise maps of a masked model, so that most
 def frequencies_of(loaded: LoadedRun) -> Frequencies | None:
     """Return code frequencies in the run's own training images; None without these or probabilities."""
     head, seed = loaded.recipe.model.head, loaded.recipe.train.seed
-    if not head.categorical:
-        return None
     try:
-        return code_frequencies(loaded.model, head, training_images(loaded), seed)
+        return (
+            code_frequencies(loaded.model, head, training_images(loaded), seed) if head.categorical else None
+        )
     except (ValueError, OSError, RuntimeError) as error:
         logger.warning("the unigram scores need the training images of the run, and are left out: %s", error)
         return None
@@ -58,8 +57,7 @@ def score_split(
     images: Split = getattr(dataset, chosen)
     if not len(images):
         raise ValueError(f"dataset '{dataset.name}' has no {chosen} images to score")
-    head = loaded.recipe.model.head
-    scores = score_images(loaded.model, head, images.images, config, frequencies=frequencies)
+    scores = score_images(loaded.model, images.images, config, frequencies=frequencies)
     shown = [name for name in (next(iter(scores)), "bits_per_dim") if name in scores]
     names = named_images(loaded, source, {chosen: images})
     measured = loaded.measure(dataset, chosen)
@@ -72,7 +70,7 @@ def score_split(
         {name: summarize(values, images.groups) for name, values in scores.items()},
         tuple(
             (names[i].short_name, {name: float(scores[name][i]) for name in shown})
-            for i in _least_likely(scores[shown[0]])[:LISTED]
+            for i in scores[shown[0]].argsort(descending=True, stable=True)[:LISTED].tolist()
         ),
         scores=scores,
         names=[each.name for each in names],
@@ -117,9 +115,9 @@ def mapped_images(
     if not maps:
         return []
     score, values = next(iter(scored.scores.items()))
-    count, order = min(maps, len(values) // 2), _least_likely(values)
-    likely = has_likelihood(loaded.model, loaded.recipe.model.head)
-    captions = ("least likely", "most likely") if likely else ("highest loss", "lowest loss")
+    count, order = min(maps, len(values) // 2), values.argsort(descending=True, stable=True).tolist()
+    masked = score == "masked_loss"
+    captions = ("highest loss", "lowest loss") if masked else ("least likely", "most likely")
     shown = dict(zip(captions, (order[:count], order[::-1][:count]), strict=True))
     config = config._replace(num_masks=max(config.num_masks, MAP_MASKS))
     found = []
@@ -148,7 +146,3 @@ def save_scores(path: Path, result: ScoreResult, pictures: Sequence[MappedImages
         maps = {each.caption.replace(" ", "_"): each.maps for each in pictures}
         replace_file(path / "surprise.npz", npz_bytes(maps))
     return result.saved(path)
-
-
-def _least_likely(scores: torch.Tensor) -> list[int]:
-    return list(scores.argsort(descending=True, stable=True).tolist())

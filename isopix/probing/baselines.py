@@ -11,7 +11,6 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.measurement import EnsembleAccuracy
 from isopix.core.random import generator
 from isopix.core.stats import Z_95, percentile_interval, resample_counts
 from isopix.core.types import Groups, Images, ImageSequence, image_batches
@@ -25,6 +24,7 @@ from isopix.probing.probe import EvaluatedProbe, evaluate_probe, refit_on_valida
 from isopix.probing.results import PIXEL_COMPONENTS, RAW_PIXELS, Gain, LayerScore, LayerScores
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.storage.provenance import hash_bytes
+from isopix.storage.result import EnsembleAccuracy
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
 PCA_IMAGES = 10_000  # to which principal components are fitted

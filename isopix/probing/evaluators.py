@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from isopix.core.config import to_dict
 from isopix.core.device import Precision
-from isopix.core.measurement import Measurement
 from isopix.core.registry import register
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import measurement_of
@@ -20,6 +20,7 @@ from isopix.probing.probe import evaluate_probe
 from isopix.probing.results import LayerScore
 from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.storage.atomic import write_json
+from isopix.storage.result import Measurement
 from isopix.train.evaluator import EvaluationContext, EvaluationError, Evaluator, EvaluatorSpec, Metrics
 
 METHOD = LbfgsProbe(l2_grid=(1e-4, 1e-3, 1e-2, 1e-1, 1.0))  # a fifth of the work of the default grid
@@ -114,7 +115,7 @@ class LinearProbe(EvaluatorSpec):
                     "classes": found.num_classes,
                     "majority_accuracy": found.majority_accuracy,
                     "layers": layers,
-                    "measurement": self.measurement(data).to_dict(),
+                    "measurement": to_dict(self.measurement(data)),
                 }
                 write_json(context.history / f"step-{step:08d}.json", record)
             best = {f"probe_{name}": value for name, value in layers[found.best_index].items()}

@@ -13,8 +13,7 @@ import PIL
 import torch
 import torch.distributed as dist
 
-from isopix.core.device import Precision, autocast
-from isopix.core.memory import eval_batch_size, reuse_freed_memory
+from isopix.core.device import Precision, autocast, eval_batch_size, reuse_freed_memory
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.types import Groups, ImageSequence, Labels, Mask
@@ -119,14 +118,11 @@ class View(NamedTuple):
     mask: str | None
 
 
+@dataclass(frozen=True)
 class FeatureSource(abc.ABC):
-    @property
-    def first_layer(self) -> int:
-        return 0
+    """What features are read from; the `layer` and `mask_ensemble` of the config decide what is read."""
 
-    @property
-    def mask_ensemble(self) -> int:
-        return 0
+    config: ProbeConfig = field(default=ProbeConfig(), kw_only=True)
 
     @abc.abstractmethod
     def read(self, view: View) -> Iterator[Features]:
@@ -142,17 +138,8 @@ class NetworkFeatures(FeatureSource):
     """Pooled hidden states, of all layers or the config's one; `settings` are part of the cache key."""
 
     model: PretrainModel
-    config: ProbeConfig
     precision: Precision
     settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def first_layer(self) -> int:
-        return self.config.layer or 0
-
-    @property
-    def mask_ensemble(self) -> int:
-        return self.config.mask_ensemble
 
     def read(self, view: View) -> Iterator[Features]:
         config, whole = self.config, self.model.network
@@ -171,7 +158,7 @@ class NetworkFeatures(FeatureSource):
                 pool=config.pool,
                 precision=self.precision,
             )
-            return next(batch)[self.first_layer :]
+            return next(batch)[config.layer or 0 :]
 
         size = eval_batch_size(network.backbone.grid.positions, network.device)
         yield from _by_all_ranks(extract, len(view.images), size)
@@ -210,7 +197,7 @@ def read_splits(
     name: str, source: FeatureSource, data: ImageDataset, *, keep: bool = False, stream: bool = False
 ) -> FeatureSplits:
     """Read the features of all splits, the test images under each mask; in 16 bits if they `stream`."""
-    views, done = _views(data, source.mask_ensemble), 0
+    views, done = _views(data, source.config.mask_ensemble), 0
     with track(f"features of {name}", sum(len(each.images) for each in views)) as progress:
 
         def batches(view: View) -> Iterator[Features]:
@@ -235,7 +222,7 @@ def read_splits(
     train, validation, test, *extra_views = (
         FeatureSplit(features[view.name], view.labels, view.groups) for view in views
     )
-    return FeatureSplits(train, validation, test, tuple(extra_views), scale, source.first_layer)
+    return FeatureSplits(train, validation, test, tuple(extra_views), scale, source.config.layer or 0)
 
 
 def _views(data: ImageDataset, mask_ensemble: int) -> list[View]:

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 from isopix.core import stats
 from isopix.core.config import from_dict
-from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.core.overrides import parse
 from isopix.core.progress import track
 from isopix.core.random import generator
@@ -26,6 +25,7 @@ from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatScore, LayerScore, LayerScores
 from isopix.probing.splits import FeatureSplits
+from isopix.storage.result import EnsembleAccuracy, Measurement
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
 

@@ -73,7 +73,11 @@ class AffineScale:
 
 @dataclass(frozen=True)
 class FeatureSplits:
-    """Features by split; `extra_views` are test images under further masks, `stored_scale` of 16 bits."""
+    """The features of the same layers of training, validation and test images.
+
+    `extra_views` are the test images under further masks, `first_layer` is the number of the first layer in
+    the network. `stored_scale` is that of features in 16 bits; None for plain ones.
+    """
 
     train: FeatureSplit
     validation: FeatureSplit
@@ -127,6 +131,7 @@ class Standardizer:
 
     @staticmethod
     def fit(split: FeatureSplit, stored_scale: AffineScale | None = None) -> "Standardizer":
+        """Measure the images of a split, read in chunks; constant is what varies by rounding errors only."""
         count, mean, variance = 0, torch.zeros(()), torch.zeros(())
         for chunk in split.chunks():
             exact = chunk.features.double()
@@ -146,7 +151,10 @@ class Standardizer:
 def cached(
     readers: Mapping[str, Callable[[], Iterator[Features]]], folder: Path
 ) -> tuple[dict[str, Features], AffineScale]:
-    """Return float16 features, scaled by the first images, from `folder` or computed and written there."""
+    """Return float16 features by name, scaled by the first images, from `folder` or computed and kept there.
+
+    Readers yield batches of images; of several ranks the first writes, or raises RuntimeError.
+    """
     found = _is_complete(folder)
     if not found and ranks.local_rank() > 0:
         for _ in chain.from_iterable(read() for read in readers.values()):
@@ -206,10 +214,8 @@ def _write(folder: Path, readers: Mapping[str, Callable[[], Iterator[Features]]]
 
 def _first_images(batches: Iterator[Features]) -> Features:
     first: list[Features] = []
-    for batch in batches:
+    while sum(each.shape[1] for each in first) < SCALE_IMAGES and (batch := next(batches, None)) is not None:
         first.append(batch)
-        if sum(each.shape[1] for each in first) >= SCALE_IMAGES:
-            break
     return torch.cat(first, 1)
 
 

@@ -11,7 +11,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from isopix.codecs.base import Codec
 from isopix.core.choices import MFU
-from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
+from isopix.core.device import Precision, autocast, peak_flops_by_device, synchronize
 from isopix.core.random import generator
 from isopix.core.text import format_bytes
 from isopix.core.types import Grid
@@ -137,12 +137,6 @@ def device_costs(
             DeviceCost(name, peak, hours, None if price_per_hour is None else hours * price_per_hour)
         )
     return costs
-
-
-def training_throughput(device: torch.device, precision: Precision, width: int) -> float:
-    """Estimate the FLOP/s of training: `MFU` times the data-sheet peak, or the measured matmul throughput."""
-    peak = peak_flops(device, precision)
-    return MFU * (peak if peak is not None else matmul_throughput(device, precision, width))
 
 
 def matmul_throughput(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:

@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from isopix.core.choices import MFU, Precision
 from isopix.core.device_specs import DEVICE_SPECS, GB
-from isopix.core.table import Table
-from isopix.core.text import format_bytes, format_duration, spell_duration
+from isopix.core.text import Table, format_bytes, format_duration, spell_duration
 from isopix.storage.result import Result
 
 UNCHANGED = "recipe"  # the source of values of the recipe

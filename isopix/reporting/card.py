@@ -7,7 +7,7 @@ import shlex
 from pathlib import PurePath
 from typing import Literal
 
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_record import RunRecord, public
 from isopix.reporting.run_sections import grouped_settings

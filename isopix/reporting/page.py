@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,7 +89,7 @@ def _article(name: str, number: int, run: RunRecord, count: int) -> Article:
         *numbers,
         loss_section(run, f"loss-{number}", path),
         Section("Loss and probe accuracy", [Panel([curve])]) if curve else None,
-        palette_section(run, path),
+        palette_section(run),
         _suggestions(run, path),
         settings_section(run),
         environment_section(run),
@@ -100,13 +99,12 @@ def _article(name: str, number: int, run: RunRecord, count: int) -> Article:
 
 
 def _results(run: RunRecord, number: int) -> tuple[list[Section], list[Section]]:
+    """Return the sections of results that are pictures, and those of others, a section for each title."""
     pictures, numbers = list[Section](), list[Section]()
-    order = list(dict.fromkeys(each.title for each in run.results))
-    ordered = sorted(run.results, key=lambda each: order.index(each.title))
-    for place, (title, same) in enumerate(groupby(ordered, lambda each: each.title)):
-        found = list(same)
+    for place, title in enumerate(dict.fromkeys(each.title for each in run.results)):
+        found = [each for each in run.results if each.title == title]
         panels = [result_panel(each, f"result-{number}-{place}-{i}") for i, each in enumerate(found)]
-        shown = all(result_picture(each) for each in found)
+        shown = all(map(result_picture, found))
         (pictures if shown else numbers).append(Section(title, panels, "stack" if shown else "pair"))
     return pictures, numbers
 

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from isopix.core.table import Table
-from isopix.core.text import percent_with_interval
+from isopix.core.text import Table, percent_with_interval
 from isopix.storage.result import Result
 
 

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from isopix.core.overrides import flatten
 from isopix.core.registry import Part
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.plots.images import Group, enlarge, fit_scale, image_grid, png_bytes, sample_grid
 from isopix.plots.palette import arrange_colors, oklab
 from isopix.reporting.run_record import DataSample, RunRecord, public
-from isopix.reporting.section import Chart, Panel, Section, Settings, data_url, image_tag, missing, percent
+from isopix.reporting.section import Chart, Panel, Section, Settings, data_url, image_tag, percent
 from isopix.reporting.training import images_seen, num_steps
 
 GROUPS = ("model", "objective", "data", "train", "finetune")
@@ -58,12 +58,10 @@ def _by_class(data: DataSample) -> Image.Image:
     return image_grid(groups, blocks=1)
 
 
-def palette_section(run: RunRecord, path: str) -> Section | None:
-    """Return the colors of a run's palette; None for a codec without one."""
+def palette_section(run: RunRecord) -> Section | None:
+    """Return the colors of a run's palette; None for a codec without one, and before the first checkpoint."""
     if run.weights is None or run.weights.colors is None:
-        expected = any(name.endswith("codec.palette_file") for name in flatten(run.settings))
-        note = missing("No checkpoint with a palette yet; to resume:", f"isopix resume {path}")
-        return Section("Palette", [Panel(notes=[note])]) if expected else None
+        return None
     colors = run.weights.colors
     caption = f"All {len(colors):,} colors of the palette by hue and lightness."
     tag = image_tag(_png(arrange_colors(colors).byte()), caption, scale=1.0)

@@ -12,8 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 from PIL import Image
 
-from isopix.core.table import Table
-from isopix.core.text import printable_lines
+from isopix.core.text import Table, printable_lines
 from isopix.core.version import __version__
 from isopix.plots import svg
 from isopix.plots.style import Figure

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from isopix.core.config import from_dict
-from isopix.core.measurement import Measurement
 from isopix.core.stats import wilson_interval
-from isopix.core.table import Table
-from isopix.core.text import format_bytes, spell_duration
+from isopix.core.text import Table, format_bytes, spell_duration
 from isopix.plots import curves
 from isopix.recipes.cost import recipe_cost
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.reporting.section import Chart, Panel, Section, figure_chart, join_words, missing, percent
 from isopix.runs.results import VerificationResult
 from isopix.runs.training_log import validation_measurement
+from isopix.storage.result import Measurement
 from isopix.train.stopping import best_evaluation
 
 JOULES, JOULES_PER_WH = "energy_joules", 3600

@@ -20,7 +20,7 @@ from isopix.data.splits import Hashes, majority_accuracy
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import leave_out_seen, save_hashes, union
 from isopix.runs.load import LoadedRun
-from isopix.runs.start import InitialWeights, with_absolute_paths
+from isopix.runs.start import TrainingStart, with_absolute_paths
 from isopix.runs.state import Origin, RunEnvironment, RunStatus, write_environment
 from isopix.runs.training import TrainingRun
 from isopix.runs.training_log import RunObserver, evaluator_specs
@@ -40,24 +40,25 @@ MAX_BYTES = 2**21  # of their pixels: 14 images of 224x224
 
 
 def train_recipe(
-    recipe: Recipe,
+    start: TrainingStart,
     out: Path,
     *,
     device: torch.device,
     observer: RunObserver,
-    initial: InitialWeights | None = None,
     allowed: Collection[str] = (),
 ) -> RunStatus:
-    """Train or fine-tune a recipe in the new folder `out`, from scratch or from `initial` weights."""
+    """Train or fine-tune in the new folder `out`, where names that are `allowed` may be."""
+    recipe = start.recipe
     if recipe.train.compile:
         check_compiler()
     with shared_by_ranks(start_run(out, allowed), out) as folder:
         data = load_dataset(recipe.data)
         check_data(recipe, data)
-        if initial is None:
+        if start.run is None:
             codec = fit_codec(recipe, data)
-            initial = InitialWeights.untrained(recipe, codec, *codec.notes())
-        source = initial.run
+            start = start.untrained(codec, *codec.notes())
+        source = start.run
+        assert source is not None
         selects = recipe.finetune is not None and recipe.finetune.early_stops
         selecting = data.validation.sample(recipe.train.evaluate_images if selects else 0)
         seen = union(data.train.hashes, source.seen, selecting.hashes)
@@ -66,11 +67,7 @@ def train_recipe(
         classifies = recipe.finetune is not None and recipe.finetune.has_class_loss
         own = union(data.train.hashes) if classifies else None
         labeled = union(own, source.labeled)
-        origin = Origin(
-            labels_seen=_labels_seen(source, own, labeled),
-            initial_labels_seen=source.state.labels_seen,
-            decoder_valid=source.state.decoder_valid,
-        )
+        origin = _origin(source, own, labeled)
         training = TrainingRun(folder, recipe, source.network, data, device, origin)
         write_json(folder.recipe, to_dict(recipe))
         save_hashes(folder.training_images, seen)
@@ -80,13 +77,13 @@ def train_recipe(
             **environment(runtime_environment(device)),
             **plugin_records(),
             **_records(training),
-            **initial.provenance,
+            **start.provenance,
             "precision": training.precision,
         }
         write_environment(folder, from_dict(RunEnvironment, facts))
         if data.bad_files_csv:
             replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
-        notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
+        notes = [*start.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
         notes += [*recipe.train.precision_notes(device), *_finetuning_notes(recipe, data)]
         return training.run(observer, notes=notes)
 
@@ -137,14 +134,16 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     return records
 
 
-def _labels_seen(source: LoadedRun, own: Hashes | None, labeled: Hashes | None) -> int | None:
-    """Return the number of labels seen, an upper bound where images are not known; None if unknown."""
-    before = source.state.labels_seen
-    if before is None:
-        return None
+def _origin(source: LoadedRun, own: Hashes | None, labeled: Hashes | None) -> Origin:
+    """Return the labels seen, None if unknown, an upper bound where the images are not known."""
+    before, after = source.state.labels_seen, 0 if labeled is None else len(labeled)
     if before and source.labeled is None:
-        return before + (0 if own is None else len(own))
-    return 0 if labeled is None else len(labeled)
+        after = before + (0 if own is None else len(own))
+    return Origin(
+        labels_seen=None if before is None else after,
+        initial_labels_seen=before,
+        decoder_valid=source.state.decoder_valid,
+    )
 
 
 def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from isopix.core.table import Table
-from isopix.core.text import format_duration, format_loss
+from isopix.core.text import Table, format_duration, format_loss
 from isopix.storage.result import Result, Unsaved, unsaved
 
 TrialStatus = Literal["completed", "failed", "diverged", "non-finite"]

@@ -13,21 +13,19 @@ import torch
 
 from isopix.core import ranks
 from isopix.core.config import to_dict
-from isopix.core.device import DeviceLike, check_compiler, describe_devices
-from isopix.core.memory import free_memory, total_memory
+from isopix.core.device import DeviceLike, check_compiler, describe_devices, free_memory, total_memory
 from isopix.core.overrides import flatten
 from isopix.core.text import count_of
 from isopix.core.verb import begin_work
 from isopix.data.dataset import load_dataset, open_source
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.image_lists import leave_out_seen, load_seen
-from isopix.runs.load import find_checkpoint, saved_recipe
+from isopix.runs.load import find_checkpoint, saved_recipe, shipped_copy
 from isopix.runs.loggers import check_loggers
 from isopix.runs.pretrain import shared_by_ranks, train_recipe
-from isopix.runs.shipped import shipped_copy
-from isopix.runs.start import InitialWeights, TrainingStart
+from isopix.runs.start import TrainingStart
 from isopix.runs.state import MODEL, NUM_CHECKPOINTS, OPTIMIZER, RunStatus, SavedRun
 from isopix.runs.training import TrainingRun
 from isopix.runs.training_log import RunObserver, validation_measurement
@@ -74,17 +72,12 @@ def check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str
 
 
 def train_or_resume(
-    recipe: Recipe,
-    out: Path,
-    *,
-    device: torch.device,
-    observer: RunObserver,
-    initial: InitialWeights | None = None,
+    start: TrainingStart, out: Path, *, device: torch.device, observer: RunObserver
 ) -> RunStatus:
-    """Train a recipe in the run folder `out`, or resume the run that is there."""
+    """Train in the run folder `out`, or resume the run that is there."""
     if RunFolder(out).has_checkpoints:
         return resume_run(out, device=device, observer=observer)
-    return train_recipe(recipe, out, device=device, observer=observer, initial=initial)
+    return train_recipe(start, out, device=device, observer=observer)
 
 
 def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
@@ -141,21 +134,19 @@ def finetune_and_refit(
     continues after an interruption. Raises RuntimeError if no step is better than step 0.
     """
     check_selects_step(start.recipe)
-    run, selecting = RunFolder(out), start.recipe.updated(num_test_images=0)
-    settings = start._replace(recipe=selecting).settings()
-    with folder_of_runs(out, settings, "fine-tuning with a refit"):
+    run, selecting = RunFolder(out), start._replace(recipe=start.recipe.updated(num_test_images=0))
+    with folder_of_runs(out, selecting.settings(), "fine-tuning with a refit"):
         if run.has_checkpoints:
             return resume_run(out, device=device, observer=observer_for(saved_recipe(out)))
-        observer, initial = observer_for(selecting), start.again()
-        status = train_or_resume(selecting, run.selection, device=device, observer=observer, initial=initial)
+        observer = observer_for(selecting.recipe)
+        status = train_or_resume(selecting.again(), run.selection, device=device, observer=observer)
         if not status.finished:
             return status
-        initial = _selected_weights(start, RunFolder(run.selection))
-        recipe = _refit_recipe(start.recipe, initial.provenance["selected"]["step"])
+        start = _refit_start(start, RunFolder(run.selection))
         left = {path.name for path in out.iterdir() if is_temporary(path)}  # by a process that was killed
         allowed = {run.selection.name, FOLDER_LOCK, SETTINGS, *left}
-        observer = observer_for(recipe)
-        return train_recipe(recipe, out, device=device, observer=observer, initial=initial, allowed=allowed)
+        observer = observer_for(start.recipe)
+        return train_recipe(start, out, device=device, observer=observer, allowed=allowed)
 
 
 def check_selects_step(recipe: Recipe) -> None:
@@ -171,14 +162,8 @@ def check_selects_step(recipe: Recipe) -> None:
         raise ValueError(f"--refit-on-validation {why}; give one of the two")
 
 
-def _refit_recipe(recipe: Recipe, steps: int) -> Recipe:
-    finetune = replace(recipe.finetune or FineTuneConfig(), patience=None)
-    data = replace(recipe.data, train_on_validation=True)
-    return recipe.updated(data=data, finetune=finetune, steps=steps, probe_every=0)
-
-
-def _selected_weights(start: TrainingStart, selection: RunFolder) -> InitialWeights:
-    """Return the weights of a finished selection, with training images' palette, and its best record."""
+def _refit_start(start: TrainingStart, selection: RunFolder) -> TrainingStart:
+    """Return the start of the run on train and validation, with the palette of train, after the selection."""
     records, run = read_log(selection.log), selection.path.resolve()
     best = best_evaluation(records)
     assert best is not None, "the run was checked to have validation images"
@@ -193,11 +178,18 @@ def _selected_weights(start: TrainingStart, selection: RunFolder) -> InitialWeig
         "validation for that many steps"
     )
     record = {"step": step, "validation_accuracy": accuracy, "run": str(run)}
-    provenance = {"selected": {**record, "measurement": validation_measurement(records)}}
-    if start.initial:
-        return start.initial._replace(provenance=start.initial.provenance | provenance, notes=(text,))
-    scratch = InitialWeights.untrained(start.recipe, find_checkpoint(run, (MODEL,)).network().codec, text)
-    return scratch._replace(provenance=scratch.provenance | provenance)
+    if start.run is None:
+        start = start.untrained(find_checkpoint(run, (MODEL,)).network().codec)
+    finetune = replace(start.recipe.finetune or FineTuneConfig(), patience=None)
+    data = replace(start.recipe.data, train_on_validation=True)
+    return start._replace(
+        recipe=start.recipe.updated(data=data, finetune=finetune, steps=step, probe_every=0),
+        provenance={
+            **start.provenance,
+            "selected": {**record, "measurement": validation_measurement(records)},
+        },
+        notes=(text,),
+    )
 
 
 def train_in_processes(
@@ -206,7 +198,7 @@ def train_in_processes(
     """Train in the new folder `out`; a restarted process resumes, and a `refit` may continue."""
     if ranks.num_restarts() > 0 and RunFolder(out).has_checkpoints and not refit:
         return resume_in_processes(out, device=device, loggers=loggers)
-    recipe, initial = start
+    recipe = start.recipe
     check_loggers(loggers)
     recipe.outline()  # raises ValueError for parts that do not fit together
     if refit:
@@ -215,18 +207,18 @@ def train_in_processes(
         require_new(out)
     open_source(recipe.data)
     begin_work(recipe.train.check_ranks)
-    if recipe.finetune and initial is None and (model := shipped_copy(Path(recipe.name))):
+    if recipe.finetune and start.run is None and (model := shipped_copy(Path(recipe.name))):
         text = "recipe %s is trained from scratch; to fine-tune the model, give %s"
         logger.warning(text, recipe.name, model)
     with process_group(device) as where:
         require_memory(recipe, where)
 
         def observer_for(trained: Recipe) -> RunObserver:
-            return RunObserver(_title(trained, initial, where), loggers=loggers)
+            return RunObserver(_title(start._replace(recipe=trained), where), loggers=loggers)
 
         if refit:
             return finetune_and_refit(start, out, device=where, observer_for=observer_for)
-        return train_recipe(recipe, out, device=where, observer=observer_for(recipe), initial=initial)
+        return train_recipe(start, out, device=where, observer=observer_for(recipe))
 
 
 def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]) -> RunStatus:
@@ -240,10 +232,10 @@ def resume_in_processes(out: Path, *, device: DeviceLike, loggers: Sequence[str]
         return resume_run(out, device=where, observer=RunObserver(loggers=loggers))
 
 
-def _title(recipe: Recipe, initial: InitialWeights | None, device: torch.device) -> str:
-    train, origin = recipe.train, " from scratch" if recipe.finetune else ""
-    if initial is not None:
-        pretrained = initial.provenance["pretrained"]
+def _title(start: TrainingStart, device: torch.device) -> str:
+    recipe, train = start.recipe, start.recipe.train
+    origin = " from scratch" if recipe.finetune else ""
+    if pretrained := start.provenance.get("pretrained"):
         origin = f" from step {pretrained['step']} of {os.path.relpath(pretrained['run'])}"
     work = f"{count_of(train.steps, 'step')}, batch size {train.batch_size}, {train.optimizer.label()}"
     text = f"{recipe.name}{origin} on {recipe.data.source}, {work}, {describe_devices(device)}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -15,9 +16,8 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse
 from isopix.core.text import command_line
 from isopix.data.patch_augment import NoPatchAugment
-from isopix.data.sources.base import finetune_augmentation, require_known_source
-from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.config import FineTuneConfig
+from isopix.data.sources.base import DATASETS, require_known_source
+from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel
 from isopix.model.network import Network
 from isopix.model.pool import default_pool
 from isopix.model.positions import resize_pos_embed
@@ -25,8 +25,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.recipes.registry import with_affordable_evaluation, with_palette_of_data
-from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.shipped import find_copy, find_model
+from isopix.runs.load import LoadedRun, find_copy, find_model, load_run
 from isopix.runs.state import State
 from isopix.train.optim import ConstantSchedule
 
@@ -42,38 +41,28 @@ CPU = torch.device("cpu")
 PathLike = str | os.PathLike[str]
 
 
-class InitialWeights(NamedTuple):
-    """A network to start from, with what it has seen, where it is from, and notes for the log."""
-
-    run: LoadedRun
-    provenance: dict[str, Any]
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def untrained(cls, recipe: Recipe, codec: Codec, *notes: str) -> "InitialWeights":
-        """Return initial weights drawn by the seed of the recipe, which have seen no images."""
-        origin = recipe.model.codec.provenance()
-        run = LoadedRun(recipe, recipe.build(codec), State(step=0), seen=torch.zeros(0, dtype=torch.int64))
-        return cls(run, {"codec": origin} if origin else {}, notes)
-
-
 class TrainingStart(NamedTuple):
-    """What to train, and the weights to start from; None: from scratch."""
+    """What to train, the `run` whose network it starts from (None: from scratch), and where that is from."""
 
     recipe: Recipe
-    initial: InitialWeights | None
+    run: LoadedRun | None = None
+    provenance: Mapping[str, Any] = MappingProxyType({})  # for the environment of the run
+    notes: tuple[str, ...] = ()  # for its log
 
-    def again(self) -> InitialWeights | None:
-        """Return a copy of the initial weights, for one of several trainings: each changes its own."""
-        if self.initial is None:
-            return None
-        run = self.initial.run
-        return self.initial._replace(run=replace(run, network=deepcopy(run.network)))
+    def again(self) -> "TrainingStart":
+        """Return a start with its own network, for one of several trainings: each changes it."""
+        return self._replace(run=self.run and replace(self.run, network=deepcopy(self.run.network)))
+
+    def untrained(self, codec: Codec, *notes: str) -> "TrainingStart":
+        """Return a start from weights that are drawn by the seed, and have seen no images."""
+        origin, nothing = self.recipe.model.codec.provenance(), torch.zeros(0, dtype=torch.int64)
+        run = LoadedRun(self.recipe, self.recipe.build(codec), State(step=0), seen=nothing)
+        return TrainingStart(self.recipe, run, {"codec": origin} if origin else {}, notes)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings and the origin of the weights, to compare with those of another time."""
         settings = to_dict(with_absolute_paths(self.recipe))
-        return settings | {"pretrained": self.initial and self.initial.provenance.get("pretrained")}
+        return settings | {"pretrained": self.provenance.get("pretrained")}
 
 
 def prepare_pretrain(
@@ -96,12 +85,12 @@ def prepare_pretrain(
         raise ValueError(f"run {weights} is fine-tuned; name the recipe of pre-training: {command}")
     found = registry.resolve(base, file=file, options=options, settings=settings)
     if weights is None or loaded is None:
-        return TrainingStart(found.recipe, None)
+        return TrainingStart(found.recipe)
     own = _with_codec_of(loaded.recipe, found)
     _check_same_network(MEANING, own, loaded.recipe)
     if recipe is None and "data.source" not in found.origins:
         require_known_source(own.data.source)
-    return TrainingStart(own, initial_weights(weights, own, loaded))
+    return _start(own, weights, loaded)
 
 
 def prepare_finetune(
@@ -136,7 +125,7 @@ def prepare_finetune(
     assert recipe.finetune is not None
     model = PretrainModel(recipe.outline(), recipe.objective)
     FineTuneModel(model, recipe.model.width, 2, recipe.finetune)  # raises ValueError if parts do not fit
-    return TrainingStart(recipe, initial_weights(source, recipe, loaded) if loaded else None)
+    return _start(recipe, source, loaded) if loaded else TrainingStart(recipe)
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
@@ -159,7 +148,7 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
         checkpoint_every=EVALUATE_EVERY,
     )
     tuned = _override(tuned, parse(recipe.finetune_overrides))
-    augment = finetune_augmentation(source)
+    augment = DATASETS[source].augment if source in DATASETS else None
     if augment is not None:
         tuned = tuned.updated(data=replace(tuned.data, augment=augment))
     if from_scratch or recipe.finetune is not None:
@@ -172,11 +161,10 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return override(recipe, own)
 
 
-def initial_weights(source: PathLike, recipe: Recipe, loaded: LoadedRun) -> InitialWeights:
-    """Return the weights and codec of a run; position embeddings are interpolated for another grid."""
+def _start(recipe: Recipe, source: PathLike, loaded: LoadedRun) -> TrainingStart:
     run = str(find_model(Path(source)).resolve())
     start = replace(loaded, network=_resized(recipe, loaded))
-    return InitialWeights(start, {"pretrained": {"run": run, "step": loaded.step}})
+    return TrainingStart(recipe, start, {"pretrained": {"run": run, "step": loaded.step}})
 
 
 def _check_same_network(groups: tuple[str, ...], recipe: Recipe, trained: Recipe) -> None:

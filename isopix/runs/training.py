@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from isopix.core.config import to_dict
-from isopix.core.measurement import Measurement
 from isopix.core.signals import stop_requested
 from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
@@ -43,6 +42,7 @@ from isopix.runs.training_log import (
 )
 from isopix.storage import checkpoint
 from isopix.storage.provenance import plugin_records
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.parallel import barrier, own_images, shard_like, whole_weights
@@ -205,7 +205,7 @@ class TrainingRun:
 
     def _measured(self, measurement: Measurement, step: int | None = None) -> dict[str, Any]:
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
-        return replace(measurement, labels_seen=self.origin.labels_at(step), seeds=seeds).to_dict()
+        return to_dict(replace(measurement, labels_seen=self.origin.labels_at(step), seeds=seeds))
 
     @property
     def _selection(self) -> str:

@@ -18,27 +18,19 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from isopix.core.text import error_line, naming
+from isopix.core.text import naming
 
 Arrays = dict[str, NDArray[Any]]
 SHARDING_KEY, OFFSETS_KEY = "DCP_SHARDING_INFO", "saved_offsets"  # of torch.distributed.checkpoint
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Return the arrays of a file by name; the one of a `.npy` file has the name ""."""
-    try:
-        with warnings.catch_warnings(), path.open("rb") as file:
-            warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return {"": loaded}
-            members = {name: loaded[name] for name in loaded.files}
-    except Exception as error:  # zlib.error, BadZipFile, struct.error, TokenError, NotImplementedError ...
-        reason = error_line(error)
-        if "pickle" in reason:  # NumPy's message for unknown content explains how to load it unsafely
-            reason = "it is not a .npy or .npz file of numbers"
-        raise ValueError(reason) from error
-    return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
+    """Return the arrays of a file by name; the one of a `.npy` file has the name "". Raises ValueError."""
+    with naming(str(path)), warnings.catch_warnings(), path.open("rb") as file:
+        warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
+        loaded = np.load(file, allow_pickle=False)
+        arrays = {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:

@@ -20,11 +20,8 @@ from isopix.core.text import printable
 
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
-NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the other end of a pipe
 LOCK_FILE = "lock"
 POLL_SECONDS = 0.5  # between attempts to get a lock that another process holds
-OWNER = b'{"process": '  # begins the text of a lock that is held, or whose holder was killed
 
 
 def temporary_path(path: Path) -> Path:
@@ -108,18 +105,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_regular(path: Path, *, follow_links: bool = True) -> bytes:
     """Return the content of a file. Raises what `open_file` raises."""
-    with open_file(path, os.O_RDONLY | NO_WAIT | (0 if follow_links else NO_FOLLOW)) as file:
+    with open_file(path, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW)) as file:
         return file.read()
 
 
 def open_file(path: Path, flags: int) -> io.FileIO:
     """Open a regular file, and no device, pipe or folder, unbuffered, with the flags of `os.open`."""
-    try:
-        descriptor = os.open(path, flags, 0o666)
-    except OSError as error:
-        if error.errno == errno.ELOOP and path.is_symlink():
-            raise ValueError(f"{path} is a symbolic link, which is not followed; put a file there") from None
-        raise
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ValueError(f"{path.name} is not a regular file")
@@ -182,10 +174,6 @@ def exclusive_lock(
             raise ValueError(message) from None
         waiting(f"{message}; waiting for its end")
         lock.acquire(blocking=True, poll_interval=POLL_SECONDS)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ValueError(f"{path} is a symbolic link, which is not followed; delete it") from None
-        raise
     try:
         # Kept open, as the folder may be renamed meanwhile.
         with open(path, "wb", buffering=0, opener=_open_file) as owner:
@@ -199,16 +187,8 @@ def exclusive_lock(
         lock.release()
 
 
-def is_lock(path: Path) -> bool:
-    """Return whether a file is a lock, held or not, and not a file of that name of another program."""
-    if path.is_symlink() or not path.is_file():
-        return False
-    with open(path, "rb", opener=_open_file) as file:
-        return file.read(len(OWNER)) in (b"", OWNER)
-
-
 def _open_file(path: str, flags: int) -> int:
-    return os.open(path, flags | NO_FOLLOW)
+    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 def _owner(text: str) -> str:

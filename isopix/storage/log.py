@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from isopix.storage.atomic import NO_FOLLOW, NO_WAIT, fsync_folder, open_file, read_regular, report_disk_full
+from isopix.storage.atomic import fsync_folder, open_file, read_regular, report_disk_full
 
 Step = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -26,7 +26,7 @@ class RunLog:
 
     def __init__(self, path: Path):
         self.path = path
-        self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_FOLLOW | NO_WAIT)
+        self._file = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
         fsync_folder(path.parent)
         self._truncate(_read(path).rfind(b"\n") + 1)
 

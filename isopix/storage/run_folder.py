@@ -12,7 +12,6 @@ from isopix.storage.atomic import (
     LOCK_FILE,
     exclusive_lock,
     fsync_folder,
-    is_lock,
     is_temporary,
     read_json,
     temporary_path,
@@ -122,18 +121,14 @@ class RunFolder:
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
         reject_huggingface_model(path, path)
         run = cls(path)
-        run.require_selected_step()
+        selecting = cls(run.selection).environment
+        if selecting.is_file() and not run.has_checkpoints:
+            again = command_line(*read_json(selecting)["command"][1:])
+            reason = "has no checkpoints yet: its number of steps is still to be selected"
+            raise ValueError(f"{path} {reason}; resume with: {again}")
         if not run.recipe.is_file():
             raise ValueError(f"{path} has no recipe.json; it is not a run folder")
         return run
-
-    def require_selected_step(self) -> None:
-        """Raise ValueError, with the command that resumes the run, before the number of steps is selected."""
-        environment = RunFolder(self.selection).environment
-        if environment.is_file() and not self.has_checkpoints:
-            again = command_line(*read_json(environment)["command"][1:])
-            reason = "has no checkpoints yet: its number of steps is still to be selected"
-            raise ValueError(f"{self.path} {reason}; resume with: {again}")
 
     @property
     def has_checkpoints(self) -> bool:
@@ -167,24 +162,14 @@ def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
             run.create_folders()
             yield run
             run.publish()
-        except BaseException as error:
+        except BaseException:
             if run.target is not None:
                 shutil.rmtree(run.path, ignore_errors=True)  # absent if it has just been renamed
             elif not run.has_checkpoints:
                 _delete_start_files(run)
                 with suppress(OSError):  # the folder has other files
                     run.path.rmdir()
-            _name_target(error, path)
             raise
-
-
-def _name_target(error: BaseException, path: Path) -> None:
-    """Write the path that a run was started for into the message of an error, in place of a hidden one."""
-    hidden = temporary_path(path).name
-    replaced = (each.replace(hidden, path.name) if isinstance(each, str) else each for each in error.args)
-    error.args = tuple(replaced)
-    if isinstance(error, OSError) and error.filename is not None:
-        error.filename = str(error.filename).replace(hidden, path.name)
 
 
 def _delete_start_files(run: RunFolder, *, but: str = "") -> None:
@@ -202,8 +187,8 @@ def _delete_abandoned_starts(path: Path) -> None:
 
 
 def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
-    if set(names) == {LOCK_FILE}:  # it was killed before it had more
-        return is_lock(path / LOCK_FILE)
+    if set(names) == {LOCK_FILE}:
+        return True
     known = {*KNOWN_BY} <= set(names) <= {*START_FOLDERS, *START_FILES}
     return known and all(map(is_temporary, (path / "checkpoints").iterdir()))
 

@@ -12,15 +12,16 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from isopix.core.measurement import Measurement
+from isopix.core.config import from_dict
 from isopix.core.overrides import flatten
 from isopix.core.stats import GroupLabels, mean_half_width
 from isopix.core.text import command_line, count_of
-from isopix.data.measurement import described_differences
+from isopix.data.measurement import differences
 from isopix.runs.image_lists import ClassifiedImages, load_test_images
 from isopix.runs.state import read_environment
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.results import Comparison, LabelDraw
 
@@ -145,7 +146,7 @@ def read_finished_run(path: Path) -> FinishedRun:
         num_images=tests[-1]["images"],
         images=load_test_images(path),
         pretrained=str(environment.pretrained["run"]) if environment.pretrained else None,
-        measurement=Measurement.from_dict(tests[-1]["measurement"]),
+        measurement=from_dict(Measurement, tests[-1]["measurement"]),
     )
 
 
@@ -223,7 +224,7 @@ def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[
     pairs = [(run, baseline.runs[key]) for key, run in group.runs.items()]
     run, other = pairs[0]
     different = _differences(run.settings, other.settings)
-    measured = (described_differences(one.measurement, two.measurement) for one, two in pairs)
+    measured = (differences([one.measurement, two.measurement]) for one, two in pairs)
     different += dict.fromkeys(text for texts in measured for text in texts)
     notes = [f"{group.name} and {baseline.name} differ in {_listed(different)}"] if different else []
     for each in (group, baseline):

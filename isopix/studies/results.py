@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any, Literal
 
-from isopix.core.measurement import Measurement
-from isopix.core.table import Table
-from isopix.core.text import count_of
+from isopix.core.text import Table, count_of
 from isopix.recipes.published import TableRow
-from isopix.storage.result import Result
+from isopix.storage.result import Measurement, Result
 
 
 @dataclass(frozen=True, order=True)

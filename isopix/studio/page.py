@@ -1,17 +1,28 @@
 """The page: a head, the image at the left, the tabs at the right, in the look of the report."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import gradio as gr
 
 from isopix.data.decode import MAX_BYTES
-from isopix.studio.panel import build_image_panel
-from isopix.studio.run import OpenedRun
-from isopix.studio.tabs import build_tabs
-from isopix.studio.views import escaped
+from isopix.generate.results import Order, Passes
+from isopix.studio.panel import ImagePanel, build_image_panel
+from isopix.studio.run import Ability, ChosenImage, OpenedRun, hidden_part, image_of
+from isopix.studio.views import (
+    attention_tiles,
+    completion_frames,
+    escaped,
+    neighbor_tiles,
+    note_html,
+    problem_html,
+    surprise_tiles,
+    table_html,
+    tiles_html,
+)
 
 CSS = Path(__file__).with_name("studio.css")
 
@@ -19,7 +30,9 @@ CSS = Path(__file__).with_name("studio.css")
 def build_page(runs: Sequence[OpenedRun]) -> Any:
     """Return the page of opened runs."""
     with gr.Blocks(title=f"isopix studio: {runs[0].name}", analytics_enabled=False) as page:
-        gr.HTML(_head(runs), padding=False)
+        lines = [f"<p><strong>{escaped(run.name)}</strong>: {escaped(run.label())}</p>" for run in runs]
+        head = f'<header class="studio-head"><h1>isopix studio</h1>{"".join(lines)}</header>'
+        gr.HTML(head, padding=False)
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
                 panel, connect = build_image_panel(runs)
@@ -56,11 +69,6 @@ def stop_page(page: Any) -> None:
     page.close(verbose=False)
 
 
-def _head(runs: Sequence[OpenedRun]) -> str:
-    lines = "".join(f"<p><strong>{escaped(run.name)}</strong>: {escaped(run.label())}</p>" for run in runs)
-    return f'<header class="studio-head"><h1>isopix studio</h1>{lines}</header>'
-
-
 SANS = ("ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "sans-serif")
 MONO = ("ui-monospace", "Menlo", "Consolas", "Liberation Mono", "monospace")
 
@@ -89,3 +97,183 @@ def studio_theme() -> Any:
         for mode in ("", "_dark")
     }
     return theme.set(**colors, block_shadow="none", block_shadow_dark="none")
+
+
+Runs = dict[str, OpenedRun]
+Compute = Callable[..., Iterator[str]]
+# One computation at a time; others wait in line, and a second click of a button waits for the first.
+QUEUED: dict[str, Any] = {
+    "concurrency_id": "model",
+    "concurrency_limit": 1,
+    "trigger_mode": "always_last",
+    "api_visibility": "private",
+}
+FAILURES = (ValueError, RuntimeError, OSError)  # of which the page shows one line
+
+
+def build_tabs(runs: Runs, panel: ImagePanel) -> None:
+    """Add the tabs, the comparison only for several runs."""
+    with gr.Tabs():
+        with gr.Tab("Complete"):
+            settings = _completion_settings(runs)
+            _complete(runs, panel, settings)
+        if len(runs) > 1:
+            with gr.Tab("Compare"):
+                _compare(runs, panel, settings)
+        with gr.Tab("Layers"):
+            _layers(runs, panel)
+        with gr.Tab("Attention"):
+            _attention(runs, panel)
+        with gr.Tab("Surprise"):
+            _surprise(runs, panel)
+
+
+def _completion_settings(runs: Runs) -> list[Any]:
+    largest = max(run.model.network.codec.vocab_size for run in runs.values())
+    with gr.Row():
+        each = gr.Slider(1, 8, value=4, step=1, label="Completions", elem_id="each")
+        temperature = gr.Slider(0.1, 2.0, value=1.0, step=0.05, label="Temperature", elem_id="temperature")
+    with gr.Row():
+        top_k = gr.Number(0, label=f"Top-k (0: all {largest:,})", precision=0, minimum=0, elem_id="top-k")
+        seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
+    masked = any(not run.loaded.recipe.objective.can_sample for run in runs.values())
+    with gr.Row(visible=masked):
+        default = Passes()
+        order = gr.Radio(get_args(Order), value=default.order, label="Order (masked models)")
+        iterations = gr.Slider(1, 64, value=default.iterations, step=1, label="Passes (masked models)")
+    return [each, temperature, top_k, seed, order, iterations]
+
+
+def _complete(runs: Runs, panel: ImagePanel, settings: list[Any]) -> None:
+    start, stop = _start_and_stop("Complete")
+    result = _results(runs, panel, "complete", [start])
+    given = [panel.run, panel.chosen, panel.editor, panel.shape, *settings]
+    _connect(start, stop, lambda name, *given: _completed([runs[name]], *given), given, result)
+
+
+def _compare(runs: Runs, panel: ImagePanel, settings: list[Any]) -> None:
+    _note("The same part of the same image, with the settings of the tab Complete.")
+    start, stop = _start_and_stop("Compare")
+    result = gr.HTML(padding=False, elem_id="compare-result", elem_classes="results")
+    given = [panel.chosen, panel.editor, panel.shape, *settings]
+    _connect(start, stop, partial(_completed, list(runs.values())), given, result)
+
+
+def _start_and_stop(label: str) -> tuple[Any, Any]:
+    with gr.Row():
+        start = gr.Button(label, variant="primary", elem_id=label.lower())
+        return start, gr.Button("Stop")
+
+
+def _connect(start: Any, stop: Any, compute: Compute, given: list[Any], result: Any) -> None:
+    event = start.click(_calm(compute), given, result, show_progress="hidden", **QUEUED)
+    stop.click(None, cancels=[event], api_visibility="private")
+
+
+def _completed(
+    runs: Sequence[OpenedRun], chosen: ChosenImage | None, editor: Any, shape: str, *values: Any
+) -> Iterator[str]:
+    each, temperature, top_k, seed, order, iterations = values
+    settings = {"each": int(each), "temperature": float(temperature), "top_k": int(top_k or 0) or None}
+    settings |= {"seed": int(seed or 0), "order": order, "iterations": int(iterations)}
+    finished = ""
+    for run in runs:
+        title, shown = run.name if len(runs) > 1 else "", ""
+        try:
+            image = image_of(run, chosen)
+            for frame in completion_frames(run, image, hidden_part(shape, editor), settings):
+                step = f"step {frame.done:,} of {frame.total:,}"
+                note = note_html(frame.note if frame.done == frame.total else step)
+                shown = tiles_html(frame.tiles, title=title) + note
+                yield finished + shown
+        except FAILURES as error:
+            shown = tiles_html([], title=title) + problem_html(str(error))
+        finished += shown
+        yield finished
+
+
+def _layers(runs: Runs, panel: ImagePanel) -> None:
+    _note("The nearest test images by the features of a layer (cosine similarity).")
+    deepest = max(run.model.depth for run in runs.values())
+    layer = gr.Slider(0, deepest, value=deepest // 2, step=1, label="Layer", elem_id="layer")
+    start = gr.Button("Find neighbors", variant="primary", elem_id="neighbors")
+    result = gr.HTML(padding=False, elem_id="layers-result", elem_classes="results")
+
+    def compute(name: str, chosen: ChosenImage | None, layer: float) -> Iterator[str]:
+        run, number = runs[name], int(layer)
+        if number > run.model.depth:
+            raise ValueError(f"layer {number} does not exist; layers are 0 to {run.model.depth}")
+        first = next(iter(runs.values()))  # whose test images are shown
+        index = chosen.test_index if chosen and run is first else None
+        yield tiles_html(
+            neighbor_tiles(run, image_of(run, chosen), number, index=index), title=f"Layer {number}"
+        )
+
+    given = [panel.run, panel.chosen, layer]
+    start.click(_calm(compute), given, result, **QUEUED)
+    layer.release(_calm(compute), given, result, **QUEUED)
+
+
+def _attention(runs: Runs, panel: ImagePanel) -> None:
+    _note("Where the position of a pixel attends to, mean over heads. Bright: more.")
+    panel.pointer.render()
+    with gr.Row():
+        row = gr.Number(0, label="Row", precision=0, minimum=0, elem_id="row")
+        column = gr.Number(0, label="Column", precision=0, minimum=0, elem_id="column")
+        start = gr.Button("Show attention", variant="primary", elem_id="attend")
+    result = _results(runs, panel, "attention", [start])
+
+    def compute(name: str, chosen: ChosenImage | None, row: float, column: float) -> Iterator[str]:
+        image = image_of(runs[name], chosen)
+        yield tiles_html(attention_tiles(runs[name], image, int(row or 0), int(column or 0)))
+
+    def locate(name: str, picture: Any, event: gr.SelectData) -> tuple[int, int]:
+        (rows, cols), (height, width) = runs[name].size, picture.shape[:2]
+        x, y = event.index
+        return int(y * rows / height), int(x * cols / width)
+
+    given = [panel.run, panel.chosen, row, column]
+    clicked = panel.pointer.select(
+        locate, [panel.run, panel.pointer], [row, column], show_progress="hidden", api_visibility="private"
+    )
+    clicked.then(_calm(compute), given, result, **QUEUED)
+    start.click(_calm(compute), given, result, **QUEUED)
+
+
+def _surprise(runs: Runs, panel: ImagePanel) -> None:
+    _note("How unexpected each pixel is to the model: -ln p of its code, in nats per pixel.")
+    start = gr.Button("Show surprise", variant="primary", elem_id="surprise")
+    result = _results(runs, panel, "surprise", [start])
+
+    def compute(name: str, chosen: ChosenImage | None) -> Iterator[str]:
+        tiles, scores = surprise_tiles(runs[name], image_of(runs[name], chosen))
+        yield tiles_html(tiles) + table_html(scores)
+
+    start.click(_calm(compute), [panel.run, panel.chosen], result, **QUEUED)
+
+
+def _note(text: str) -> None:
+    gr.HTML(note_html(text), padding=False)
+
+
+def _results(runs: Runs, panel: ImagePanel, ability: Ability, buttons: list[Any]) -> Any:
+    def state(name: str) -> list[Any]:
+        problem = runs[name].problem(ability)
+        return [note_html(problem), *(gr.Button(interactive=not problem) for _ in buttons)]
+
+    problem = next(iter(runs.values())).problem(ability)
+    result = gr.HTML(note_html(problem), padding=False, elem_id=f"{ability}-result", elem_classes="results")
+    for button in buttons:
+        button.interactive = not problem
+    panel.run.change(state, panel.run, [result, *buttons], api_visibility="private")
+    return result
+
+
+def _calm(compute: Compute) -> Compute:
+    def safe(*given: Any) -> Iterator[str]:
+        try:
+            yield from compute(*given)
+        except FAILURES as error:
+            yield problem_html(str(error))
+
+    return safe

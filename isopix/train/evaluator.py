@@ -14,7 +14,6 @@ import torch
 from isopix.codecs.base import Codec
 from isopix.core.choices import Count
 from isopix.core.device import Precision, autocast
-from isopix.core.measurement import Measurement
 from isopix.core.progress import track
 from isopix.core.random import generator
 from isopix.core.registry import Part, register
@@ -26,6 +25,7 @@ from isopix.model.heads import HeadSpec
 from isopix.model.network import Network, evaluation_mode
 from isopix.objectives.base import PretrainModel
 from isopix.objectives.baselines import MaskedCodes, Unigram
+from isopix.storage.result import Measurement
 from isopix.storage.run_folder import RunFolder
 from isopix.train.tasks import EvaluationTask, Metric
 

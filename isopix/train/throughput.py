@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from isopix.core.device import gpu_uuid
-from isopix.core.memory import peak_memory_so_far
+from isopix.core.device import gpu_uuid, peak_memory_so_far
 from isopix.core.progress import ProgressBar
 from isopix.core.text import format_duration, format_loss, format_rate
 
@@ -49,7 +48,6 @@ class Throughput:
         self.seconds += now - self.since
         self.joules += energy - self.energy_since
         self.steps, self.since, self.energy_since = 0, now, energy
-        peak = peak_memory_so_far(self.device)
         return {
             "kind": "train",
             "step": step,
@@ -58,7 +56,7 @@ class Throughput:
             "learning_rate": learning_rate,
             "images_per_second": rate,
             "seconds": self.seconds,
-            **({} if peak is None else {"peak_memory_bytes": peak}),
+            "peak_memory_bytes": peak_memory_so_far(self.device),
             **({} if self.energy is None else {"energy_joules": self.joules}),
         }
 

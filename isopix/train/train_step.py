@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from isopix.core.device import autocast
-from isopix.core.memory import is_out_of_memory
+from isopix.core.device import autocast, is_out_of_memory
 from isopix.core.types import Scalar
 from isopix.train.config import TrainConfig
 from isopix.train.parallel import full, shard_like, strategy

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from isopix.core import ranks
-from isopix.core.memory import free_cached_memory, reuse_freed_memory
+from isopix.core.device import free_cached_memory, reuse_freed_memory
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
 from isopix.data.batches import Batches

@@ -8,8 +8,14 @@ from cyclopts import Parameter
 
 from isopix.core.choices import Count as Positive
 from isopix.core.verb import Flat, verb
-from isopix.generate.config import DEFAULT_PASSES, DEFAULT_SAMPLING, Passes, SamplingConfig
-from isopix.generate.results import CompletionResult, ReconstructionResult
+from isopix.generate.results import (
+    DEFAULT_PASSES,
+    DEFAULT_SAMPLING,
+    CompletionResult,
+    Passes,
+    ReconstructionResult,
+    SamplingConfig,
+)
 from isopix.verbs.options import DeviceLike, Limit, OtherImages, RunLike, Seed, Split
 
 if TYPE_CHECKING:

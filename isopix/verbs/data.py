@@ -73,5 +73,5 @@ def _list(folder: Path, survey: "Survey") -> None:
         for image in (survey.images[i][0] for i in members)
     )
     write_csv(folder / "duplicates.csv", ["group", "kind", "split", "image", "class"], rows)
-    bad = ((each.path, each.reason) for _, each in survey.bad_files)
+    bad = ((each.path, each.reason) for each in survey.bad_files)
     write_csv(folder / "bad-files.csv", ["path", "reason"], bad)

@@ -11,8 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from isopix.core.table import Table
-from isopix.core.text import error_line, format_bytes
+from isopix.core.text import Table, error_line, format_bytes
 from isopix.core.verb import verb
 from isopix.core.version import __version__
 from isopix.storage.result import Result
@@ -24,6 +23,7 @@ MAX_DIFFERENCE = 1e-4  # nats: the same weights, in batches of other sizes
 TINY = ("steps=30", "depth=2", "width=32", "batch_size=32", "lr=0.01", "log_every=1", "data.limit=200")
 FOR_DEVELOPERS = ("dev", "tensorflow")  # extras of the tests
 SHARED_MEMORY = Path("/dev/shm")
+INSTALL = "pip install 'isopix[{}]'"  # of an extra
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,10 @@ def doctor(*, device: DeviceLike = "auto") -> DoctorResult:
         platform=platform.platform(),
         packages={each.name: _version(each) for group in (packages, *extras.values()) for each in group},
         extras={
-            name: {"missing": [str(each) for each in group if not _fits(each)], "install": _install(name)}
+            name: {
+                "missing": [str(each) for each in group if not _fits(each)],
+                "install": INSTALL.format(name),
+            }
             for name, group in extras.items()
         },
         cache=str(cache),
@@ -129,10 +132,6 @@ def _fits(requirement: Any) -> bool:
     return version is not None and requirement.specifier.contains(version, prereleases=True)
 
 
-def _install(extra: str) -> str:
-    return f"pip install 'isopix[{extra}]'"
-
-
 def _import_error(module: str) -> str:
     try:
         importlib.import_module(module)
@@ -154,7 +153,7 @@ def _package_checks(packages: list[Any], extras: Mapping[str, list[Any]]) -> Ite
         yield _check("packages", f"all {len(packages)} that are needed")
     present = [name for name, group in extras.items() if all(map(_fits, group))]
     absent = [name for name in extras if name not in present]
-    others = f"; not installed: {', '.join(absent)} ({_install('NAME')})" if absent else ""
+    others = f"; not installed: {', '.join(absent)} ({INSTALL.format('NAME')})" if absent else ""
     yield _check("extras", f"{', '.join(present) or 'none'}{others}")
 
 
@@ -162,7 +161,7 @@ def _device_checks(device: DeviceLike) -> Iterator[Check]:
     import torch
 
     from isopix.core import device as hardware
-    from isopix.core.memory import free_memory, total_memory
+    from isopix.core.device import free_memory, total_memory
 
     chosen = hardware.select_device(device)
     if importlib.util.find_spec("torchvision") and (error := _import_error("torchvision")):

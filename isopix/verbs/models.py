@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from isopix.core.table import Table
+from isopix.core.text import Table
 from isopix.core.verb import verb
 from isopix.storage.result import Result
 
@@ -54,7 +54,7 @@ def list_models() -> ShippedModels:
     Example: isopix models
     """
     from isopix.core.config import from_dict
-    from isopix.runs.shipped import shipped_models
+    from isopix.runs.load import shipped_models
     from isopix.storage.atomic import read_json
 
     found = [

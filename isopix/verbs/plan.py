@@ -39,7 +39,7 @@ def plan(
     Example: isopix plan igpt.l --devices 64xH100 --price 2.5
     """
     from isopix.core import device as hardware
-    from isopix.core.memory import free_memory
+    from isopix.core.device import free_memory
     from isopix.recipes import cost, registry
     from isopix.recipes.sharding_memory import parallel_plans
 
@@ -50,7 +50,7 @@ def plan(
     plans = [plan for text in devices for plan in parallel_plans(found, text, words, own_device=own, mfu=mfu)]
     costs, flops, precision = cost.recipe_cost(found), cost.training_flops(found), train.precision_on(where)
     memory = cost.recipe_memory(found.updated(precision=precision))
-    throughput = cost.training_throughput(where, precision, model.width)
+    peak = hardware.peak_flops(where, precision) or cost.matmul_throughput(where, precision, model.width)
     return PlanResult(
         recipe=found.name,
         size=f"depth {model.depth}, width {model.width}",
@@ -65,7 +65,7 @@ def plan(
         step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
         free_bytes=free_memory(where),
         device=hardware.describe_device(where),
-        images_per_second=throughput / costs.training_flops,
+        images_per_second=MFU * peak / costs.training_flops,
         mfu=mfu,
         price=price,
         device_hours=tuple(cost.device_costs(flops, train.gpu_precision, mfu=mfu, price_per_hour=price)),

@@ -3,8 +3,7 @@
 from typing import Annotated
 
 from isopix.core.verb import Flat, verb
-from isopix.generate.config import DEFAULT_SAMPLING, SamplingConfig
-from isopix.generate.results import SampleResult
+from isopix.generate.results import DEFAULT_SAMPLING, SampleResult, SamplingConfig
 from isopix.verbs.options import Count, DeviceLike, RunLike, Seed
 
 Nearest = Annotated[bool, "Show each sample beside the nearest training image."]

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from isopix.recipes import registry
-from isopix.runs.pretrain import train_recipe
-from isopix.runs.training_log import RunObserver
 from isopix.storage import log
+from tests.trained import train
 
 CURVES = {
     "igpt.digits": """
@@ -60,7 +58,7 @@ def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) ->
     words = ["steps=20", "batch_size=32", "log_every=1", "evaluate_images=0", "num_test_images=0"]
     words.append("holdout=0")  # which images are held out has its own tests
     recipe = registry.resolve(name, settings=[*words, *SMALLER.get(name, DIGITS)]).recipe
-    train_recipe(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver())
+    train(recipe, tmp_path / "run")
     losses = [
         each["loss_nats"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
     ]

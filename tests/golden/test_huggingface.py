@@ -11,7 +11,7 @@ import torch
 from speed import image_gpt
 from torch import nn
 
-from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import decode_steps, uniform_numbers
 from isopix.interop.imagegpt import export_imagegpt, read_imagegpt
 from isopix.model.network import Network, without_start_token

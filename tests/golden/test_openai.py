@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from isopix.core.types import Images, Mask
 from isopix.interop.imported_model import ImportedModel
-from isopix.interop.openai import read_checkpoint
-from isopix.interop.tf_checkpoint import find_prefix, open_checkpoint
+from isopix.interop.openai import find_prefix, open_checkpoint, read_checkpoint
 from isopix.model.network import Network
 from tests.unit.interop import bundles
 

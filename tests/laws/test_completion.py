@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from isopix.generate.complete import Completions, Prompt, complete_images, completion_steps
-from isopix.generate.config import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.generate.mask import completion_mask, hidden_pixels
+from isopix.generate.results import DEFAULT_PASSES, Passes, SamplingConfig
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases

@@ -9,7 +9,7 @@ from torch import Tensor
 from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.generate.complete import reconstruct_images
-from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import decode_steps, sample_images, uniform_numbers
 from isopix.model import network as networks
 from isopix.model.kv_cache import AttentionCache

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from isopix.core.overrides import override, parse
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.train.tasks import Batch
 from isopix.train.train_step import TrainStep
+from tests.trained import train
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -84,7 +84,7 @@ def uninterrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     """A finished run of each setting."""
     out = tmp_path_factory.mktemp("uninterrupted") / request.param
     settings = recipe(*SETTINGS[request.param])
-    assert train_recipe(settings, out, device=CPU, observer=RunObserver()).finished
+    assert train(settings, out).finished
     return out
 
 
@@ -93,9 +93,7 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
     tmp_path: Path, uninterrupted: Path, stops: tuple[int, ...]
 ) -> None:
     settings = recipe(*SETTINGS[uninterrupted.name])
-    assert not train_recipe(
-        settings, tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(stops[0]))
-    ).finished
+    assert not train(settings, tmp_path / "parts", observer=RunObserver(stop=StopAt(stops[0]))).finished
     for steps in stops[1:]:
         assert not resume_run(
             tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(steps))
@@ -110,14 +108,14 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
 def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Path) -> None:
     """The log lines after the checkpoint are written anew, none twice."""
     settings = recipe("igpt.digits", [])
-    train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
+    train(settings, tmp_path / "whole")
 
     def die(record: dict[str, object]) -> None:
         if record["kind"] == "train" and record["step"] == 7:
             raise KeyError("killed")
 
     with pytest.raises(KeyError, match="killed"):
-        train_recipe(settings, tmp_path / "parts", device=CPU, observer=RunObserver(record=die))
+        train(settings, tmp_path / "parts", observer=RunObserver(record=die))
     assert losses(tmp_path / "parts")[-1][1] == 7
     resume_run(tmp_path / "parts", device=CPU, observer=RunObserver())
     assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
@@ -125,7 +123,7 @@ def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Pa
 
 def test_resume_refuses_other_images(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    train_recipe(recipe("igpt.digits", []), out, device=CPU, observer=RunObserver(stop=StopAt(2)))
+    train(recipe("igpt.digits", []), out, observer=RunObserver(stop=StopAt(2)))
     found = checkpoint.load_latest(out / "checkpoints").checkpoint
     records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
@@ -136,7 +134,7 @@ def test_resume_refuses_other_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "then"), [("threads", 7), ("torch", "2.0"), ("pillow", "1.0")])
 def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: str, then: object) -> None:
     out = tmp_path / "run"
-    train_recipe(recipe("igpt.digits", []), out, device=CPU, observer=RunObserver(stop=StopAt(2)))
+    train(recipe("igpt.digits", []), out, observer=RunObserver(stop=StopAt(2)))
     found = checkpoint.load_latest(out / "checkpoints").checkpoint
     records = {**found.records, "environment": {**found.records["environment"], name: then}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
@@ -169,13 +167,13 @@ def test_a_stop_at_each_of_sixty_steps_changes_nothing(
         return call(one, batch, step=step, lr_factor=lr_factor)
 
     monkeypatch.setattr(TrainStep, "__call__", counted)
-    train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
+    train(settings, tmp_path / "whole")
     whole = final(tmp_path / "whole")
     for step in range(1, 61):
         out = tmp_path / str(step)
         reached.append(0)
         observer = RunObserver(stop=lambda step=step: reached[-1] >= step)
-        assert train_recipe(settings, out, device=CPU, observer=observer).step == step
+        assert train(settings, out, observer=observer).step == step
         assert resume_run(out, device=CPU, observer=RunObserver()).finished
         parts = final(out)
         assert whole.keys() == parts.keys()

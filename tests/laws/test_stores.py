@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import log
 from tests.laws.test_resume import CPU, StopAt, final, recipe
+from tests.trained import train
 
 DIGITS = ["data.rows=16", "data.cols=16"]
 SETTINGS = {
@@ -44,7 +44,7 @@ def test_a_run_does_not_depend_on_the_store(name: str, tmp_path: Path) -> None:
         data = load_dataset(settings.data)
         assert data.train.is_decoded == (out == "pixels")
         known.add(data.fingerprint)
-        train_recipe(settings, tmp_path / out, device=CPU, observer=RunObserver())
+        train(settings, tmp_path / out)
     assert len(known) == 1
     expected = final(tmp_path / "pixels")
     for out in ("encoded", "workers"):
@@ -56,9 +56,9 @@ def test_a_run_does_not_depend_on_the_store(name: str, tmp_path: Path) -> None:
 
 def test_a_run_with_workers_resumes_at_any_step(tmp_path: Path) -> None:
     settings = recipe("igpt.digits", ["data.store=encoded", "data.workers=1"])
-    train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
+    train(settings, tmp_path / "whole")
     out = tmp_path / "stopped"
-    train_recipe(settings, out, device=CPU, observer=RunObserver(stop=StopAt(3)))
+    train(settings, out, observer=RunObserver(stop=StopAt(3)))
     while not resume_run(out, device=CPU, observer=RunObserver(stop=StopAt(6))).finished:
         pass
     expected, found = final(tmp_path / "whole"), final(out)

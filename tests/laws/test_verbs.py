@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_
 import pytest
 from cyclopts import App
 
-from isopix.cli import command
+from isopix.cli import main as command
 from isopix.core.verb import FLAT, Verb
 from isopix.storage.result import Result
 from isopix.verbs import VERBS

@@ -12,7 +12,7 @@ from PIL import Image
 from isopix.storage.log import read_log
 from tests.reliability.commands import Server, digests, strays
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow  # the lock itself is contested each time in test_races.py
 
 SMALL = ["depth=1", "width=16", "steps=12", "batch_size=4", "log_every=1", "checkpoint_every=3"]
 SMALL += ["evaluate_every=6", "evaluate_images=8", "num_test_images=8", "data.limit=80"]
@@ -79,8 +79,7 @@ def look(run: Path, whole: Path, case: str) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("count", "seed"), [(3, 1), pytest.param(50, 2, marks=pytest.mark.slow)])
-def test_races_of_commands(pair: tuple[Server, Server], count: int, seed: int) -> None:
-    chance = random.Random(seed)
-    for number in range(count):
-        race(pair, 1000 * seed + number, chance)
+def test_races_of_commands(pair: tuple[Server, Server]) -> None:
+    chance = random.Random(2)
+    for number in range(50):
+        race(pair, number, chance)

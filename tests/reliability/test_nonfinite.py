@@ -11,14 +11,13 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
-from isopix.runs.state import RunStatus
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.train.train_step import NonFiniteError, TrainStep
 from tests.laws.test_resume import StopAt
+from tests.trained import train
 
 STEPS = 40
 CPU = torch.device("cpu")
@@ -76,10 +75,6 @@ class Fault:
 
 
 FAULTS = ["loss", "gradient", "weight", "moment", "batch"]
-
-
-def train(settings: Recipe, out: Path) -> RunStatus:
-    return train_recipe(settings, out, device=CPU, observer=RunObserver())
 
 
 def assert_same(run: Path, other: Path) -> None:
@@ -153,7 +148,7 @@ def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pyte
     for name, observer in (("whole", RunObserver()), ("stopped", RunObserver(stop=StopAt(30)))):
         with monkeypatch.context() as patch:
             Fault("batch", 14, math.nan).install(patch)
-            status = train_recipe(settings, tmp_path / name, device=CPU, observer=observer)
+            status = train(settings, tmp_path / name, observer=observer)
     assert not status.finished
     resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
     state = checkpoint.load_latest(tmp_path / "stopped" / "checkpoints").checkpoint.records["state"]

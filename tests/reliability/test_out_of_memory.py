@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from isopix.recipes import registry
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
 from isopix.train.train_step import OutOfMemoryError, TrainStep
+from tests.trained import train
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "steps=12", "batch_size=12", "log_every=1", "checkpoint_every=4"]
@@ -59,10 +59,10 @@ def limited(monkeypatch: pytest.MonkeyPatch, *, step: int, images: int, message:
 def test_the_same_losses_in_smaller_parts(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
-    train_recipe(recipe, tmp_path / "whole", device=CPU, observer=RunObserver())
+    train(recipe, tmp_path / "whole")
     step, images = chance.randint(2, 12), chance.randint(1, 11)
     sizes = limited(monkeypatch, step=step, images=images, message=MESSAGES[seed % 2])
-    train_recipe(recipe, tmp_path / "small", device=CPU, observer=RunObserver())
+    train(recipe, tmp_path / "small")
     assert losses(tmp_path / "small") == pytest.approx(losses(tmp_path / "whole"), abs=1e-6)
     assert max(sizes[-12 // images :]) <= images
     notes = [each["text"] for each in read_log(tmp_path / "small" / "log.jsonl") if each["kind"] == "note"]
@@ -76,10 +76,10 @@ def test_parts_stay_small_after_a_resume_and_the_weights_equal(
 ) -> None:
     recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     limited(monkeypatch, step=3, images=4, message=MESSAGES[0])
-    train_recipe(recipe, tmp_path / "whole", device=CPU, observer=RunObserver())
+    train(recipe, tmp_path / "whole")
     steps: list[int] = []
     observer = RunObserver(record=lambda record: steps.append(record["step"]), stop=lambda: max(steps) >= 6)
-    assert not train_recipe(recipe, tmp_path / "stopped", device=CPU, observer=observer).finished
+    assert not train(recipe, tmp_path / "stopped", observer=observer).finished
     monkeypatch.undo()  # there is more memory now
     resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
     found = [newest(tmp_path / name) for name in ("whole", "stopped")]
@@ -92,6 +92,6 @@ def test_too_little_memory_for_one_image_is_one_line(tmp_path: Path, monkeypatch
     recipe = registry.resolve("igpt.digits", settings=WORDS).recipe
     limited(monkeypatch, step=3, images=0, message=MESSAGES[1])
     with pytest.raises(OutOfMemoryError) as error:
-        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+        train(recipe, tmp_path / "run")
     assert str(error.value).startswith("out of memory at step 3 with accumulate=12: CUDA out of memory.")
     assert "\n" not in str(error.value)

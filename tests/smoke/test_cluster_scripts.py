@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.test_ranks import LIMIT, SETTINGS, assert_same, command, wait_for
+from tests.smoke.test_ranks import LIMIT, SETTINGS, alone, assert_same, wait_for
+
+__all__ = ["alone"]
 
 pytestmark = pytest.mark.integration
 
@@ -48,14 +50,6 @@ def output(process: subprocess.Popen[str], code: int = 0) -> str:
     text, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == code, text
     return text
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of one process."""
-    out = tmp_path_factory.mktemp("alone") / "run"
-    subprocess.run(command("pretrain", *WORDS, "--out", str(out)), check=True, capture_output=True)
-    return out
 
 
 def free_port() -> str:

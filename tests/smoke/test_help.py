@@ -65,11 +65,10 @@ def test_head_ends_a_command_quietly() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("words", [["recipe", "list", "--json"], ["--help"]], ids=" ".join)
-def test_a_closed_pipe_has_the_exit_code_of_its_signal(words: list[str]) -> None:
+def test_a_closed_pipe_has_the_exit_code_of_its_signal() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*ISOPIX, *words], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([*ISOPIX, "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.test_ranks import ENVIRONMENT, LIMIT, SETTINGS, command, ranks_of, run
+from tests.smoke.test_ranks import ENVIRONMENT, LIMIT, alone, command, ranks_of, run
+
+__all__ = ["alone"]
 
 pytestmark = pytest.mark.integration
 # What a plugin does in a rank, in place of reading features or of the fits.
@@ -25,9 +27,6 @@ import isopix.probing.baselines as probe
 def fail(*given, **named):
     raise RuntimeError("no such batch")
 
-def die(*given, **named):
-    os.kill(os.getpid(), signal.SIGKILL)
-
 WAITS = Path(__file__).with_name("fitting")
 
 def wait(*given, **named):
@@ -37,7 +36,7 @@ def wait(*given, **named):
 def die_after(*given, **named):
     while not WAITS.exists():
         time.sleep(0.05)
-    die()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 @parts.register("broken")  # a plugin must register something
 class Broken(RidgeProbe):
@@ -53,13 +52,6 @@ OWN = {"call": None}  # of the process that wrote it
 OPTIONS = ("--method", "ridge", "--limit", "150")
 
 
-@pytest.fixture(scope="module")
-def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("pretrained") / "run"
-    assert run("pretrain", *SETTINGS, "steps=1", "--out", str(out)).code == 0
-    return out
-
-
 def probe(run_folder: Path, plugin: Path) -> list[str]:
     return command("probe", str(run_folder), *OPTIONS, "--devices", "2", "--plugin", str(plugin))
 
@@ -71,17 +63,17 @@ def broken(folder: Path, rank: int, module: str, function: str, action: str) -> 
 
 
 @pytest.mark.parametrize("torchrun", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_two_processes_print_and_save_one_report(pretrained: Path, torchrun: bool) -> None:
-    alone = run("probe", *OPTIONS, str(pretrained))
-    [record] = (pretrained / "probes").iterdir()
+def test_two_processes_print_and_save_one_report(alone: Path, torchrun: bool) -> None:
+    expected_output = run("probe", *OPTIONS, str(alone)).output
+    [record] = (alone / "probes").iterdir()
     expected = json.loads(record.read_text())
     record.unlink()
     if torchrun:
-        found = run("probe", *OPTIONS, str(pretrained), torchrun=("--nproc-per-node=2",))
+        found = run("probe", *OPTIONS, str(alone), torchrun=("--nproc-per-node=2",))
     else:
-        found = run("probe", *OPTIONS, "--devices", "2", str(pretrained))
-    assert (found.code, found.output) == (0, alone.output)
-    [record] = (pretrained / "probes").iterdir()
+        found = run("probe", *OPTIONS, "--devices", "2", str(alone))
+    assert (found.code, found.output) == (0, expected_output)
+    [record] = (alone / "probes").iterdir()
     assert {**json.loads(record.read_text()), **OWN} == {**expected, **OWN}
     record.unlink()
 
@@ -91,20 +83,19 @@ def test_two_processes_print_and_save_one_report(pretrained: Path, torchrun: boo
     [
         (1, "fail", "", "isopix: rank 1: no such batch"),
         pytest.param(0, "fail", "", "isopix: rank 0: no such batch", marks=pytest.mark.slow),
-        (1, "die", "", "isopix: rank 1 was ended by SIGKILL"),
         # The rank that torchrun stops after the death of another says nothing.
         (0, "wait", ELSE.format(action="die_after"), "isopix: rank 1 was ended by SIGKILL"),
     ],
 )
 def test_an_error_of_any_rank_ends_all_with_one_line(
-    pretrained: Path, tmp_path: Path, rank: int, action: str, others: str, expected: str
+    alone: Path, tmp_path: Path, rank: int, action: str, others: str, expected: str
 ) -> None:
     plugin = broken(tmp_path, rank, "extraction", "iter_features", action)
     plugin.write_text(plugin.read_text() + others)
-    words = probe(pretrained, plugin)
+    words = probe(alone, plugin)
     done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", [expected])
-    assert not ranks_of(pretrained)
+    assert not ranks_of(alone)
 
 
 @pytest.mark.parametrize(
@@ -120,15 +111,15 @@ def test_an_error_of_any_rank_ends_all_with_one_line(
     ],
 )
 def test_a_stop_signal_ends_the_ranks_that_wait_for_the_fits(
-    pretrained: Path, tmp_path: Path, number: int, code: int, expected: str
+    alone: Path, tmp_path: Path, number: int, code: int, expected: str
 ) -> None:
     plugin = broken(tmp_path, 0, "probe", "probe_with_baselines", "wait")
     with subprocess.Popen(
-        probe(pretrained, plugin), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        probe(alone, plugin), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         while process.poll() is None and not (tmp_path / "fitting").exists():
             time.sleep(0.05)
         os.kill(process.pid, number)
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors.splitlines()) == (code, "", [expected])
-    assert not ranks_of(pretrained)
+    assert not ranks_of(alone)

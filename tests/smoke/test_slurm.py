@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.conftest import Run
+from tests.smoke.conftest import Run, done
 from tests.smoke.test_ranks import LIMIT, SETTINGS, assert_same, command, last_step
 
 pytestmark = pytest.mark.integration
@@ -74,26 +74,19 @@ def weights(run: Path) -> dict[str, bytes]:
 
 
 def test_a_job_that_is_stopped_in_time_is_requeued_and_its_run_equals_an_undisturbed_one(
-    tmp_path: Path,
+    isopix: Run, tmp_path: Path
 ) -> None:
-    jobs = {}
-    for name in ("stopped", "undisturbed"):
-        words = ("pretrain", *SETTINGS, *LONG, "--device", "cpu", "--out", f"runs/{name}")
-        jobs[name] = submit(tmp_path, *words, *LOCAL)
-        if name == "stopped":
-            wait_for_step(tmp_path / "runs" / name, 3)
-            [task] = tasks(jobs[name])
-            os.kill(task, signal.SIGUSR2)
-    logs = {
-        name: wait_for_job(job, tmp_path / "runs" / f"{name}.slurm" / f"{job}_0_log.out")
-        for name, job in jobs.items()
-    }
-    assert (
-        "resume with: isopix resume runs/stopped --device cpu --slurm cluster=local timeout_min=10"
-        in (logs["stopped"])
-    )
-    assert (logs["stopped"].count("Requeued job"), logs["undisturbed"].count("Requeued job")) == (1, 0)
-    assert ", from step " in logs["stopped"]
+    words = ("pretrain", *SETTINGS, *LONG, "--device", "cpu", "--out")
+    job = submit(tmp_path, *words, "runs/stopped", *LOCAL)
+    wait_for_step(tmp_path / "runs/stopped", 3)
+    [task] = tasks(job)
+    os.kill(task, signal.SIGUSR2)
+    done(isopix(*words, "runs/undisturbed"))
+    log = wait_for_job(job, tmp_path / "runs/stopped.slurm" / f"{job}_0_log.out")
+    resume = "resume with: isopix resume runs/stopped --device cpu --slurm cluster=local timeout_min=10"
+    assert resume in log
+    assert log.count("Requeued job") == 1
+    assert ", from step " in log
     assert weights(tmp_path / "runs/stopped") == weights(tmp_path / "runs/undisturbed") != {}
 
 

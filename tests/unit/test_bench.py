@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from run import BENCHMARKS, main
+from run import main
 from speed import palettes
 from speed.numerics import NumericsError, require_close
-from speed.timing import Stopwatch, Work
 
 BENCH = Path(__file__).parents[2] / "bench"
 CPU = torch.device("cpu")
@@ -76,27 +75,6 @@ def test_different_numbers_are_told_and_not_numbers_are_never_close() -> None:
     for found in (ones + 2e-3, ones * float("nan"), torch.ones(3)):
         with pytest.raises(NumericsError):
             require_close("logits", found, ones, 1e-3)
-
-
-def test_alternatives_take_turns_and_one_that_fails_is_left_out() -> None:
-    calls: list[str] = []
-
-    def fail() -> None:
-        raise RuntimeError("no memory\nmore lines")
-
-    works = {name: Work(call=lambda name=name: calls.append(name)) for name in ("a", "b")}
-    timed = Stopwatch(CPU, repeats=2).alternate({"one": works | {"c": Work(call=fail)}})
-    assert set(timed.times["one"]) == {"a", "b"}
-    assert timed.errors == {"one, c": "RuntimeError: no memory"}
-    assert calls[:2] == ["a", "b"]
-    with pytest.raises(RuntimeError, match="no memory"):
-        Stopwatch(CPU).alternate({"one": {"c": Work(call=fail)}})
-
-
-def test_names_are_unique_and_each_benchmark_has_a_size() -> None:
-    names = [each.name for each in BENCHMARKS]
-    assert len(set(names)) == len(names)
-    assert all(each.sizes for each in BENCHMARKS)
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in BENCH.glob("*.py")))

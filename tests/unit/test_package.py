@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -26,12 +25,6 @@ def test_importing_it_imports_no_torch_and_is_quick() -> None:
 @pytest.mark.parametrize("name", isopix.__all__)
 def test_every_name_is_there_and_documented(name: str) -> None:
     assert getattr(isopix, name).__doc__
-
-
-def test_no_exported_name_is_a_subpackage() -> None:
-    """Python would replace the function by the subpackage, once that is imported."""
-    folders = {path.parent.name for path in Path(isopix.__file__).parent.glob("*/__init__.py")}
-    assert folders & set(isopix.__all__) == set()
 
 
 def test_another_name_is_no_attribute() -> None:

@@ -98,11 +98,6 @@ READERS: dict[str, Reader] = {}  # by their names in `FORMATS`
 DATASETS: dict[str, NamedDataset] = {}
 
 
-def finetune_augmentation(source: str) -> AugmentationSpec | None:
-    """Return how a dataset with this name is augmented in fine-tuning; None for all other sources."""
-    return DATASETS[source].augment if source in DATASETS else None
-
-
 def find_reader(source: str, options: ReadOptions) -> Callable[[], Source]:
     """Return what reads the source with that name, or else at that path; nothing is read before."""
     if source in DATASETS:

@@ -1,6 +1,5 @@
 """Datasets known by name: scikit-learn's digits, and those of the Hub through the library `datasets`."""
 
-from collections.abc import Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -32,21 +31,21 @@ TEST, VALIDATION = 450, 150  # digits of translated-digits; the other 1,197 are 
 
 
 class HubDataset(NamedTuple):
-    """The repository of a dataset, and the names of its splits."""
+    """The repository of a dataset, and the name of its test split."""
 
     repository: str
-    splits: Mapping[SplitName, str]
+    test: str = "test"
     holdout: float = DEFAULT_HOLDOUT
     augment: AugmentationSpec | None = None
 
 
 # ImageNet's test labels are not public, so its validation set is the test set, as in the papers.
 HUB_DATASETS: dict[str, HubDataset] = {
-    "cifar10": HubDataset("uoft-cs/cifar10", {"train": "train", "test": "test"}, augment=PadCropFlip()),
-    "cifar100": HubDataset("uoft-cs/cifar100", {"train": "train", "test": "test"}, augment=PadCropFlip()),
-    "stl10": HubDataset("tanganke/stl10", {"train": "train", "test": "test"}),
-    "imagenet-1k": HubDataset("ILSVRC/imagenet-1k", {"train": "train", "test": "validation"}, holdout=0.04),
-    "tiny-imagenet": HubDataset("zh-plus/tiny-imagenet", {"train": "train", "test": "valid"}),
+    "cifar10": HubDataset("uoft-cs/cifar10", augment=PadCropFlip()),
+    "cifar100": HubDataset("uoft-cs/cifar100", augment=PadCropFlip()),
+    "stl10": HubDataset("tanganke/stl10"),
+    "imagenet-1k": HubDataset("ILSVRC/imagenet-1k", test="validation", holdout=0.04),
+    "tiny-imagenet": HubDataset("zh-plus/tiny-imagenet", test="valid"),
 }
 
 
@@ -103,7 +102,8 @@ def _placed(digits: NDArray[np.uint8], rows: int, cols: int, draw: torch.Generat
 def read_hub(name: str, options: ReadOptions) -> Source:
     """Return a dataset of the Hugging Face Hub, which is kept in the cache of `datasets`."""
     hub = HUB_DATASETS[name]
-    files = {split: _download(name, hub.repository, word) for split, word in hub.splits.items()}
+    words: dict[SplitName, str] = {"train": "train", "test": hub.test}
+    files = {split: _download(name, hub.repository, word) for split, word in words.items()}
     splits, classes = splits_of({split: list(map(open_arrow, paths)) for split, paths in files.items()})
     content_hash = hash_tree({f"{i} {file.name}": file for i, file in enumerate(chain(*files.values()))})
     return with_class_names(Source(name, splits, (), content_hash, hub.holdout, fixed=True), classes)

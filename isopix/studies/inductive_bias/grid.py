@@ -18,8 +18,8 @@ from isopix.probing.probe import probe_method
 from isopix.recipes import registry
 from isopix.recipes.cost import training_flops
 from isopix.recipes.isotropic import CELLS, ENCODINGS
-from isopix.runs.lr_search import lr_grid
 from isopix.runs.pretrain import require_validation
+from isopix.runs.series import lr_grid
 from isopix.runs.start import with_absolute_paths
 from isopix.storage.atomic import LOCK_FILE, exclusive_lock, read_json, write_json
 from isopix.storage.provenance import with_provenance

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from isopix.core.choices import Pool
-from isopix.core.table import Table
-from isopix.core.text import format_duration
+from isopix.core.text import Table, format_duration
 from isopix.runs.results import LRTrial
 from isopix.storage.result import Result
 

@@ -34,8 +34,9 @@ from isopix.probing.probe import EvaluatedProbe, evaluate_probe, probe_measureme
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.results import LRTrial
+from isopix.runs.series import train_at_lr, trial_recipe
+from isopix.runs.start import TrainingStart
 from isopix.runs.training_log import RunObserver, unigram_nats, validation_measurement
 from isopix.storage.atomic import exclusive_lock, read_json, replace_file, write_json
 from isopix.storage.log import read_log
@@ -50,6 +51,7 @@ from isopix.studies.inductive_bias.results import (
     TrialResult,
     trial_name,
 )
+from isopix.studies.inductive_bias.trial import measure, probe_pools
 
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 ENVIRONMENT = (
@@ -125,12 +127,12 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
 
 def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
     """Train at the largest learning rate that does not diverge; None if asked to stop."""
-    recipe, observer = trial_recipe(spec.recipe), RunObserver(stop=_orphaned)
+    start, observer = TrainingStart(trial_recipe(spec.recipe)), RunObserver(stop=_orphaned)
     for lr in spec.lrs:
         before = spec.read()
         if lr in [each.lr for each in before.lr_trials if each.status != "completed"]:
             continue
-        found = train_at_lr(recipe, lr, spec.run(lr), device=device, observer=observer)
+        found = train_at_lr(start, lr, spec.run(lr), device=device, observer=observer)
         if found is None:
             return None
         others = tuple(each for each in before.lr_trials if each.lr != lr)
@@ -155,7 +157,7 @@ def _measured(spec: TrialSpec, trained: LRTrial, device: torch.device) -> TrialR
     unigram = unigram_nats(log)
     metrics = {
         "images": {name: len(split) for name, split in probed.items()},
-        "measurement": measurement.to_dict(),
+        "measurement": to_dict(measurement),
         "measurements": measure(loaded, data.test.images[:], spec.example if spec.is_example else None),
         "loss_measurement": {
             **validation_measurement(log),

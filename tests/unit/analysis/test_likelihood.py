@@ -41,7 +41,7 @@ TINY = TINY.updated(data=DataConfig(rows=2, cols=2))
 
 
 def scores(recipe: Recipe, images: Images, **settings: int) -> Scores:
-    return score_images(cases.busy_model(recipe), recipe.model.head, images, ScoreConfig(**settings))
+    return score_images(cases.busy_model(recipe), images, ScoreConfig(**settings))
 
 
 def test_the_probabilities_of_all_24_bit_images_sum_to_one() -> None:
@@ -53,7 +53,7 @@ def test_the_probabilities_of_all_24_bit_images_sum_to_one() -> None:
     codes = torch.tensor(list(product(range(3), repeat=4)))[..., None]
     images = codec.decode(codes)
     assert torch.equal(codec.encode(images), codes)
-    bits = score_images(model, TINY.model.head, images, ScoreConfig())["bits_per_dim"] * 3 * 4
+    bits = score_images(model, images, ScoreConfig())["bits_per_dim"] * 3 * 4
     assert bits.std() > 0.1
     total = sum(
         math.prod(values[each.flatten()].tolist()) * 2.0 ** -float(length)
@@ -105,7 +105,7 @@ def test_the_batch_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     expected = scores(TINY, images)
     monkeypatch.setattr("isopix.analysis.scores.MAX_LOGITS", 2 * 3 * 4)
     model = cases.busy_model(TINY)
-    found = score_images(model, TINY.model.head, images, ScoreConfig())
+    found = score_images(model, images, ScoreConfig())
     for name, values in expected.items():
         assert found[name].tolist() == pytest.approx(values.tolist(), rel=1e-5), name
 
@@ -139,7 +139,6 @@ def test_frequencies_of_codes_are_those_of_training_images(recipe: Recipe) -> No
     if not head.categorical:
         return
     found = code_frequencies(model, head, Split(images[:4]), 0)
-    assert found is not None
     codec = model.network.codec
     channels = codec.num_codes // codec.points_per_side**2
     train, test = (codec.encode(part).reshape(len(part), -1, channels) for part in (images[:4], images[4:]))

@@ -3,7 +3,7 @@
 import pytest
 
 from isopix.cli.console import say, show, show_json, warn
-from isopix.core.table import Table
+from isopix.core.text import Table
 
 
 def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

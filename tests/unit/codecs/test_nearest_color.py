@@ -1,7 +1,5 @@
 """The nearest color is the exact one, whichever way it is found."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.codecs import nearest_color, palette_spec
+from isopix.codecs import nearest_color
 from isopix.codecs.nearest_color import MovingCenters
 from isopix.core.random import generator
 
@@ -63,17 +61,6 @@ def test_table_and_search_are_brute_force(colors: Tensor) -> None:
     expected = brute(colors, index)
     assert np.array_equal(nearest_color.lookup_table(colors)[index].numpy(), expected)
     assert np.array_equal(nearest_color.nearest_codes(colors, pixels_of(index)).numpy(), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("which", ["openai", "spread", "tied"])
-def test_table_is_brute_force_on_all_colors(which: str, real_data: Path) -> None:
-    openai = palette_spec.read_palette(real_data / "openai-kmeans-centers.npy").colors
-    colors = {"openai": fixed(openai), "spread": spread(512), "tied": tied()}[which]
-    table = nearest_color.lookup_table(colors)
-    for index in torch.split(torch.arange(PIXELS), 2**20):
-        assert np.array_equal(table[index].numpy(), brute(colors, index))
 
 
 def _require_nearest(

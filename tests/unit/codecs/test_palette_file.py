@@ -62,7 +62,7 @@ def test_arrays_that_are_not_a_palette_are_refused(
 
 def test_files_of_isopix_that_were_changed_or_cut_off_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "some.npz"
-    assert refusal(palette_spec.read_palette, path).startswith(f"palette file {path} cannot be read: ")
+    assert refusal(palette_spec.read_palette, path).startswith(f"{path} cannot be read: ")
     assert "does not end in .npz" in refusal(palette_spec.write_palette, tmp_path / "some.png", STORED)
     palette_spec.write_palette(path, STORED)
     content, arrays = path.read_bytes(), dict(np.load(path))
@@ -72,4 +72,4 @@ def test_files_of_isopix_that_were_changed_or_cut_off_are_refused(tmp_path: Path
     assert "its colors do not match its hash" in refusal(palette_spec.read_palette, path)
     for kept in (0, 5, 300):
         path.write_bytes(content[:kept])
-        assert refusal(palette_spec.read_palette, path).startswith(f"palette file {path} cannot be read: ")
+        assert refusal(palette_spec.read_palette, path).startswith(f"{path} cannot be read: ")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 from isopix.codecs import palette_spec
 from isopix.codecs.results import PaletteResult
@@ -23,17 +22,6 @@ def test_fit_writes_palette_figures_and_the_record_that_show_measures_again(tmp_
     errors = json.loads((tmp_path / "new" / "p-images.json").read_text())["rmse_per_image"]
     assert len(errors) == 10
     assert min(errors) > 0
-
-
-def test_a_palette_of_all_colors_is_exact(tmp_path: Path) -> None:
-    found = palette_fit(data="digits", colors=17, out=tmp_path / "p.npz", size=(8, 8))
-    levels = np.unique(np.round(load_digits().images * 255 / 16))
-    assert [color[0] for color in found.rgb] == levels.tolist()
-    assert {(each.rmse, each.psnr_db, each.unused_colors) for each in found.splits.values()} == {
-        (0.0, None, 0)
-    }
-    assert "17 colors: k-means on digits at 8×8, seed 0 (fingerprint " in repr(found)
-    assert "exact" in repr(found)
     with pytest.raises(ValueError, match="512 colors requested, but the images have only 17 distinct colors"):
         palette_fit(data="digits", out=tmp_path / "p.npz", size=(8, 8))
 

@@ -27,13 +27,6 @@ def spread(colors: int) -> Tensor:
     return 255 * torch.rand(colors, 3, generator=generator(0, "colors"))
 
 
-@pytest.mark.parametrize("colors", [RAMP, PRIMARIES, spread(512)], ids=["ramp", "primaries", "512"])
-def test_codes_survive_decoding(colors: Tensor) -> None:
-    palette = Palette(colors, GRID)
-    codes = torch.randint(len(colors), (3, 24, 1), generator=generator(0, "codes"))
-    assert torch.equal(palette.encode(palette.decode(codes)), codes)
-
-
 def test_openai_palette_gives_the_codes_of_their_own_distance(real_data: Path) -> None:
     centers = torch.from_numpy(np.load(real_data / "openai-kmeans-centers.npy"))
     images = draw(1, 3, 128, 128)

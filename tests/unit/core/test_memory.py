@@ -8,7 +8,7 @@ import pytest
 
 FAULTS = """
 import resource, torch
-from isopix.core.memory import reuse_freed_memory
+from isopix.core.device import reuse_freed_memory
 {call}
 network = torch.nn.Sequential(torch.nn.Linear(64, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 64))
 def faults():

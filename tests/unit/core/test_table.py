@@ -1,6 +1,6 @@
 """Tables of results as HTML."""
 
-from isopix.core.table import Table
+from isopix.core.text import Table
 
 
 def test_values_are_escaped() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -23,7 +22,8 @@ from isopix.data.augment import (
 )
 from isopix.data.splits import Split
 from isopix.data.store import FileImages
-from tests.unit.data.pictures import noise, smooth, whole
+from tests.peak_memory import LargestTensor
+from tests.unit.data.shards import noise, smooth, whole
 
 IMAGES = torch.randint(0, 256, (64, 3, 8, 10), generator=generator(0, "test"), dtype=torch.uint8)
 
@@ -92,20 +92,6 @@ Average = Callable[[FileImages, CropBoxes, int, int], Images]
 AVERAGES = pytest.mark.parametrize("average", [average_each, average_together])
 
 
-class _LargestFloats(TorchDispatchMode):
-    """Notes the most floating-point numbers in one result of an operation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor) and result.is_floating_point():
-            self.count = max(self.count, result.numel())
-        return result
-
-
 @AVERAGES
 def test_a_box_is_averaged_as_pillow_does(average: Average) -> None:
     pictures = smooth(60, 90), smooth(110, 70)
@@ -133,9 +119,9 @@ def test_long_images_cost_no_more_than_square_ones(average: Average) -> None:
     full = whole(smooth(110, 3000), smooth(3000, 110))
     for step in range(8):
         boxes = random_boxes(full, 32, 32, scale=torch.full((2,), 0.7), generator=generator(0, "boxes", step))
-        with _LargestFloats() as largest:
+        with LargestTensor() as largest:
             average(full, boxes, 32, 32)
-        assert largest.count <= 2 * 3 * 80 * 80
+        assert largest.elements <= 2 * 3 * 80 * 80
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(32, 32), (7, 11), (1, 1), (60, 50), (200, 3)])

@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.core.measurement import Measurement
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import (
-    described_differences,
     differences,
     images_hash,
     majority_baseline,
@@ -17,6 +15,7 @@ from isopix.data.measurement import (
     missing_classes,
 )
 from isopix.data.splits import Split
+from isopix.storage.result import Measurement
 
 
 def split(labels: list[int], seed: int = 0) -> Split:
@@ -66,8 +65,7 @@ def record(**changes: object) -> Measurement:
 def test_numbers_can_be_compared_if_what_matters_is_the_same(
     changes: dict[str, object], found: list[str]
 ) -> None:
-    assert described_differences(record(), record(**changes)) == found
-    assert differences([record(), record(**changes)]) == [each.split(" (")[0] for each in found]
+    assert differences([record(), None, record(**changes)]) == found
 
 
 def test_classes_without_training_images_are_counted_and_named() -> None:

@@ -192,60 +192,31 @@ def test_labels_that_cannot_be_classes_are_missing_or_refused() -> None:
     assert "of 100,001 different classes" in refusal(_labeled, {"train": np.arange(MAX_CLASSES + 1) * 7})
 
 
-# Hashes of files are kept, and those of files that changed are read again.
+def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after the index was damaged; the hash is that of the tree, which needs no index."""
+    root, index, read, opened = (
+        tmp_path / "set",
+        tmp_path / "files.sqlite",
+        file_hashes.hash_file,
+        list[str](),
+    )
+    monkeypatch.setattr(file_hashes, "hash_file", lambda path: opened.append(Path(path).name) or read(path))
 
+    def files_read(*names: str) -> list[str]:
+        opened.clear()
+        assert file_hashes.hash_names(root, names, index) == hash_tree({name: root / name for name in names})
+        return sorted(opened)
 
-@pytest.fixture
-def files(tmp_path: Path) -> list[str]:
     names = ["a.png", "b/c.png", os.fsdecode(b"d\xff.png")]
-    for name in names:
-        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "set" / name).write_text(name.encode("utf-8", "replace").decode())
-    return names
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that were read."""
-    found, read = list[str](), file_hashes.hash_file
-    monkeypatch.setattr(file_hashes, "hash_file", lambda path: found.append(Path(path).name) or read(path))
+    (root / "b").mkdir(parents=True)
+    for i, name in enumerate(names):
+        (root / name).write_text(str(i))
+    monkeypatch.setattr(file_hashes, "TICK", 10**12)
+    assert [len(files_read(*names)) for _ in range(2)] == [3, 3], "they have just changed"
     monkeypatch.setattr(file_hashes, "TICK", -(10**12))
-    return found
-
-
-def _hash(root: Path, names: list[str]) -> str:
-    """What `hash_names` gives with an index; it is the hash of the tree, which no index is needed for."""
-    found = file_hashes.hash_names(root / "set", names, root / "index" / "files.sqlite")
-    assert found == hash_tree({name: root / "set" / name for name in names})
-    return found
-
-
-def test_only_files_that_changed_are_read_again(
-    tmp_path: Path, files: list[str], opened: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:  # they changed just before
-        patch.setattr(file_hashes, "TICK", 10**12)
-        _hash(tmp_path, files)
-        _hash(tmp_path, files)
-    assert len(opened) == 2 * 3
-    _hash(tmp_path, files)
-    opened.clear()
-    _hash(tmp_path, files)
-    assert opened == []
-    (tmp_path / "set" / "a.png").write_text("other")
-    (tmp_path / "set" / "b" / "new.png").write_text("new")
-    _hash(tmp_path, [*files, "b/new.png", "missing.png"])
-    assert sorted(opened) == ["a.png", "missing.png", "new.png"]
-
-
-@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 damaged"])
-def test_an_index_that_is_damaged_is_done_without_and_written_anew(
-    tmp_path: Path, files: list[str], opened: list[str], content: bytes
-) -> None:
-    _hash(tmp_path, files)
-    (tmp_path / "index" / "files.sqlite").write_bytes(content)
-    for _ in range(3):
-        _hash(tmp_path, files)
-    opened.clear()
-    _hash(tmp_path, files)
-    assert opened == []
+    for content in (b"", b"SQLite format 3\0 damaged"):
+        index.write_bytes(content)
+        assert [len(files_read(*names)) for _ in range(4)][3] == 0
+    (root / "a.png").write_text("other")
+    (root / "b" / "new.png").write_text("new")
+    assert files_read(*names, "b/new.png", "missing.png") == ["a.png", "missing.png", "new.png"]

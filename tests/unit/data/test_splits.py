@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isopix.data.splits import Split, held_out_indices, split_sizes
-from tests.unit.data.pictures import noise, whole
+from tests.unit.data.shards import noise, whole
 
 
 def test_split_sizes_are_those_of_the_paper() -> None:

@@ -7,7 +7,6 @@ import pytest
 import torch
 from sklearn.metrics import confusion_matrix, log_loss, top_k_accuracy_score
 
-from isopix.core.measurement import EnsembleAccuracy
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.finetuning import evaluate as evaluating
 from isopix.finetuning.evaluate import (
@@ -21,6 +20,7 @@ from isopix.finetuning.evaluate import (
 from isopix.probing.features import draw_masks
 from isopix.runs.start import prepare_finetune
 from isopix.storage import log
+from isopix.storage.result import EnsembleAccuracy
 from tests.trained import load_finetuned, train
 
 CPU = torch.device("cpu")

@@ -14,8 +14,8 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
 from isopix.generate.complete import PartialCompletions, Prompt, complete_images, completion_steps
-from isopix.generate.config import DEFAULT_PASSES, Order, Passes, SamplingConfig
 from isopix.generate.filling import num_known_nearby, remaining_after
+from isopix.generate.results import Order, Passes, SamplingConfig
 from isopix.objectives.base import ObjectiveSpec, PretrainModel
 from isopix.objectives.objectives import Autoregressive, Masked
 from tests.laws import cases
@@ -51,16 +51,6 @@ def log_probs(model: PretrainModel, codes: tuple[int, ...], masked: set[int] | N
 
 def filled(codes: tuple[int, ...], new: dict[int, int]) -> tuple[int, ...]:
     return tuple(new.get(position, code) for position, code in enumerate(codes))
-
-
-def raster_distribution(model: PretrainModel, hidden: list[int]) -> Probabilities:
-    """The product of p(code | all before it) over the hidden positions, of every outcome."""
-    found: Probabilities = {}
-    for values in product(range(COLORS), repeat=len(hidden)):
-        codes = filled(GIVEN, dict(zip(hidden, values, strict=True)))
-        nats = log_probs(model, codes, None)
-        found[codes] = math.exp(sum(float(nats[position, codes[position]]) for position in hidden))
-    return found
 
 
 def path_distribution(
@@ -100,9 +90,7 @@ def known_nearby(place: int, hidden: set[int]) -> int:
     return sum(weights[abs(row - r)] * weights[abs(col - c)] for r, c in others)
 
 
-def chi_square(
-    model: PretrainModel, expected: Probabilities, hidden: Tensor, passes: Passes = DEFAULT_PASSES
-) -> float:
+def chi_square(model: PretrainModel, expected: Probabilities, hidden: Tensor, passes: Passes) -> float:
     """Of DRAWS completions of one image, against the expected frequencies."""
     prompt = Prompt(image(model), hidden, DRAWS)
     found = complete_images(model, prompt, sampling=SamplingConfig(), passes=passes, seed=1, batch_size=DRAWS)
@@ -111,13 +99,6 @@ def chi_square(
     assert set(counts) <= set(expected)
     assert sum(expected.values()) == pytest.approx(1)
     return sum((counts[each] - DRAWS * p) ** 2 / (DRAWS * p) for each, p in expected.items())
-
-
-def test_autoregressive_completions_have_the_frequencies_of_the_raster_order() -> None:
-    model = tiny(Autoregressive())
-    expected = raster_distribution(model, [0, 2])
-    assert max(expected.values()) > 1.5 / len(expected)  # far from uniform
-    assert chi_square(model, expected, hiding(0, 2)) < 26  # 8 degrees of freedom: p = 0.001
 
 
 @pytest.mark.parametrize("order", get_args(Order))

@@ -13,8 +13,8 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate import sample
 from isopix.generate.complete import Prompt, Reconstruction, complete_images, reconstruct_images
-from isopix.generate.config import SamplingConfig
 from isopix.generate.mask import completion_mask
+from isopix.generate.results import SamplingConfig
 from isopix.generate.sample import probabilities, require, sample_codes, sample_images
 from isopix.model.heads import NoHeadSpec, RegressionHeadSpec
 from isopix.model.network import Network

@@ -112,20 +112,10 @@ def field(number: int, value: int | bytes, *, fixed: bool = False) -> bytes:
     return varint(number << 3 | (5 if fixed else 2)) + (b"" if fixed else varint(len(value))) + value
 
 
-def block(items: Iterable[Item], restart: int) -> bytes:
-    """Write entries with the beginnings of their keys left out, but of every `restart`th."""
-    out, starts, last = bytearray(), [], b""
-    for place, (key, value) in enumerate(items):
-        shared = 0
-        if place % restart == 0:
-            starts.append(len(out))
-        else:
-            while shared < min(len(key), len(last)) and key[shared] == last[shared]:
-                shared += 1
-        out += varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
-        last = key
-    starts = starts or [0]
-    return bytes(out) + struct.pack(f"<{len(starts) + 1}I", *starts, len(starts))
+def block(items: Iterable[Item]) -> bytes:
+    """Write entries with whole keys; those of TensorFlow leave out what a key shares with the one before."""
+    entries = (b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in items)
+    return b"".join(entries) + struct.pack("<2I", 0, 1)
 
 
 def table(items: Sequence[Item]) -> bytes:
@@ -138,10 +128,10 @@ def table(items: Sequence[Item]) -> bytes:
     out, handles, places = b"", [], []
     for begin in range(0, len(items), 4):
         part = items[begin : begin + 4]
-        contents = block(part, restart=3)
+        contents = block(part)
         handles.append((part[-1][0], varint(len(out)) + varint(len(contents))))
         out += stored(contents)
-    for contents in (block([], 1), block(handles, 1)):
+    for contents in (block([]), block(handles)):
         places += [len(out), len(contents)]
         out += stored(contents)
     return out + b"".join(map(varint, places)).ljust(40, b"\0") + struct.pack("<Q", MAGIC)

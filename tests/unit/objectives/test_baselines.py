@@ -29,12 +29,7 @@ from isopix.objectives.baselines import (
 )
 from isopix.objectives.masks import BernoulliMask
 from isopix.objectives.objectives import Autoregressive, Masked
-from isopix.objectives.visible_baselines import (
-    NearestVisible,
-    VisibleHistogram,
-    exact_matches,
-    nearest_visible,
-)
+from isopix.objectives.visible_baselines import NearestVisible, VisibleHistogram, nearest_visible
 
 ROWS, COLS = 4, 5
 GRID = Grid(ROWS, COLS)
@@ -209,16 +204,6 @@ def test_an_image_of_which_nothing_is_visible_leaves_the_unigram(
     expected = -sum(math.log(unigram(value)) for value in codes.flatten().tolist()) / codes.numel()
     baseline.update(batch)
     assert baseline.pop_nats() == pytest.approx(expected, rel=1e-6)
-
-
-def test_exact_matches_are_of_the_masked_codes() -> None:
-    codes = torch.tensor([[[[2, 0, 0, 1]]]])
-    hidden = torch.tensor([[[[True, False, True, False]]]])
-    batch = MaskedCodes(codes, codes, ~hidden, hidden, torch.ones(1, dtype=torch.float64))
-    assert exact_matches(batch, [2])["most frequent value"] == 0.5
-    assert exact_matches(batch, [1])["most frequent value"] == 0
-    assert set(exact_matches(batch, ())) == {"nearest visible"}
-    assert exact_matches(batch, ())["nearest visible"] in (0.0, 0.5)  # 0, or one of the equally near 0 and 1
 
 
 KINDS = [PNGFile, WebPFile]

@@ -2,11 +2,9 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from isopix.codecs.patches import BytesSpec, MeanColorSpec
 from isopix.core.random import generator
@@ -19,6 +17,7 @@ from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec, PerChannelMask
 from isopix.objectives.objectives import Masked, keep_or_swap
 from isopix.recipes.recipe import Recipe
+from tests.peak_memory import LargestTensor
 
 GRID, PATCHES = Grid(32, 32), Grid(14, 14)
 
@@ -111,27 +110,6 @@ def test_the_replacing_position_was_not_chosen() -> None:
     )
 
 
-def test_all_positions_that_were_not_chosen_replace_equally_often() -> None:
-    """Early and late ones among those that are free."""
-    chosen = BernoulliMask(ratio=0.5).sample(400, PATCHES, 1, generator(0, "mask"))
-    found = keep_or_swap(chosen, random_rate=0.1, keep_rate=0.1, generator=generator(1, "mask"))
-    moved = found.source != torch.arange(196)
-    free = ~chosen[..., 0]
-    rank = (free.cumsum(1) - 1) / free.sum(1, keepdim=True)  # of each free one, in [0, 1)
-    ranks = rank.gather(1, found.source)[moved]
-    tenths = torch.histc(ranks, 10, 0, 1) / len(ranks)
-    assert tenths.tolist() == pytest.approx([0.1] * 10, abs=0.02)
-
-
-def test_replaced_patches_change_the_inputs_and_not_the_targets() -> None:
-    x, codec = images(), MeanColorSpec(patch_size=2).build(PATCHES)
-    batch = VIT.make_batch(x, codec, generator(0, "problem"))
-    assert torch.equal(batch.targets, codec.encode(x))
-    changed = (codec.encode(batch.inputs) != batch.targets).any(-1)
-    assert changed.any()
-    assert not (changed & (batch.mask | ~batch.loss_mask)[..., 0]).any()
-
-
 def test_the_papers_mask_has_29_squares_of_four_or_118_patches() -> None:
     mask = BlockMask().sample(20, PATCHES, 64, generator(0, "mask"))[..., 0]
     assert mask.sum(1).tolist() == [116] * 20
@@ -158,21 +136,6 @@ def test_deterministic_masks_are_a_function_of_the_pixels_alone(deterministic: b
 IMAGES, SIDE = 16, 16
 
 
-class Largest(TorchDispatchMode):
-    """Remembers the most elements that any tensor has had, forward or backward."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        answer = func(*args, **(kwargs or {}))
-        for each in answer if isinstance(answer, tuple | list) else [answer]:
-            if isinstance(each, torch.Tensor):
-                self.elements = max(self.elements, each.numel())
-        return answer
-
-
 def build(mask: MaskSpec) -> PretrainModel:
     network = ModelSpec(codec=BytesSpec(), block=ConvolutionSpec(), depth=1, width=8)
     data = DataConfig(rows=SIDE, cols=SIDE)
@@ -186,11 +149,11 @@ def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: MaskSpec, fr
     model = build(mask)
     images = torch.randint(256, (IMAGES, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator(0, "images"))
     batch = model.make_batch(images, generator(0, "mask"))
-    with Largest() as largest:
+    with LargestTensor() as largest:
         model(batch).backward()
     positions = IMAGES * SIDE * SIDE
     most = fraction * positions + 8 * math.sqrt(positions * fraction * (1 - fraction)) + 9
     assert 0.9 * fraction * positions * 768 < largest.elements <= most * 768
-    with Largest() as largest, torch.no_grad():
+    with LargestTensor() as largest, torch.no_grad():
         nll_per_image(model.network, batch)
     assert largest.elements == batch.loss_mask.any(-1).sum() * 768

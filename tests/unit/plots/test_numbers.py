@@ -12,7 +12,7 @@ from isopix.analysis.embeddings import continuous_similarity, one_hot_similarity
 from isopix.plots import biases, curves, embeddings, sheets, study
 from isopix.plots.attention import plot_attention_distance, plot_attention_maps
 from tests.unit.plots import cases
-from tests.unit.plots.drawn import drawn, shows
+from tests.unit.plots.cases import drawn, shows
 from tests.unit.reporting.cases import evidence, records
 
 RANDOM = np.random.default_rng(0)

@@ -11,12 +11,11 @@ import torch
 from einops import rearrange
 from PIL import Image
 
-import isopix
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.pretrained.model import PretrainedModel
-from tests.unit.data.pictures import noise, smooth
 from tests.unit.data.refusal import refusal
+from tests.unit.data.shards import noise, smooth
 from tests.unit.pretrained.cases import CAUSAL, images, model
 
 ROWS, COLS = 4, 7  # of the model
@@ -124,17 +123,6 @@ FORMS: dict[str, Callable[[PretrainedModel, Images], object]] = {
 def test_arrays_and_codes_stand_for_their_images(form: str, pretrained: PretrainedModel) -> None:
     x = images(pretrained)
     assert torch.equal(pretrained.preprocess(FORMS[form](pretrained, x)), x)
-
-
-def test_every_method_takes_them(causal: PretrainedModel, masked: PretrainedModel, files: list[Path]) -> None:
-    x = causal.preprocess(files)
-    assert torch.equal(causal.features(files), causal.features(x))
-    assert torch.equal(causal(files), causal(x))
-    assert torch.equal(causal.nll(files), causal.nll(x))
-    assert torch.equal(causal.logits(files), causal.logits(x))
-    assert torch.equal(causal.complete(files, 2).images, causal.complete(x, 2).images)
-    assert torch.equal(isopix.complete(causal, files).images, isopix.complete(causal, x).images)
-    assert torch.equal(masked.reconstruct(files).prediction, masked.reconstruct(x).prediction)
 
 
 def test_no_images_are_none(causal: PretrainedModel, masked: PretrainedModel) -> None:

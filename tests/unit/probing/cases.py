@@ -1,7 +1,6 @@
-"""Three real layers: scanned digits through a small transformer, as it was drawn and as it was trained."""
+"""Three real layers, scanned digits through a small untrained transformer, and clusters of points."""
 
 from functools import cache
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
@@ -21,15 +20,17 @@ from isopix.probing.minibatch import AdamProbe, SgdProbe
 from isopix.probing.probe import evaluate_probe
 from isopix.probing.results import LayerScores
 from isopix.probing.splits import FeatureSplit, FeatureSplits, Standardizer
-from isopix.recipes import registry
-from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
-from isopix.runs.training_log import RunObserver
 
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")
 METHOD = LbfgsProbe(l2_grid=(1e-3, 1e-2, 1e-1))
-METHODS = (METHOD, RidgeProbe(), KnnProbe(), SgdProbe(iterations=100), AdamProbe(epochs=20))
+METHODS = (
+    METHOD,
+    RidgeProbe(),
+    KnnProbe(),
+    SgdProbe(iterations=100),
+    AdamProbe(epochs=20, patience=2, tolerance=0.01),
+)
 CONFIG = ProbeConfig(num_resamples=200)
 STEP = 15  # between two of the scans' 17 gray levels, in an image of 0..255
 
@@ -61,15 +62,6 @@ def network() -> Network:
     """An untrained network in which content and position both matter."""
     spec = ModelSpec(block=TransformerSpec(heads=2), depth=DEPTH, width=WIDTH)
     return spec.build(Grays(), Masked(), torch.Generator().manual_seed(0))
-
-
-def trained(run: Path) -> Network:
-    """A network of as many layers after some steps on digits, its run folder at `run`."""
-    settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
-    settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
-    recipe = registry.resolve("igpt.digits", settings=settings).recipe
-    train_recipe(recipe, run, device=CPU, observer=RunObserver())
-    return load_run(run, device=CPU).network.eval()
 
 
 def clusters(

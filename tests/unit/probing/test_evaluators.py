@@ -15,11 +15,11 @@ from isopix.probing.splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_run
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training_log import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
+from tests.trained import train
 from tests.unit.probing.cases import run as run_probe
 
 CPU = torch.device("cpu")
@@ -32,7 +32,7 @@ RECIPE, ALONE = (registry.resolve("igpt.digits_bert", settings=each).recipe for 
 
 
 def run(recipe: Recipe, out: Path) -> RunFolder:
-    train_recipe(recipe, out, device=CPU, observer=RunObserver())
+    train(recipe, out)
     return RunFolder(out)
 
 
@@ -46,10 +46,6 @@ def state(folder: RunFolder) -> dict[str, torch.Tensor]:
 
 def validations(folder: RunFolder) -> list[dict[str, object]]:
     return [record for record in log.read_log(folder.log) if record.get("split") == "validation"]
-
-
-def probed_steps(folder: RunFolder) -> list[int]:
-    return [record["step"] for record in validations(folder) if "probe_accuracy" in record]
 
 
 def files(folder: RunFolder) -> dict[str, str]:
@@ -66,12 +62,6 @@ def _quick_fits() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def probed(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return run(RECIPE, tmp_path_factory.mktemp("probed") / "run")
-
-
-def test_they_run_before_the_first_step_every_so_many_and_after_the_last(probed: RunFolder) -> None:
-    assert probed_steps(probed) == [0, 5, 10, 12]
-    assert all(0.1 < record["knn_accuracy"] <= 1 for record in validations(probed))
-    assert list(files(probed)) == [f"step-{step:08d}.json" for step in (0, 5, 10, 12)]
 
 
 def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path) -> None:
@@ -93,7 +83,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
     probed: RunFolder, tmp_path: Path, stop: int
 ) -> None:
     asked = iter([False] * (stop - 1) + [True])
-    train_recipe(RECIPE, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
+    train(RECIPE, tmp_path / "run", observer=RunObserver(stop=lambda: next(asked)))
     folder = RunFolder(tmp_path / "run")
     stray = folder.history / "step-00000099.json"
     stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
@@ -110,7 +100,9 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
         *(FeatureSplit(extract_features(network, each.images), each.labels) for each in parts)
     )
     found = run_probe(splits, evaluators.METHOD)
+    assert [each["step"] for each in validations(probed) if "probe_accuracy" in each] == [0, 5, 10, 12]
     last = validations(probed)[-1]
+    assert 0.1 < last["knn_accuracy"] <= 1
     assert (last["probe_layer"], last["probe_images"]) == (found.best_index, 45)
     assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)
     saved = json.loads(files(probed)["step-00000012.json"])
@@ -121,5 +113,5 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
     recipe = registry.resolve("igpt.digits", settings=[*PROBED, change]).recipe
     with pytest.raises(ValueError, match="probe_every needs two or more validation images"):
-        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+        train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()

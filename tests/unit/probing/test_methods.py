@@ -71,6 +71,10 @@ def test_a_layer_does_not_depend_on_the_others(method: ProbeMethod, monkeypatch:
         for name in ("layer", "selected", "test_accuracy"):
             assert getattr(one, name) == getattr(other, name)
         assert one.fit.get("objective", 0) == pytest.approx(other.fit.get("objective", 0), rel=1e-5)
+    if method.kind == "adam":  # each layer stops as if it were alone
+        steps = [each.fit["iterations"] for each in together.layers]
+        assert len(set(steps)) > 1
+        assert steps == [each.fit["iterations"] for each in apart.layers]
 
 
 def test_a_value_at_the_edge_of_the_grid_causes_a_warning() -> None:

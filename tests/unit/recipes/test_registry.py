@@ -15,15 +15,14 @@ from isopix.codecs.palette_spec import PaletteFile, PaletteSpec, write_palette
 from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override
 from isopix.data.dataset import load_dataset
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.results import Setting
-from isopix.runs.pretrain import train_recipe
 from isopix.runs.start import finetune_recipe, prepare_finetune
-from isopix.runs.training_log import RunObserver
 from isopix.storage.log import read_log
 from isopix.train.optim import Adam
+from tests.trained import train
 
 
 @pytest.mark.parametrize("name", registry.RECIPES)
@@ -56,22 +55,6 @@ def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None
     assert both.origins == {"data.rows": "command line", "data.cols": "command line"}
     wide = registry.resolve("vit.tiny", file=file, settings=["data.cols=80"]).recipe.data
     assert (wide.rows, wide.cols) == (48, 80)
-
-
-@pytest.mark.parametrize(
-    ("words", "path", "value"),
-    [
-        (["lr=1e-3"], "train.optimizer.lr", 0.001),
-        (["data={rows: 16}"], "data.rows", 16),
-        (["data={rows: 16}"], "data.source", "cifar10"),
-        (["block.norm.epsilon=0.5", "block.norm=layer_norm"], "model.block.norm.epsilon", 0.5),
-        (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
-        (["data.holdout=null"], "data.holdout", None),
-    ],
-)
-def test_words_mean_what_they_say(words: list[str], path: str, value: object) -> None:
-    resolved = registry.resolve("igpt.tiny", settings=words)
-    assert {each.path: each.value for each in registry.settings(resolved)}[path] == value
 
 
 def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
@@ -195,7 +178,7 @@ def test_colors_that_are_encoded_as_others_are_counted_in_a_note(tmp_path: Path)
     """The first three round to (10, 20, 30), to which the first is nearest."""
     write(tmp_path, np.array([[10.1, 20, 30], [10.4, 20, 30], [10.45, 20.2, 30.3], [200, 100, 50]]))
     recipe = resolved("pre-trained", tmp_path, "depth=1", "width=8", "heads=2", "steps=1")
-    train_recipe(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver())
+    train(recipe, tmp_path / "run")
     notes = [each["text"] for each in read_log(tmp_path / "run/log.jsonl") if each["kind"] == "note"]
     text = "2 of 4 colors of the palette, once rounded to whole levels, are encoded as another color"
     assert notes == [f"{text} that is equal or nearer"]

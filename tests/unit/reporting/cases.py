@@ -12,10 +12,9 @@ import torch
 from isopix.codecs.patches import FullPatchSpec
 from isopix.core.choices import Pool
 from isopix.core.config import to_dict
-from isopix.core.measurement import EnsembleAccuracy, Measurement
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.finetuning.results import ClassificationMetrics, EvaluationResult
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems.patches import PatchEmbedSpec
@@ -26,6 +25,7 @@ from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import save_data_sample
 from isopix.storage import checkpoint
+from isopix.storage.result import EnsembleAccuracy, Measurement
 from isopix.storage.run_folder import RunFolder
 from tests.run_folders import create_run
 

@@ -14,16 +14,7 @@ from isopix.reporting.run_record import RunRecord, read_run, read_run_or_model
 from isopix.reporting.summary import incomparable, summary_rows
 from isopix.reporting.training import held_out_loss, images_seen, training_cost
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import (
-    bare,
-    baselines,
-    call,
-    evidence,
-    measurement,
-    records,
-    whole,
-    write_log,
-)
+from tests.unit.reporting.cases import bare, baselines, call, evidence, measurement, records, whole, write_log
 
 DAMAGES: dict[str, tuple[Callable[[RunFolder], Path], bytes]] = {
     "no JSON": (lambda run: run.probes / "probe.json", b"{"),

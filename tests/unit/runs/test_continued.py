@@ -12,7 +12,7 @@ from isopix.probing.config import LowDataConfig
 from isopix.probing.low_data import label_subsets
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.low_data import finetune_low_data, prepare_low_data
+from isopix.runs.series import finetune_low_data, prepare_low_data
 from isopix.runs.start import TrainingStart, prepare_pretrain
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import read_json
@@ -36,8 +36,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def continued(first: Path, out: Path, *words: str) -> list[dict[str, object]]:
-    recipe, initial = prepare_pretrain(None, words, weights=first)
-    assert train(recipe, out, initial=initial).finished
+    assert train(prepare_pretrain(None, words, weights=first), out).finished
     return list(log.read_log(out / "log.jsonl"))
 
 
@@ -118,8 +117,8 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
     one = replace(FEW, labels=(1,), subsets=1)
     start = start_of(first, loaded)
     finetune_low_data(start, one, tmp_path, CPU)
-    earlier = start.initial._replace(provenance={"pretrained": {"run": str(first), "step": 1}})
-    for other in (start_of(first, loaded, "batch_size=4"), start._replace(initial=earlier)):
+    earlier = start._replace(provenance={"pretrained": {"run": str(first), "step": 1}})
+    for other in (start_of(first, loaded, "batch_size=4"), earlier):
         before = set(tmp_path.iterdir())
         finetune_low_data(other, one, tmp_path, CPU)
         assert len(set(tmp_path.iterdir()) - before) == 1

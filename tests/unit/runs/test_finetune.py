@@ -9,7 +9,7 @@ import torch
 import isopix
 from isopix.core.types import Grid
 from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
-from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneConfig
 from isopix.model.positions import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs.load import load_run
@@ -34,8 +34,7 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object]]:
     """The records of the run."""
-    recipe, initial = prepare_finetune(str(pretrained), settings=[*QUICK, *words])
-    assert train(recipe, out, initial=initial).finished
+    assert train(prepare_finetune(str(pretrained), settings=[*QUICK, *words]), out).finished
     return list(log.read_log(out / "log.jsonl"))
 
 
@@ -119,12 +118,12 @@ def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path
     pretrained = registry.resolve("vit.tiny", settings=words).recipe
     train(pretrained, tmp_path / "pre")
     words = [*few, "data.size=48", f"interpolation={mode}"]
-    recipe, initial = prepare_finetune(str(tmp_path / "pre"), settings=words)
+    start = prepare_finetune(str(tmp_path / "pre"), settings=words)
     name = "backbone.positions.table"
     small = load_run(tmp_path / "pre", device=CPU).network.tensors()[name]
     large = interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), mode)
-    assert torch.equal(initial.run.network.tensors()[name], large)
-    train(recipe, tmp_path / "ft", initial=initial)
+    assert torch.equal(start.run.network.tensors()[name], large)
+    train(start, tmp_path / "ft")
     again = load_run(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
 

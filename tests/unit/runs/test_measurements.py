@@ -13,12 +13,13 @@ import pytest
 import torch
 
 import isopix
-from isopix.core.measurement import Measurement
+from isopix.core.config import from_dict
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import images_hash
 from isopix.runs.image_lists import load_seen
 from isopix.runs.load import load_run
 from isopix.storage.log import read_log
+from isopix.storage.result import Measurement
 from isopix.train.trainer import Record
 
 SETTINGS = ["depth=1", "width=16", "heads=2", "batch_size=16", "data.limit=60", "num_test_images=20"]
@@ -81,7 +82,7 @@ def has_record(values: dict[str, Any]) -> bool:
     """Whether there is a record, or a table of records."""
     found = [values["measurement"]] if values.get("measurement") else []
     found += [each for row in values.get("measurements", ()) for each in row]
-    return all(Measurement.from_dict(each).images > 0 for each in found) and bool(found)
+    return all(from_dict(Measurement, each).images > 0 for each in found) and bool(found)
 
 
 def has_numbers(values: Any) -> bool:
@@ -110,7 +111,7 @@ def measurements(folder: Path) -> dict[str, Measurement]:
     """The records in the log, by evaluator, and that of the test."""
     log = read_log(folder / "log.jsonl")
     found = {each.get("evaluator", each.get("split")): each for each in log if "measurement" in each}
-    return {name: Measurement.from_dict(each["measurement"]) for name, each in found.items()}
+    return {name: from_dict(Measurement, each["measurement"]) for name, each in found.items()}
 
 
 def test_the_log_says_what_each_evaluator_measures_on(tuned: Path) -> None:
@@ -127,7 +128,7 @@ def test_the_log_says_what_each_evaluator_measures_on(tuned: Path) -> None:
 
 def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned: Path) -> None:
     [path] = (tuned.parent / "run" / "probes").glob("probe-*.json")
-    found = Measurement.from_dict(json.loads(path.read_text())["measurement"])
+    found = from_dict(Measurement, json.loads(path.read_text())["measurement"])
     data = load_dataset(IMAGES)
     assert (found.images, found.available, found.fitted_images) == (60, 180, 60)
     assert found.images_hash == images_hash(data.test)

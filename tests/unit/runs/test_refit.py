@@ -87,8 +87,7 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     """From the same weights, with the same settings, and nothing selected."""
     step = json.loads((whole / "environment.json").read_text())["selected"]["step"]
     words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
-    recipe, initial = prepare_finetune(str(pretrained), settings=words)
-    train(recipe, tmp_path / "plain", initial=initial)
+    train(prepare_finetune(str(pretrained), settings=words), tmp_path / "plain")
     assert same(tmp_path / "plain", whole)
     [plain], [found] = of_test(tmp_path / "plain"), of_test(whole)
     assert (plain["selection_images"], found["selection_images"]) == (0, 60)

@@ -9,8 +9,7 @@ from torch.nn import functional as F
 
 import isopix
 from isopix.data.dataset import load_dataset
-from isopix.runs.load import load_run
-from isopix.runs.shipped import COPIES, shipped_models
+from isopix.runs.load import COPIES, load_run, shipped_models
 from isopix.runs.start import prepare_finetune
 
 CPU = torch.device("cpu")
@@ -73,6 +72,6 @@ def test_another_run_where_the_copy_would_be_is_not_taken_for_it() -> None:
 
 def test_fine_tuning_makes_the_copy_that_it_names() -> None:
     prepared = prepare_finetune("runs/igpt.digits", settings=["steps=1"])
-    assert prepared.initial is not None
+    assert prepared.run is not None
     assert (COPIES / "igpt.digits").is_dir()
-    assert prepare_finetune("igpt.digits").initial is None
+    assert prepare_finetune("igpt.digits").run is None

@@ -65,7 +65,7 @@ def test_a_link_is_not_followed(tmp_path):
     link = tmp_path / "log.jsonl"
     link.symlink_to(target)
     for use in (log.RunLog, log.read_log, log.read_valid_records):
-        with pytest.raises(ValueError, match=f"{link} is a symbolic link"):
+        with pytest.raises(OSError, match="symbolic link"):
             use(link)
     assert target.read_text() == "keep\n" * 3
 

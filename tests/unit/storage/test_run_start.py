@@ -93,10 +93,3 @@ def test_a_start_that_was_killed_with_a_lock_alone_begins_again(tmp_path, text):
     (tmp_path / "lock").write_text(text)
     with start_run(tmp_path) as run:
         assert run.checkpoints.is_dir()
-
-
-def test_a_file_of_another_program_with_the_name_of_the_lock_is_left(tmp_path):
-    (tmp_path / "lock").write_text("own")
-    with pytest.raises(ValueError, match="is not empty"), start_run(tmp_path):
-        pass
-    assert (tmp_path / "lock").read_text() == "own"

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import isopix
-from isopix.core.measurement import Measurement
+from isopix.storage.result import Measurement
 from isopix.studies.comparison import crossed_mean
 from tests.unit.reporting.cases import measurement
 

@@ -22,7 +22,17 @@ from isopix.studio.views import (
     surprise_tiles,
     tiles_html,
 )
+from tests.tiny_runs import pristine
 from tests.unit.data.refusal import refusal
+
+__all__ = ["pristine"]
+
+
+@pytest.fixture(scope="session")
+def opened(pristine: Path) -> dict[str, OpenedRun]:
+    """The two tiny runs on digits, autoregressive and masked, opened."""
+    runs = open_runs([pristine / "ar", pristine / "bert"], data=None, device="cpu")
+    return {run.name: run for run in runs}
 
 
 def test_neighbors_are_those_of_the_features_of_the_layer(opened: dict[str, OpenedRun]) -> None:

@@ -53,7 +53,7 @@ for lacks in (own, lambda: True, lambda: False):
 SAMPLE = """
 import torch
 from isopix.generate.complete import Prompt, complete_images
-from isopix.generate.config import SamplingConfig
+from isopix.generate.results import SamplingConfig
 from isopix.generate.mask import completion_mask
 from isopix.generate.sample import sample_images
 from tests.laws import cases

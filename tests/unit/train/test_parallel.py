@@ -3,36 +3,11 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from isopix.cli import launch as rank_errors
 from isopix.runs.pretrain import shared_by_ranks
 from isopix.storage.run_folder import start_run
 from isopix.train.parallel import OneDevice
-
-
-class Numbers(list[int]):
-    """A batch of numbers."""
-
-    def to(self, device: torch.device) -> "Numbers":
-        return self
-
-    def chunks(self, count: int) -> list["Numbers"]:
-        size = len(self) // count
-        return [Numbers(self[start : start + size]) for start in range(0, len(self), size)]
-
-
-@pytest.mark.parametrize(("count", "accumulate"), [(1, 1), (1, 4), (2, 1), (2, 2), (4, 2)])
-def test_ranks_share_a_batch_without_a_gap(count: int, accumulate: int) -> None:
-    seen = []
-    for rank in range(count):
-        one = OneDevice.__new__(OneDevice)  # the task does not matter
-        one.rank, one.num_ranks = rank, count
-        own = list(one.chunks(Numbers(range(16)), accumulate))
-        assert [last for _, last in own] == [False] * (accumulate - 1) + [True]
-        assert {len(chunk) for chunk, _ in own} == {16 // count // accumulate}  # type: ignore[arg-type]
-        seen += [number for chunk, _ in own for number in chunk]  # type: ignore[attr-defined]
-    assert seen == list(range(16))
 
 
 def test_each_rank_has_dropout_of_its_own_and_the_first_that_of_one_process() -> None:

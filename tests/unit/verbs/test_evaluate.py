@@ -2,19 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import isopix
-from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, load_dataset
-from tests.tiny_runs import LIMIT, Copy
+from tests.tiny_runs import CPU, LIMIT, Copy
 from tests.unit.data.refusal import refusal
 
-CPU: dict[str, Any] = {"device": "cpu"}
 FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
 
 
@@ -24,31 +21,6 @@ def test_images_of_another_size_are_refused(pristine: Path) -> None:
     for verb in (isopix.probe, isopix.verify, isopix.complete, isopix.analyze, isopix.low_data):
         assert refusal(lambda call=verb: call(pristine / "ar", data=small, **CPU)) == line
         assert refusal(lambda call=verb: call(pristine / "ar", data=small, limit=4, **CPU)) == line
-
-
-@pytest.fixture(scope="session")
-def classes(pristine: Path) -> Path:
-    """A fine-tuned run."""
-    out = pristine / "classes"
-    isopix.finetune(pristine / "bert", *FEW, "mask_ratio=0.5", out=out, limit=LIMIT, **CPU)
-    return out
-
-
-def test_the_loss_is_the_mean_of_minus_ln_p_of_the_codes_masked_by_the_seed(
-    pristine: Path, tmp_path: Path
-) -> None:
-    model = isopix.load(pristine / "bert", **CPU).loaded.model
-    digits = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=100))
-    losses = []
-    for seed in (0, 1):
-        batch = model.make_batch(digits.test.balanced_sample(16).images, generator(seed, "evaluation", 0))
-        with torch.no_grad():
-            log_p = model.network(batch.inputs, batch.mask).log_softmax(-1)
-        of_codes = -log_p.gather(-1, batch.targets[..., None])[..., 0].double() * batch.loss_mask
-        losses.append((of_codes.sum((1, 2)) / batch.loss_mask.sum((1, 2))).mean().item())
-        found = isopix.verify(pristine / "bert", data=digits, limit=16, seed=seed, **CPU)
-        assert found.loss_nats == pytest.approx(losses[-1], rel=1e-6)
-    assert losses[0] != pytest.approx(losses[1], rel=1e-4)
 
 
 def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_seen(
@@ -92,6 +64,11 @@ def test_images_of_classes_that_the_run_was_not_trained_on_are_counted(tmp_path:
     assert warning.endswith("owl (4)")
 
 
+def test_other_masks_have_another_loss(pristine: Path) -> None:
+    losses = {isopix.verify(pristine / "bert", limit=16, seed=seed, **CPU).loss_nats for seed in (0, 1)}
+    assert len(losses) == 2
+
+
 def test_the_seed_in_a_record_is_that_of_the_images(copy_of: Copy) -> None:
     """The run has data.seed 0; of images that no settings drew, the seed is not known."""
     data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40, seed=7))
@@ -101,38 +78,18 @@ def test_the_seed_in_a_record_is_that_of_the_images(copy_of: Copy) -> None:
         assert measurement.seeds == {"train.seed": 0, "data.seed": seed}
 
 
-def test_copies_that_are_left_out_are_counted_by_training_and_by_evaluation(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = _pets(tmp_path / "pets.npz", 2, 2, seed=0)
-    with np.load(path) as arrays:
-        values = dict(arrays)
-    values["x_test"][:5] = values["x_train"][:5]
-    np.savez(path, **values)
-    words = [*FEW, "depth=1", "width=16", "heads=2", "size=8", "data.augment=none"]
-    note = (
-        "5 of 12 test images of dataset 'pets' are left out: they are copies of training or validation images"
-    )
-    run = isopix.finetune("igpt.digits", *words, data=path, out=tmp_path / "run", **CPU)
-    assert any(note in record.get("text", "") for record in run.metrics.history)
-    [test] = [record for record in run.metrics.history if record.get("split") == "test"]
-    evaluated = isopix.evaluate(run, **CPU).measurement.to_dict()
-    for record in (test["measurement"], evaluated):
-        assert (record["images"], record["available"], record["left_out"]) == (7, 12, 5)
-    assert note in caplog.text
-
-
 def test_a_read_only_run_is_refused_before_its_images_are_read(
-    classes: Path, monkeypatch: pytest.MonkeyPatch
+    pristine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    run = pristine / "ar"
     monkeypatch.setattr("os.access", lambda path, mode: False)
     monkeypatch.setattr("isopix.data.dataset.load_dataset", None)
     for verb in (isopix.probe, isopix.evaluate, isopix.low_data, isopix.analyze, isopix.report):
-        message = refusal(verb, classes)
-        assert message.startswith(f"{classes}")
+        message = refusal(verb, run)
+        assert message.startswith(str(run))
         assert " is read-only, and results are saved in " in message
     for draw in (isopix.sample, isopix.complete, isopix.reconstruct):
-        assert f"results are saved in {classes / 'samples'}" in refusal(draw, classes)
+        assert f"results are saved in {run / 'samples'}" in refusal(draw, run)
 
 
 def test_a_path_that_only_the_run_names_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,10 @@ import isopix
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.data.measurement import images_hash
-from isopix.generate.config import Passes, SamplingConfig
+from isopix.generate.results import Passes, SamplingConfig
 from isopix.pretrained.model import PretrainedModel
+from tests.tiny_runs import CPU
 from tests.unit.data.refusal import refusal
-
-CPU: dict[str, Any] = {"device": "cpu"}
 
 
 def load(folder: Path, **options: Any) -> PretrainedModel:

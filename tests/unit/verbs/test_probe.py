@@ -16,9 +16,8 @@ from isopix.probing.methods import L2_PENALTY, RidgeProbe
 from isopix.probing.probe import evaluate_probe
 from isopix.probing.results import LowDataResult
 from isopix.probing.splits import FeatureSplit, FeatureSplits
-from tests.tiny_runs import Copy
+from tests.tiny_runs import CPU, Copy
 
-CPU: dict[str, Any] = {"device": "cpu"}
 RIDGE: dict[str, Any] = {"method": "ridge", **CPU}
 BASELINES = ["untrained", "raw pixels", "raw pixels, PCA", "shuffled labels"]
 
@@ -61,15 +60,6 @@ def test_a_probe_is_the_fit_to_the_features_with_its_seed(pristine: Path, read: 
         assert found.network == evaluate_probe(splits, RidgeProbe(), config, device=device).result
         shuffled.append(found.baselines["shuffled labels"].best.test_accuracy)
     assert shuffled[0] != shuffled[1]
-
-
-def test_a_model_is_probed_without_leaving_a_file(copy_of: Copy) -> None:
-    folder = copy_of("ar", "run")
-    data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40))
-    by_model = isopix.probe(isopix.load(folder, device="cpu"), data=data, **RIDGE)
-    by_run = isopix.probe(folder, data="digits", limit=40, **RIDGE)
-    assert by_model.path is None
-    assert (by_model.network, by_model.gain) == (by_run.network, by_run.gain)
 
 
 def test_settings_are_those_of_the_method_and_others_are_another_file(copy_of: Copy) -> None:

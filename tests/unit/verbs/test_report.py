@@ -57,6 +57,7 @@ def test_a_demo_writes_one_report_and_resumes(tmp_path: Path, monkeypatch: pytes
     assert [row.name for row in found.summary if row.kind == "run"] == ["ar", "bert", "conv"]
     page = found.path.read_text()
     assert page.count("data:image/png;base64,") >= 4
+    assert type(found).read(found.path).record() == found.record()
     assert demo_folder(tmp_path) == tmp_path / "2"
     found.path.unlink()
     assert demo_folder(tmp_path) == tmp_path / "1"

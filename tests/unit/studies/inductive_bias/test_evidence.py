@@ -11,12 +11,7 @@ from scipy import stats
 
 from isopix.studies.inductive_bias import contrasts
 from isopix.studies.inductive_bias.contrasts import NOT_ABOVE, accuracy_regime, difference, layer_range, loss
-from isopix.studies.inductive_bias.evidence import (
-    StudyEvidence,
-    correct_images,
-    largest_design,
-    pack_correct,
-)
+from isopix.studies.inductive_bias.evidence import StudyEvidence, correct_images, largest_design, pack_correct
 from isopix.studies.inductive_bias.results import ProbedLayers, Trial
 from tests.unit.studies.inductive_bias.worlds import CELLS, EFFECTS, probed, trial, world
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from isopix.core.measurement import EnsembleAccuracy
 from isopix.finetuning.results import ClassificationMetrics, EvaluationResult
 from isopix.probing.results import ConcatScore, FewLabels, LowDataResult
 from isopix.recipes.recipe import Recipe
-from isopix.storage.result import Result
+from isopix.storage.result import EnsembleAccuracy, Result
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import call, evidence, scores
 

@@ -1,0 +1,275 @@
+"""Marks have one meaning, attention one scale; labels, print, inline SVG and its numbers."""
+
+import csv
+import io
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_hex, to_rgba
+from scipy import stats
+
+from isopix.plots import attention, biases, curves, study, style, svg
+from tests.unit.plots import cases
+from tests.unit.plots.cases import GRID, POINTS, check_readable, distances, legend_texts, texts
+from tests.unit.plots.cases import attention as numbers
+from tests.unit.reporting.cases import evidence, records
+
+RESULTS = cases.results()
+
+
+def test_color_is_the_block_marker_the_encoding_and_size_the_depth() -> None:
+    panels = dict(zip(cases.ENCODINGS, study.plot_study_loss([RESULTS]).axes, strict=True))
+    for each in RESULTS.trained:
+        color = style.BLOCK_COLORS[each.block]
+        for accuracy, face in ((each.accuracy, color), (each.untrained, style.BACKGROUND)):
+            point = (each.loss.mean, accuracy.mean)
+            [line] = [
+                line
+                for line in panels[each.encoding].lines
+                if line.get_marker() in set(style.MARKERS.values()) and tuple(line.get_xydata()[0]) == point
+            ]
+            assert (line.get_color(), line.get_markerfacecolor()) == (color, face)
+            assert line.get_marker() == style.MARKERS[each.encoding]
+            assert line.get_markersize() == style.marker_size(each.depth)
+
+
+def test_no_color_marker_or_dash_has_two_meanings() -> None:
+    colors = [*style.BLOCK_COLORS.values(), *style.ENCODING_COLORS.values(), style.MUTED_COLOR]
+    for marks in (map(to_hex, colors), style.MARKERS.values(), map(str, style.DASHES.values())):
+        found = list(marks)
+        assert len(set(found)) == len(found)
+
+
+def test_every_panel_starts_at_zero_and_each_row_names_its_baselines() -> None:
+    given = RESULTS._replace(baselines={"raw pixels": 0.9, "raw pixels, PCA": 0.31, "chance": 0.1})
+    for figure in (study.plot_study_loss([given] * 2), study.plot_study_layers(given, ["mixer", "conv"], 6)):
+        shown = [text.get_text() for axes in figure.axes for text in axes.texts]
+        assert sorted(shown) == sorted(["raw pixels", "PCA", "chance"] * 2)
+        for axes in figure.axes:
+            low, high = axes.get_ylim()
+            assert (low, high > 0.9) == (0, True)
+
+
+def test_baselines_that_coincide_are_one() -> None:
+    assert study.merge_baselines(cases.BASELINES, 0.009).keys() == {"chance", "PCA", "raw pixels"}
+    assert study.merge_baselines(cases.BASELINES, 0.011).keys() == {"chance", "PCA = raw pixels"}
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_error_bars_are_shown_for_several_seeds(seeds: int) -> None:
+    found = study.plot_study_loss([cases.results(seeds)]).axes[0].containers
+    assert {each.has_yerr for each in found} == {seeds > 1}  # type: ignore[attr-defined]
+
+
+def test_a_forest_shades_effects_too_small_to_matter() -> None:
+    for axes, rows in zip(biases.plot_forest(cases.FOREST).axes, cases.FOREST.values(), strict=True):
+        ends = [each.get_paths()[0].vertices[:, 0] for each in axes.collections]
+        assert [(each.min(), each.max()) for each in ends] == [(-row.effect, row.effect) for row in rows]
+
+
+def test_offsets_that_were_not_sampled_differ_from_those_without_a_change() -> None:
+    fractions, samples = cases.field()
+    figure = biases.plot_receptive_fields({"conv": (fractions, samples)})
+    under, over = figure.axes[0].images
+    colors = under.cmap(under.norm(under.get_array()))
+    assert (colors == to_rgba(biases.UNSAMPLED_COLOR)).all(-1).sum() == 2
+    assert over.get_array().count() == 1
+    assert legend_texts(figure)[1] == "offset not sampled"
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_text_is_readable_in_print(seeds: int) -> None:
+    given, layers = cases.results(seeds), {"conv": cases.bias_layers(), "other": cases.bias_layers(1)}
+    check_readable(study.plot_study_loss([given]))
+    check_readable(study.plot_study_depth(given))
+    check_readable(study.plot_study_layers(given, cases.BLOCKS, 6))
+    check_readable(biases.plot_forest(cases.FOREST))
+    check_readable(biases.compare_inductive_biases(layers, 2.0))
+    check_readable(biases.plot_receptive_fields({"conv": cases.field()}))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_all_maps_have_one_scale_on_which_uniform_attention_is_one(causal: bool) -> None:
+    given = numbers(causal)
+    query, peaked = given["queries"][0], np.zeros(GRID)
+    query["heads"][0][0] = query["uniform"][0]
+    peaked[0, 0] = 1
+    query["heads"][1][0] = peaked.tolist()
+    figure = attention.plot_attention_maps(given)
+    shown = [axes.images[0] for axes in figure.axes if axes.images and axes.images[0].get_array().ndim == 2]
+    assert len({(image.norm.vmin, image.norm.vmax) for image in shown}) == 1
+    assert np.allclose(shown[0].get_array().compressed(), 1)
+    assert shown[1].get_array().max() == pytest.approx(12 if causal else 20)
+    darkness = [float(image.norm(image.get_array()).max()) for image in shown]
+    assert darkness[0] < 0.5 < darkness[1]
+    assert np.array_equal(
+        np.ma.getmaskarray(shown[2].get_array()).ravel(), np.arange(20) > (2 * 5 + 1 if causal else 20)
+    )
+
+
+def test_the_entropy_of_each_map_is_shown_as_a_fraction() -> None:
+    given = numbers(layers=1, heads=2)
+    given["queries"] = given["queries"][:1]
+    given["queries"][0]["entropies"] = [[math.log(20), math.log(20) / 4]]
+    shown = [axes.get_xlabel() for axes in attention.plot_attention_maps(given).axes]
+    assert [text for text in shown if text] == ["1.00", "0.25"]
+
+
+def test_evenly_spaced_layers_are_shown_of_many() -> None:
+    figure = attention.plot_attention_maps(numbers(layers=25, heads=1))
+    titles = [title for axes in figure.axes if (title := axes.get_title(loc="left")).startswith("layer")]
+    assert (len(titles), titles[0], titles[-1]) == (attention.MAX_LAYERS, "layer 1", "layer 25")
+
+
+def test_rollout_is_relative_to_that_of_uniform_attention_and_weights_the_image() -> None:
+    uniform = np.full(GRID, 1 / 20)
+    rollout = uniform.copy()
+    rollout[1, :2] *= [4, 0.25]
+    query = {"position": [2, 1], "rollout": rollout.tolist(), "uniform": uniform.tolist()}
+    given = numbers() | {"queries": [query]}
+    source, shown, weighted, _ = attention.plot_attention_rollout(given).axes
+    image = shown.images[0]
+    assert image.get_array()[1, :3].tolist() == pytest.approx([4, 0.25, 1])
+    assert [float(image.norm(ratio)) for ratio in (1 / 4, 1, 4)] == pytest.approx([0, 0.5, 1])
+    pixels, dimmed = (np.asarray(axes.images[0].get_array()) for axes in (source, weighted))
+    lowest = attention.MIN_BRIGHTNESS
+    for column, brightness in enumerate([1, lowest, (1 + lowest) / 2]):
+        part = np.s_[2:4, 2 * column : 2 * column + 2]
+        assert np.allclose(dimmed[part], brightness * pixels[part] / 255)
+
+
+def test_row_and_column_attention_of_axial_blocks_are_labeled() -> None:
+    given = distances(["1 rows", "1 columns"], [[2.0], [3.0]], {"rows": 6.0, "columns": 7.0})
+    expected = {"rows 2.0", "columns 3.0", "uniform, rows 6.0", "uniform, columns 7.0"}
+    assert set(texts(attention.plot_attention_distance(given))) == expected
+
+
+def test_the_class_token_is_shown_as_a_frame() -> None:
+    given = numbers()
+    given["queries"][0]["position"] = "class"
+    framed, *_ = attention.plot_attention_maps(given).axes
+    assert framed.spines["left"].get_visible()
+    assert not framed.lines
+
+
+def test_the_right_axis_is_in_bits() -> None:
+    figure = curves.plot_loss(records(), 16, unit="pixel")
+    low, high = figure.axes[0].get_ylim()
+    figure.canvas.draw()
+    (bits,) = figure.axes[0].child_axes
+    assert bits.get_ylim() == pytest.approx((low / math.log(2), high / math.log(2)))
+    assert bits.get_ylabel() == "Loss (bits per pixel)"
+
+
+def test_the_test_loss_is_at_the_step_of_the_selected_weights() -> None:
+    *before, test = records()
+    figure = curves.plot_loss([*before, {**test, "step": 60, "last_step": 100}], 17)
+    assert np.asarray(figure.axes[0].lines[-1].get_xdata()).tolist() == [60]
+
+
+def test_levels_that_runs_share_are_labeled_once_and_names_are_no_math() -> None:
+    found = evidence(pixels=0.4)
+    figure = curves.plot_probe_accuracy({"a $x$ b": found, "two": found})
+    assert texts(figure).count("raw pixels 40.0 %") == texts(figure).count("majority class 10.0 %") == 1
+    assert {"a $x$ b 50.0 %", "a $x$ b, untrained"} <= set(texts(figure))
+    assert not any(text.get_parse_math() for text in figure.axes[0].texts)
+
+
+def test_fine_tuning_labels_what_is_reported() -> None:
+    seen = [{"step": step, "accuracy": value, "split": "validation"} for step, value in ((0, 0.1), (9, 0.2))]
+    assert texts(curves.plot_finetuning_accuracy(seen, None)) == ["validation 20.0 %"]
+    assert texts(curves.plot_finetuning_accuracy(seen, None, best=seen[0])) == ["validation 10.0 %"]
+    [axes] = curves.plot_finetuning_accuracy([{"step": 40, "accuracy": 0.5, "split": "test"}], 0.1).axes
+    low, high = axes.get_xlim()
+    assert (low, high > 40) == (0, True)
+
+
+def test_lower_loss_is_to_the_right_and_labels_have_scipys_correlation_of_trained_networks() -> None:
+    figure = curves.plot_accuracy_vs_loss({"run": POINTS})
+    left, right = figure.axes[0].get_xlim()
+    assert 2.5 < left < 2.83  # the untrained network's loss would leave no room for the rest
+    assert right < 1.8
+    _, losses, accuracies, *_ = zip(*POINTS[1:], strict=True)
+    rho = f"{stats.spearmanr(losses, accuracies).statistic:.2f}".replace("-", "−")
+    accuracy, untrained, correlation = sorted(texts(figure))
+    assert (accuracy, untrained) == ("run 45.0 %", "untrained 20.0 %")
+    assert correlation.startswith(f"ρ {rho} (−")
+    assert texts(curves.plot_accuracy_vs_loss({"run": POINTS[1:4]})) == ["run 33.0 %"]
+
+
+@given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.01, 0.2))
+def test_labels_are_spread_in_order_and_stay_where_they_have_space(
+    positions: list[float], gap: float
+) -> None:
+    moved = curves.spread_labels(positions, gap)
+    ranked = [moved[i] for i in sorted(range(len(positions)), key=positions.__getitem__)]
+    assert all(upper - lower >= gap - 1e-9 for lower, upper in itertools.pairwise(ranked))
+    assert curves.spread_labels(moved, gap / 2) == pytest.approx(moved)
+
+
+@style.figure_style()
+def inline(text: str = "", name: str = "a", alt: str = "") -> str:
+    figure = style.new_figure()
+    figure.add_subplot().plot([1, 2], "o", label=text)
+    figure.axes[0].set_title(text, parse_math=False)
+    return svg.inline_svg(figure, name=name, alt=alt)
+
+
+def test_colors_are_those_of_the_page_and_characters_are_kept() -> None:
+    drawing = inline("title 学")
+    assert "学" in drawing
+    assert "var(--ink)" in drawing
+    for color in (style.TEXT_COLOR, style.MUTED_COLOR, style.GRID_COLOR):
+        assert color.lower() not in drawing.lower()
+
+
+def test_text_and_descriptions_are_escaped() -> None:
+    assert "<script" not in inline("<script>a & b", alt='"><script>')
+
+
+def test_ids_of_figures_are_unique_and_every_reference_has_a_target() -> None:
+    one, other = (set(re.findall(r'\bid="([^"]*)"', inline(name=name))) for name in "ab")
+    assert one
+    assert not one & other
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', inline(name="a"))) <= one
+
+
+def test_a_record_is_a_table_of_its_values_by_names_and_indices() -> None:
+    record = {"layers": [{"layer": 0, "accuracy": 0.25}, {"layer": 1, "accuracy": None}], "data": 'a "b", c'}
+    assert list(csv.reader(io.StringIO(svg.numbers_csv(record)))) == [
+        ["name", "index", "index", "value"],
+        ["layers", "0", "layer", "0"],
+        ["layers", "0", "accuracy", "0.25"],
+        ["layers", "1", "layer", "1"],
+        ["layers", "1", "accuracy", ""],
+        ["data", "", "", 'a "b", c'],
+    ]
+
+
+def test_equal_figures_are_equal_files_with_their_numbers(tmp_path: Path) -> None:
+    def written(name: str) -> list[bytes]:
+        figure = style.new_figure()
+        figure.subplots().plot([1, 2])
+        style.write_figure(figure, tmp_path / "new" / name, {"loss": [1.5, 0.5]})
+        paths = [tmp_path / "new" / f"{name}.{suffix}" for suffix in ("png", "svg", "json")]
+        assert json.loads(paths[2].read_text()) == {"loss": [1.5, 0.5]}
+        return [path.read_bytes() for path in paths]
+
+    assert written("one.v2") == written("other")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        style.write_figure(style.new_figure(), tmp_path / "curve", {"loss": float("nan")})
+    assert not list(tmp_path.glob("curve*"))
+
+
+def test_the_style_applies_inside_a_plotting_function_only() -> None:
+    outside = mpl.rcParams["grid.color"]
+    inside = style.figure_style()(lambda: mpl.rcParams["grid.color"])
+    assert inside() == style.GRID_COLOR != outside == mpl.rcParams["grid.color"]
