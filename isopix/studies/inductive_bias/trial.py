@@ -51,7 +51,6 @@ from isopix.studies.inductive_bias.results import (
     TrialResult,
     trial_name,
 )
-from isopix.studies.inductive_bias.trial import measure, probe_pools
 
 EXAMPLE_DEPTH = 3  # largest depth of an example (the paper's figure 5)
 ENVIRONMENT = (
