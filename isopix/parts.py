@@ -65,7 +65,7 @@ from isopix.model.stems.base import Components, Inputs, Stem, StemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masks import MaskSpec
 from isopix.plots.style import Figure, figure_style, new_figure
-from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
+from isopix.probing.probe import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.registry import recipe
 from isopix.train.config import TrainConfig

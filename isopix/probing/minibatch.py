@@ -17,7 +17,7 @@ from isopix.core.choices import Count, Number, PositiveNumber, Range
 from isopix.core.registry import register
 from isopix.core.types import Labels
 from isopix.data.batches import ShuffledIndices, steps_per_epoch
-from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
+from isopix.probing.probe import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
 from isopix.probing.splits import Features, FeatureSplit, Standardizer
 from isopix.train.optim import WarmupCosineSchedule
 

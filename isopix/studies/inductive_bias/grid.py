@@ -12,9 +12,8 @@ from typing import NamedTuple
 from isopix.core.config import from_dict
 from isopix.core.text import naming
 from isopix.data.dataset import load_dataset
-from isopix.probing.base import ProbeMethod
 from isopix.probing.methods import LbfgsProbe, RidgeProbe
-from isopix.probing.probe import probe_method
+from isopix.probing.probe import ProbeMethod, probe_method
 from isopix.recipes import registry
 from isopix.recipes.cost import training_flops
 from isopix.recipes.isotropic import CELLS, ENCODINGS

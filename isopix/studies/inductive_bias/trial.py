@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from isopix.analysis.color_error import color_error
 from isopix.analysis.embeddings import LevelSimilarity, embedding_similarity
-from isopix.analysis.inductive_biases import ReceptiveField, measure_inductive_biases
+from isopix.analysis.inductive_biases import ReceptiveField, color_error, measure_inductive_biases
 from isopix.core.config import from_dict, to_dict
 from isopix.core.device import select_device
 from isopix.core.random import generator
@@ -26,11 +25,10 @@ from isopix.data.splits import Split
 from isopix.generate.complete import Reconstruction, reconstruct_images
 from isopix.model.network import Network
 from isopix.model.pool import Pool, pooled_width
-from isopix.probing.base import ProbeMethod
 from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
-from isopix.probing.probe import EvaluatedProbe, evaluate_probe, probe_measurement
+from isopix.probing.probe import EvaluatedProbe, ProbeMethod, evaluate_probe, probe_measurement
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
@@ -42,6 +40,7 @@ from isopix.storage.atomic import exclusive_lock, read_json, replace_file, write
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.evidence import pack_correct
+from isopix.studies.inductive_bias.measure import measure, probe_pools
 from isopix.studies.inductive_bias.results import (
     STUDY_POOLS,
     Architecture,

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from torch import nn
 
 from isopix.analysis import embeddings, positions
-from isopix.analysis.color_error import color_error
+from isopix.analysis.inductive_biases import color_error
 from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
