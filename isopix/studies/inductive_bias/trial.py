@@ -40,7 +40,6 @@ from isopix.storage.atomic import exclusive_lock, read_json, replace_file, write
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.evidence import pack_correct
-from isopix.studies.inductive_bias.measure import measure, probe_pools
 from isopix.studies.inductive_bias.results import (
     STUDY_POOLS,
     Architecture,

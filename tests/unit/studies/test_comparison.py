@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import isopix
+from isopix.core.config import to_dict
 from isopix.storage.result import Measurement
 from isopix.studies.comparison import crossed_mean
 from tests.unit.reporting.cases import measurement
@@ -47,7 +48,7 @@ def write_run(
     test = {"kind": "evaluation", "step": steps, "split": "test", "images": len(correct)}
     (path / "recipe.json").write_text(json.dumps(recipe))
     (path / "environment.json").write_text(json.dumps(environment))
-    test["measurement"] = (measured or measurement()).to_dict()
+    test["measurement"] = to_dict(measured or measurement())
     (path / "log.jsonl").write_text(json.dumps({**test, "accuracy": float(correct.mean())}) + "\n")
     hashes = np.arange(len(correct)) if hashes is None else hashes
     arrays = {} if groups is None else {"groups": groups}
@@ -174,7 +175,7 @@ def test_records_that_differ_in_what_matters_are_notes(tmp_path: Path, correct: 
     differ = [note for note in found.notes if "differ" in note]
     assert differ == ["a and b differ in labels seen in training (1,437; 50)"]
     [saved] = json.loads((tmp_path / "out.json").read_text())["comparisons"]
-    assert saved["measurements"] == [[record.to_dict()], [changed.to_dict()]]
+    assert saved["measurements"] == [[to_dict(record)], [to_dict(changed)]]
 
 
 @pytest.mark.parametrize(
