@@ -19,18 +19,16 @@ from isopix.codecs.patches import DownsampledColorSpec, FullPatchSpec, GrayThumb
 from isopix.core.registry import Part, kinds_of
 from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.mixer import MixerSpec
-from isopix.model.blocks.transformer import AxialSpec, TransformerSpec
+from isopix.model.blocks.transformer import AxialSpec, BlockSpec, TransformerSpec
 from isopix.model.heads import HeadSpec, NoHeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
 from isopix.model.mlp import LayerNormSpec, MLPSpec, RMSNormSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
 from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems.base import StemSpec
 from isopix.model.stems.patches import ConvPatchEmbedSpec, PatchEmbedSpec, PatchStemSpec, ResNetPatchEmbedSpec
-from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, PixelStemSpec
+from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, PixelStemSpec, StemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 from isopix.objectives.objectives import Autoregressive, Masked, NoObjective

@@ -17,7 +17,7 @@ from isopix.analysis.embeddings import (
 from isopix.analysis.inductive_biases import ReceptiveField, uniform_receptive_field
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.pool import Pool
+from isopix.model.positions import Pool
 from isopix.model.stems.pixels import FourierPixelEmbeddingSpec
 from isopix.plots import study, style
 from isopix.plots.biases import ForestRow, Mark, compare_inductive_biases, plot_forest, plot_receptive_fields

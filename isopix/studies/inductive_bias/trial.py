@@ -24,7 +24,7 @@ from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.splits import Split
 from isopix.generate.complete import Reconstruction, reconstruct_images
 from isopix.model.network import Network
-from isopix.model.pool import Pool, pooled_width
+from isopix.model.positions import Pool, pooled_width
 from isopix.probing.baselines import PixelComponents, raw_pixels
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 import isopix
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.model.pool import Pool
+from isopix.model.positions import Pool
 from isopix.pretrained.model import PretrainedModel
 from isopix.probing.features import extract_features
 from tests.laws import cases

@@ -11,7 +11,7 @@ from isopix.studies.papers.igpt_networks import igpt_network
 from isopix.studies.papers.protocol import Setup, find_protocol, protocols
 from isopix.studies.papers.reproduction import Reproduction
 from isopix.studies.papers.trials import FineTune
-from isopix.train.optim import SGD, AdamW, WarmupCosineSchedule
+from isopix.train.config import SGD, AdamW, WarmupCosineSchedule
 from tests.unit.studies.papers.fakes import FakeVerbs
 
 
