@@ -18,8 +18,8 @@ from isopix.studies.papers.protocol import (
     Records,
     Setup,
     cells_of,
+    in_percent,
     low_data_error,
-    percent,
     protocol,
     slug,
 )
@@ -31,12 +31,12 @@ CONCAT = 5  # layers around the best one (section 4.4)
 # Checkpoints of figure 3, as multiples of the interval of probes in training; None is the last step.
 CHECKPOINTS = {"1/16": 1, "1/8": 2, "1/4": 4, "1/2": 8, "all": None}
 PERCENT = {pub.ACCURACY: "%"}
-BEST = percent(lambda probe: probe.best.test_accuracy)
-LAST = percent(lambda probe: probe.network.layers[-1].test_accuracy)
-REFIT = percent(lambda probe: probe.refit.test_accuracy)
+BEST = in_percent(lambda probe: probe.best.test_accuracy)
+LAST = in_percent(lambda probe: probe.network.layers[-1].test_accuracy)
+REFIT = in_percent(lambda probe: probe.refit.test_accuracy)
 # Of one mask at a time, the mean over all.
-BEST_OF_ONE = percent(lambda probe: probe.best.ensemble.single_mask)
-TUNED_OF_ONE = percent(lambda evaluation: evaluation.metrics.ensemble.single_mask)
+BEST_OF_ONE = in_percent(lambda probe: probe.best.ensemble.single_mask)
+TUNED_OF_ONE = in_percent(lambda evaluation: evaluation.metrics.ensemble.single_mask)
 REFIT_NOTE = (
     "The layer and the L2 penalty are selected on validation images; the classifier is then fitted to train "
     "and validation together (section 3.1)."
@@ -128,7 +128,7 @@ def table2(setup: Setup) -> Sequence[MeasuredRow]:
         cells: dict[str, Cell | str] = {**sizes, pub.FEATURES: f"{width:,}", pub.ACCURACY: Cell(trial, BEST)}
         rows.append(MeasuredRow(method, data, network, cells))
         if joined:
-            concatenated = Cell(trial, percent(lambda probe: probe.network.concat.score.test_accuracy))
+            concatenated = Cell(trial, in_percent(lambda probe: probe.network.concat.score.test_accuracy))
             cells = {**sizes, pub.FEATURES: f"{CONCAT * width:,}", pub.ACCURACY: concatenated}
             rows.append(MeasuredRow(f"{method}, {CONCAT} layers", data, network, cells))
     return rows

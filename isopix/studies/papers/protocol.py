@@ -129,7 +129,7 @@ def cells_of(trial: ProtocolTrial, reads: Mapping[str, Read]) -> dict[str, Cell 
     return {column: Cell(trial, read) for column, read in reads.items()}
 
 
-def percent(accuracy: Callable[[Any], float | None]) -> Read:
+def in_percent(accuracy: Callable[[Any], float | None]) -> Read:
     """Return a reader of the accuracy of a result, in per cent."""
 
     def read(record: Record) -> Value | None:
@@ -139,7 +139,7 @@ def percent(accuracy: Callable[[Any], float | None]) -> Read:
     return read
 
 
-TUNED = percent(lambda evaluation: evaluation.metrics.accuracy)  # of a fine-tuned network
+TUNED = in_percent(lambda evaluation: evaluation.metrics.accuracy)  # of a fine-tuned network
 
 
 def low_data_error(method: str, labels_per_class: int) -> Read:

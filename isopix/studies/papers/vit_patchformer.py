@@ -14,8 +14,8 @@ from isopix.studies.papers.protocol import (
     Record,
     Setup,
     cells_of,
+    in_percent,
     low_data_error,
-    percent,
     protocol,
     slug,
 )
@@ -150,4 +150,4 @@ def top_1(setup: Setup) -> Sequence[MeasuredRow]:
 @protocol("patchformer.table2", units=PERCENT, published=published.PATCHFORMER_TOP_5, note=PATCHFORMER_NOTE)
 def top_5(setup: Setup) -> Sequence[MeasuredRow]:
     """Top-5 accuracy with 1, 10 and 20 % of the labels."""
-    return _patchformer_rows(setup, percent(lambda found: found.metrics.top5_accuracy))
+    return _patchformer_rows(setup, in_percent(lambda found: found.metrics.top5_accuracy))
