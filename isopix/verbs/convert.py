@@ -128,8 +128,8 @@ def convert_to_huggingface(
     """
     from isopix.interop.export import exported_model
     from isopix.pretrained.run import load_network
-    from isopix.reporting.card import model_card
     from isopix.reporting.run_record import read_run_or_model
+    from isopix.reporting.summary import model_card
     from isopix.runs.load import find_model
 
     path, folder = Path(out), find_model(Path(run))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex, to_rgba
 from scipy import stats
 
-from isopix.plots import attention, biases, curves, study, style, svg
+from isopix.plots import attention, biases, curves, study, style
 from tests.unit.plots import cases
 from tests.unit.plots.cases import GRID, POINTS, check_readable, distances, legend_texts, texts
 from tests.unit.plots.cases import attention as numbers
@@ -220,7 +220,7 @@ def inline(text: str = "", name: str = "a", alt: str = "") -> str:
     figure = style.new_figure()
     figure.add_subplot().plot([1, 2], "o", label=text)
     figure.axes[0].set_title(text, parse_math=False)
-    return svg.inline_svg(figure, name=name, alt=alt)
+    return style.inline_svg(figure, name=name, alt=alt)
 
 
 def test_colors_are_those_of_the_page_and_characters_are_kept() -> None:
@@ -244,7 +244,7 @@ def test_ids_of_figures_are_unique_and_every_reference_has_a_target() -> None:
 
 def test_a_record_is_a_table_of_its_values_by_names_and_indices() -> None:
     record = {"layers": [{"layer": 0, "accuracy": 0.25}, {"layer": 1, "accuracy": None}], "data": 'a "b", c'}
-    assert list(csv.reader(io.StringIO(svg.numbers_csv(record)))) == [
+    assert list(csv.reader(io.StringIO(style.numbers_csv(record)))) == [
         ["name", "index", "index", "value"],
         ["layers", "0", "layer", "0"],
         ["layers", "0", "accuracy", "0.25"],
