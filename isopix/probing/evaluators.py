@@ -11,7 +11,7 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network
-from isopix.model.pool import Pool, default_pool, require_pool
+from isopix.model.positions import Pool, default_pool, require_pool
 from isopix.probing.config import ProbeConfig
 from isopix.probing.features import extract_features
 from isopix.probing.methods import L2_PENALTY, LbfgsProbe, knn_accuracy

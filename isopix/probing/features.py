@@ -22,7 +22,7 @@ from isopix.data.measurement import images_hash
 from isopix.model.attention import rounded_scores
 from isopix.model.backbone import FeatureKind
 from isopix.model.network import Network, without_start_token
-from isopix.model.pool import AllTokens, Pool, Pooled, default_pool, pool_tokens, require_pool
+from isopix.model.positions import AllTokens, Pool, Pooled, default_pool, pool_tokens, require_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
 from isopix.probing.splits import Features, FeatureSplit, FeatureSplits, cached, kept

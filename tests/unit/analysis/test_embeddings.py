@@ -17,8 +17,12 @@ from isopix.analysis.inductive_biases import color_error
 from isopix.codecs.patches import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.stems.base import Stem
-from isopix.model.stems.pixels import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
+from isopix.model.stems.pixels import (
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    Stem,
+    TokenEmbeddingSpec,
+)
 
 
 def random(*shape: int) -> torch.Tensor:

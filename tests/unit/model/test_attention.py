@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from isopix.core.random import generator
 from isopix.core.types import Grid, Mask
-from isopix.model.attention import Attention
+from isopix.model.attention import Attention, AttentionCache
 from isopix.model.blocks.transformer import AxialSpec
-from isopix.model.kv_cache import AttentionCache
 from isopix.model.masking import DropMaskingSpec
 from isopix.model.network import Network
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.train.optim import AdamW, WarmupCosineSchedule
+from isopix.train.config import AdamW, WarmupCosineSchedule
 
 STEPS, EPOCH = 1000, 50
 

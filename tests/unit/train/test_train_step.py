@@ -12,8 +12,7 @@ from isopix.data.patch_augment import RandomPatchAugment
 from isopix.finetuning.classifier import FineTuneConfig, FineTuneModel, FineTuneTask
 from isopix.objectives.base import TrainingBatch
 from isopix.storage import checkpoint
-from isopix.train.config import TrainConfig
-from isopix.train.optim import SGD, OptimizerSpec
+from isopix.train.config import SGD, OptimizerSpec, TrainConfig
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
 from tests.laws import cases
